@@ -24,5 +24,5 @@ type Build struct {
 	Output          string `json:"output"`
 	OutputEncoding  string `json:"output_encoding"` // utf8 | base64
 	OutputTruncated bool   `json:"output_truncated,omitempty"`
-	Cached          bool   `json:"cached,omitempty"` // an earlier run built the program; the other fields, except usage and duration, are from that build
+	Cached          bool   `json:"cached,omitempty"` // an earlier run built it; all fields except usage and duration are from that build
 }

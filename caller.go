@@ -14,7 +14,8 @@ type Caller struct {
 	ID   string // user id
 	Role Role
 
-	// These fields are for the audit trail and the log. Only the rules of SANDBOX_APPROVAL depend on one of them, Source.
+	// These fields are for the audit trail and the log. Only the rules of SANDBOX_APPROVAL depend on one of them,
+	// Source.
 	Source    string // IDE, MCP, Web, cli, rest … (the audit trail's source; header X-Belljar-Source)
 	Model     string // header X-Belljar-Model
 	ContextID string // header X-Belljar-Context-Id

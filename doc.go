@@ -1,12 +1,14 @@
-// Package belljar defines the types of Belljar: requests ([RunSpec], [Limits]), results ([Run], [Frame], [Artifact], [ResourceUsage]), errors
-// ([Error], [Code]), and the small interfaces ([Runs]) that the service implements in process and the client implements over the network.
+// Package belljar defines the types of Belljar: requests ([RunSpec], [Limits]), results ([Run], [Frame], [Artifact],
+// [ResourceUsage]), errors ([Error], [Code]), and the small interfaces ([Runs]) that the service implements in process and the client
+// implements over the network.
 //
 // It imports only the standard library and does no input or output. JSON names follow the sandbox HTTP API (docs/compatibility.md).
 // The comment of a field says so if the name is Belljar's own.
 //
 // # Versions
 //
-// All of Belljar has one version, vMAJOR.MINOR.PATCH, by the rules of semantic versioning. It covers the interfaces that callers depend on:
+// All of Belljar has one version, vMAJOR.MINOR.PATCH, by the rules of semantic versioning. It covers the interfaces that callers
+// depend on:
 //
 //   - the exported names of this package and of client, and the public names of the Python and TypeScript clients
 //   - routes, fields, frames, error codes and metrics of the server, under each spec_version that it supports

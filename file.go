@@ -46,7 +46,7 @@ type FileList struct {
 // only regular files. It does not follow links.
 type FileSearch struct {
 	Path       string `json:"path,omitempty"`        // directory to look in; "" is the workspace
-	Name       string `json:"name,omitempty"`        // glob: without a slash it matches the name at any depth (*.go), with one the path below Path (src/**/*.ts)
+	Name       string `json:"name,omitempty"`        // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
 	Content    string `json:"content,omitempty"`     // text to find, or a regular expression (RE2) with Regexp
 	Regexp     bool   `json:"regexp,omitempty"`      // Content is a regular expression
 	IgnoreCase bool   `json:"ignore_case,omitempty"` // of Content
@@ -63,7 +63,7 @@ type FileMatch struct {
 // FileMatches are the matches of a search, sorted by path and line.
 type FileMatches struct {
 	Matches       []FileMatch `json:"matches"`
-	Truncated     bool        `json:"truncated"` // the search stopped at a bound (matches, files, bytes, time), or skipped the rest of a very long file or line
+	Truncated     bool        `json:"truncated"` // it reached a bound (matches, files, bytes, time), or skipped the rest of a very long file or line
 	FilesSearched int         `json:"files_searched"`
 }
 

@@ -32,13 +32,15 @@ const (
 	EventEgress = "egress"
 	// EventGit is the clone of a run's repository: state is cloning, with url and ref, then cloned, with commit, files and bytes.
 	EventGit = "git"
-	// EventApproval reports that the run waits for an approval, or the decision. Its data has the approval's id, state, reasons and more.
+	// EventApproval reports that the run waits for an approval, or the decision. Its data has the approval's id, state, reasons and
+	// more.
 	EventApproval = "approval"
 	// EventPackages is a line of output from the installation of packages: tool and text.
 	EventPackages = "packages"
 )
 
-// Notes for one reader of a log. Each has the seq of another frame and is not in the log, so a reader that drops duplicate seqs must exempt them.
+// Notes for one reader of a log. Each has the seq of another frame and is not in the log, so a reader that drops duplicate seqs must
+// exempt them.
 const (
 	EventResume      = "resume"       // requested frames are missing; has the seq of the next frame
 	EventStdinClosed = "stdin_closed" // the input of an interactive run was closed; has the seq of the frame before

@@ -26,7 +26,8 @@ func NewID() string {
 	return string(s[:])
 }
 
-// ValidID reports whether s has the form of an id from [NewID], so that it is safe in a path.
+// ValidID reports whether s has the form of an id from [NewID], so that it is safe in a
+// path.
 func ValidID(s string) bool {
 	if len(s) == 0 || len(s) > 64 {
 		return false

@@ -12,7 +12,7 @@ type Image struct {
 	Ref     string   `json:"ref"`
 	Names   []string `json:"names"`   // all its names, aliases included, as they were entered
 	Digest  string   `json:"digest"`  // sha256:… of its manifest for this platform; "" for host
-	Runtime string   `json:"runtime"` // the runtime whose engine stores it; "" for Belljar's own store, which serves every runtime that supports it
+	Runtime string   `json:"runtime"` // the runtime whose engine stores it; "" for Belljar's own store, for every runtime
 	// Source is its origin: pull, import, build, host or engine.
 	Source     string      `json:"source"`
 	Platform   string      `json:"platform,omitempty"` // such as linux/amd64
@@ -25,7 +25,8 @@ type Image struct {
 	InUse      bool        `json:"in_use,omitempty"`      // a running sandbox uses it
 }
 
-// ImageConfig is the image's configuration for programs. A request's command is the whole argv, so the entrypoint and command are only informative.
+// ImageConfig is the image's configuration for programs. A request's command is the whole argv, so the entrypoint and command
+// are only informative.
 type ImageConfig struct {
 	User       string            `json:"user,omitempty"` // used unless it is root
 	Env        []string          `json:"env,omitempty"`  // NAME=value; a request's env overrides it
@@ -65,7 +66,7 @@ type ImagePull struct {
 // ImagePrune selects unused images to remove. At least one bound is required.
 type ImagePrune struct {
 	UnusedSec float64 `json:"unused_sec,omitempty"` // remove images that were not used for this long
-	KeepBytes int64   `json:"keep_bytes,omitempty"` // remove images, least recently used first, until at most this many bytes are left
+	KeepBytes int64   `json:"keep_bytes,omitempty"` // remove the least recently used images until this many bytes are left
 	All       bool    `json:"all,omitempty"`        // remove all unused images
 }
 
@@ -82,16 +83,19 @@ type Images interface {
 	List(ctx context.Context) ([]Image, error)
 	// Get returns the image with a name or digest; [CodeNotFound] if there is none.
 	Get(ctx context.Context, ref string) (Image, error)
-	// Pull fetches an image and returns when it is ready. It calls progress, unless that is nil, one call at a time. Concurrent pulls of one
-	// image share one download. Errors: [CodeImageUnavailable] with the registry's reason, [CodeImageInvalid] for an invalid or malicious image.
+	// Pull fetches an image and returns when it is ready. It calls progress, unless that is nil, one call at a time. Concurrent
+	// pulls of one image share one download. Errors: [CodeImageUnavailable] with the registry's reason, [CodeImageInvalid] for
+	// an invalid or malicious image.
 	Pull(ctx context.Context, p ImagePull, progress func(ImageProgress)) (Image, error)
 	// Import reads an image from r: an OCI layout or a docker save archive, as tar, or a tar of a root file system, each
 	// optionally compressed with gzip or zstd. name is its name; "" uses the name in the archive. The image's ref is that name,
 	// even if it was present under another name.
 	Import(ctx context.Context, name string, r io.Reader, progress func(ImageProgress)) (Image, error)
-	// Tag gives an image one more name, which may be any image reference of a request: python:3.11-slim. If another image has the name, the name moves.
+	// Tag gives an image one more name, which may be any image reference of a request: python:3.11-slim. If another image has
+	// the name, the name moves.
 	Tag(ctx context.Context, ref, name string) (Image, error)
-	// Remove removes a name. It removes the image with its last name, or if ref is a digest. [CodeConflict] while a sandbox uses it.
+	// Remove removes a name. It removes the image with its last name, or if ref is a digest. [CodeConflict] while a sandbox uses
+	// it.
 	Remove(ctx context.Context, ref string) error
 	// Prune removes unused images.
 	Prune(ctx context.Context, p ImagePrune) (ImagePruned, error)

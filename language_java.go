@@ -32,7 +32,8 @@ func (s javaSource) runs(file string) string {
 	return name
 }
 
-// scanJava parses the text of a Java program only as far as its classes. It accepts invalid text: the compiler reports the error.
+// scanJava parses the text of a Java program only as far as its classes. It accepts invalid text: the compiler reports the
+// error.
 func scanJava(text string) (s javaSource) {
 	words := javaWords{rest: text}
 	depth, before, last := 0, "", "" // last is the last word, before the one before it

@@ -84,7 +84,8 @@ type NetworkSpec struct {
 	Egress        Egress `json:"egress,omitzero"`
 }
 
-// Validate checks the policy as far as that is possible without the server's rules. The error is [CodeInvalidRequest] and names the field.
+// Validate checks the policy as far as that is possible without the server's rules. The error is [CodeInvalidRequest] and names the
+// field.
 func (s NetworkSpec) Validate() error {
 	rules := s.Egress.Len()
 	switch s.NetworkPolicy {
@@ -120,7 +121,8 @@ type NetworkQuery struct {
 	Egress        Egress `json:"egress,omitzero"`
 }
 
-// Validate checks the query as far as that is possible without the server's rules. The error is [CodeInvalidRequest] and names the field.
+// Validate checks the query as far as that is possible without the server's rules. The error is [CodeInvalidRequest] and names the
+// field.
 func (q NetworkQuery) Validate() error {
 	switch {
 	case q.URL == "":

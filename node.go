@@ -6,12 +6,14 @@ import "time"
 type Discovery struct {
 	StoreMode string        `json:"store_mode"` // memory | sqlite | postgres | redis
 	Runtimes  []RuntimeInfo `json:"runtimes"`
-	// TrustLevels is the weakest isolation for each trust level. DefaultTrustLevel is the level of requests that set none, if there is one. Belljar's own.
+	// TrustLevels is the weakest isolation for each trust level. DefaultTrustLevel is the level of requests that set none, if there
+	// is one. Belljar's own.
 	TrustLevels       map[TrustLevel]string `json:"trust_levels"`
 	DefaultTrustLevel TrustLevel            `json:"default_trust_level,omitempty"`
 }
 
-// RuntimeInfo is one runtime, with its capabilities on this host (docs/compatibility.md#discovery; fields after Notes are Belljar's own).
+// RuntimeInfo is one runtime, with its capabilities on this host (docs/compatibility.md#discovery; fields after Notes are Belljar's
+// own).
 type RuntimeInfo struct {
 	Name                     string   `json:"name"`
 	Available                bool     `json:"available"`
@@ -40,10 +42,11 @@ type RuntimeInfo struct {
 	// Protections are all boundaries and limits, including those that this host cannot enforce.
 	Protections []RuntimeProtection `json:"protections,omitempty"`
 	Rootless    bool                `json:"rootless,omitempty"`
-	OOMScope    string              `json:"oom_scope,omitempty"` // process: the kernel kills one process; sandbox: it kills the whole sandbox
-	AgentUID    string              `json:"agent_uid,omitempty"` // separate: programs have a different user from the agent's; shared: the same user
+	OOMScope    string              `json:"oom_scope,omitempty"` // out of memory kills one process (process) or all (sandbox)
+	AgentUID    string              `json:"agent_uid,omitempty"` // separate: programs and agent have different users; shared: the same
 	OCIRuntime  string              `json:"oci_runtime,omitempty"`
-	// HostImage reports support for the image host, UnpackedImages for images in Belljar's store, OwnImages for images of the runtime's engine.
+	// HostImage reports support for the image host, UnpackedImages for images in Belljar's store, OwnImages for images of the
+	// runtime's engine.
 	HostImage      bool `json:"host_image"`
 	UnpackedImages bool `json:"unpacked_images"`
 	OwnImages      bool `json:"own_images"`

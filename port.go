@@ -61,7 +61,7 @@ type Preview struct {
 	ExpiresAt time.Time `json:"expires_at"`
 	Token     string    `json:"token,omitempty"`     // of a private preview, only when it is created
 	URL       string    `json:"url,omitempty"`       // set by a server
-	TokenURL  string    `json:"token_url,omitempty"` // URL with the token, only when the preview is created: it opens the preview in a browser
+	TokenURL  string    `json:"token_url,omitempty"` // URL with the token, for a browser; only when it is created
 }
 
 // PortConn is a connection to a program in a session. It behaves like a TCP connection. Reads and writes may run concurrently.

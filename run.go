@@ -21,7 +21,7 @@ type RunSpec struct {
 	Command           []string          `json:"command,omitempty"`
 	Code              string            `json:"code,omitempty"`     // a program's text, instead of command. Belljar's own
 	Language          string            `json:"language,omitempty"` // of Code, or of the file that is Command's first element: python, c … ([Languages])
-	Context           string            `json:"context,omitempty"`  // name of the session's context that executes Code; with Language it is created if missing. Belljar's own
+	Context           string            `json:"context,omitempty"`  // of the session, to execute Code; created if missing with Language. Belljar's own
 	Replay            bool              `json:"replay,omitempty"`   // if Context has lost its interpreter, first execute its earlier code again. Belljar's own
 	Shell             *ShellCommand     `json:"shell,omitempty"`    // instead of command, in a session. Belljar's own
 	Cwd               string            `json:"cwd,omitempty"`      // in the workspace; "" is its root. Belljar's own
@@ -34,14 +34,14 @@ type RunSpec struct {
 	BuildTimeoutSec   float64           `json:"build_timeout_sec,omitempty" minimum:"0.001"` // timeout of the compiler. Belljar's own
 	BuildMemoryMB     int               `json:"build_memory_mb,omitempty" minimum:"8"`       // of the compiler; 0 is as resources.memory_mb. Belljar's own
 	CPUTimeSec        float64           `json:"cpu_time_sec,omitempty" minimum:"0.01"`       // of all its processes together; not in a shell. Belljar's own
-	BuildCache        bool              `json:"build_cache,omitempty"`                       // reuse the program if the same user compiled it before. Belljar's own
+	BuildCache        bool              `json:"build_cache,omitempty"`                       // reuse a program that the same user built. Belljar's own
 	Resources         Resources         `json:"resources,omitzero"`
 	NetworkPolicy     string            `json:"network_policy,omitempty"` // deny_all | allowlist
 	Egress            Egress            `json:"egress,omitzero"`          // of an allowlist
 	Packages          Packages          `json:"packages,omitzero"`        // installed first. Belljar's own
-	Warm              string            `json:"warm,omitempty"`           // auto ("") | off: whether an interpreter that was started in advance may execute it. Belljar's own
+	Warm              string            `json:"warm,omitempty"`           // auto ("") | off: use an interpreter that was started in advance. Belljar's own
 	Snapshot          string            `json:"snapshot,omitempty"`       // id of the snapshot mounted read-only at /snapshot; not in a session. Belljar's own
-	Template          string            `json:"template,omitempty"`       // template that provides image, packages, environment and files; not in a session. Belljar's own
+	Template          string            `json:"template,omitempty"`       // provides image, packages, environment and files; not in a session. Belljar's own
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Labels            map[string]string `json:"labels,omitempty"`
 	Stdin             string            `json:"stdin,omitempty"`       // the command's whole standard input. Belljar's own

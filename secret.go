@@ -40,7 +40,8 @@ const (
 
 // Secrets stores secrets for requests that refer to them with [Secret.From]. It never returns the values.
 type Secrets interface {
-	// Set stores a secret, or replaces its value. Only operators may set a shared one ([CodeForbidden] for others). Every user may use it.
+	// Set stores a secret, or replaces its value. Only operators may set a shared one ([CodeForbidden] for others). Every user may use
+	// it.
 	Set(ctx context.Context, name string, spec SecretSpec) (StoredSecret, error)
 	// List returns the caller's own secrets and the shared ones, by name.
 	List(ctx context.Context) ([]StoredSecret, error)

@@ -155,7 +155,8 @@ func ofConnection(header string) bool {
 	}
 }
 
-// checkBrokered checks the brokered secrets of a request against each other, its environment and its network. A secret of the clone needs no network policy.
+// checkBrokered checks the brokered secrets of a request against each other, its environment and its network. A secret of the clone needs no network
+// policy.
 func checkBrokered(secrets map[string]Secret, env map[string]string, networkPolicy string, clone *GitSpec) error {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {

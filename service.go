@@ -41,7 +41,8 @@ type Inside interface {
 
 // Volumes manages the caller's volumes: workspaces on disk, which requests refer to with [Workspace.Volume].
 type Volumes interface {
-	// Create makes an empty volume. [CodeConflict] if the caller has a volume with that name, [CodePolicyDenied] above the operator's maximum size.
+	// Create makes an empty volume. [CodeConflict] if the caller has a volume with that name, [CodePolicyDenied] above the operator's
+	// maximum size.
 	Create(ctx context.Context, spec VolumeSpec) (Volume, error)
 	// Get returns a volume; [CodeNotFound] if there is none.
 	Get(ctx context.Context, name string) (Volume, error)
@@ -56,15 +57,17 @@ const Tail uint64 = math.MaxUint64
 
 // Runs starts and observes the caller's runs.
 type Runs interface {
-	// Start accepts a run and returns it in its current phase, queued or starting. ctx bounds only the acceptance; the request's streams are read
-	// until the run ends. After a nil error Get and Frames find the run, and it survives the end of the process if the engine's store is durable.
+	// Start accepts a run and returns it in its current phase, queued or starting. ctx bounds only the acceptance; the request's streams
+	// are read until the run ends. After a nil error Get and Frames find the run, and it survives the end of the process if the engine's
+	// store is durable.
 	Start(ctx context.Context, req RunRequest) (Run, error)
 	// Get returns a run; [CodeNotFound] if there is none.
 	Get(ctx context.Context, id string) (Run, error)
 	// List returns the caller's runs, newest first unless the query says otherwise.
 	List(ctx context.Context, q RunQuery) (RunPage, error)
-	// Frames yields the run's log from seq from (0 and 1 are the first, [Tail] is only future frames). It then follows the log, and returns after the end
-	// event or with ctx's error. The first frame's seq is greater than from if frames are missing. After a log was swept, only the end event is left.
+	// Frames yields the run's log from seq from (0 and 1 are the first, [Tail] is only future frames). It then follows the log, and
+	// returns after the end event or with ctx's error. The first frame's seq is greater than from if frames are missing. After a log was
+	// swept, only the end event is left.
 	Frames(ctx context.Context, id string, from uint64) iter.Seq2[Frame, error]
 	// Stdin opens the standard input of an interactive run. [CodeConflict] if it is not interactive or has ended. Several may be open at
 	// the same time; their frames are interleaved.
@@ -125,7 +128,8 @@ type Sessions interface {
 type SessionNetworks interface {
 	// Network returns a session's current network policy.
 	Network(ctx context.Context, id string) (NetworkSpec, error)
-	// SetNetwork changes a session's policy, within the server's rules, and returns the policy now in force. Connections that the new policy denies are cut.
+	// SetNetwork changes a session's policy, within the server's rules, and returns the policy now in force. Connections that the new
+	// policy denies are cut.
 	SetNetwork(ctx context.Context, id string, spec NetworkSpec) (NetworkSpec, error)
 }
 
@@ -148,8 +152,9 @@ type FileReader interface {
 	List(ctx context.Context, sessionID string, q FileQuery) (FileList, error)
 	// Search searches files and lines, for at most 5 seconds.
 	Search(ctx context.Context, sessionID string, q FileSearch) (FileMatches, error)
-	// Archive writes a directory or a file to w, as [UploadTar], [UploadTarGz] or [UploadZip]. Names in it are relative, clean and unique. It
-	// omits links that lead out of it, and special files. After an error w has a partial archive, or nothing if the archive could not begin.
+	// Archive writes a directory or a file to w, as [UploadTar], [UploadTarGz] or [UploadZip]. Names in it are relative, clean and unique.
+	// It omits links that lead out of it, and special files. After an error w has a partial archive, or nothing if the archive could not
+	// begin.
 	Archive(ctx context.Context, sessionID, path string, format UploadFormat, w io.Writer) error
 	// Space returns the usage of a workspace.
 	Space(ctx context.Context, sessionID string) (Space, error)
@@ -165,7 +170,8 @@ type FileWriter interface {
 	Mkdir(ctx context.Context, sessionID, path string, mode uint32) error
 	// Rename moves a file or directory. It replaces an existing target only if overwrite is set.
 	Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error
-	// Delete removes a file or directory, with its content if recursive is set. It does not follow links, and refuses the workspace itself.
+	// Delete removes a file or directory, with its content if recursive is set. It does not follow links, and refuses the workspace
+	// itself.
 	Delete(ctx context.Context, sessionID, path string, recursive bool) error
 }
 

@@ -19,8 +19,8 @@ type SessionSpec struct {
 	Egress            Egress            `json:"egress,omitzero"`                       // of an allowlist
 	Git               *GitSpec          `json:"git,omitempty"`                         // repository cloned into the workspace
 	Packages          Packages          `json:"packages,omitzero"`                     // for every run. Belljar's own
-	Snapshot          string            `json:"snapshot,omitempty"`                    // id of the snapshot that provides the initial files. Belljar's own
-	Template          string            `json:"template,omitempty"`                    // template that provides image, packages, environment and files. Belljar's own
+	Snapshot          string            `json:"snapshot,omitempty"`                    // id of the snapshot with the initial files. Belljar's own
+	Template          string            `json:"template,omitempty"`                    // provides image, packages, environment and files. Belljar's own
 	Env               map[string]string `json:"env,omitempty"`                         // of every run; a run's own env overrides it
 	Secrets           map[string]Secret `json:"secrets,omitempty"`                     // by name, at most 32; for all its runs. Belljar's own
 	Labels            map[string]string `json:"labels,omitempty"`

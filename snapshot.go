@@ -17,7 +17,7 @@ type Snapshot struct {
 	Bytes        int64  `json:"bytes"`         // of the files
 	Files        int    `json:"files"`         // with symbolic links
 	ArchiveBytes int64  `json:"archive_bytes"` // of the tar archive
-	StoredBytes  int64  `json:"stored_bytes"`  // size of the compressed archive, which counts towards its owner's artifact_mb once for each digest
+	StoredBytes  int64  `json:"stored_bytes"`  // compressed size, which counts towards its owner's artifact_mb once for each digest
 	// Kind is workspace: files; live: memory, files and processes; hibernated: the files of the hibernated session with the same id;
 	// hibernated_live: its memory, files and processes; template: the files of the template with its name.
 	Kind string `json:"kind"`
@@ -98,7 +98,8 @@ type SnapshotPage struct {
 // Snapshots manages the caller's saved workspaces. A new session can start from a snapshot ([SessionSpec.Snapshot]), and a run can read one
 // at /snapshot ([RunSpec.Snapshot]).
 type Snapshots interface {
-	// Make saves the files of a session's workspace. Meanwhile it pauses the session's programs, for at most 5 seconds, if the runtime supports that.
+	// Make saves the files of a session's workspace. Meanwhile it pauses the session's programs, for at most 5 seconds, if the runtime
+	// supports that.
 	Make(ctx context.Context, sessionID string, spec SnapshotSpec) (Snapshot, error)
 	// Fork makes sessions with the files, limits and network of a session: all of them or none. They have no secrets, no scope and, unless
 	// they are live, no processes.

@@ -13,7 +13,7 @@ type TerminalSpec struct {
 	Rows    int      `json:"rows,omitempty"` // 1 to 1000; 0 is 24
 	Command []string `json:"command,omitempty"`
 	Name    string   `json:"name,omitempty"`   // display name: session_name of its API
-	Shared  bool     `json:"shared,omitempty"` // several attachments may write; otherwise a new attachment replaces the previous one
+	Shared  bool     `json:"shared,omitempty"` // several attachments may write; else a new one replaces the previous one
 }
 
 // Bounds of a TerminalSpec.
@@ -88,13 +88,16 @@ type Terminals interface {
 	Close(ctx context.Context, id string) error
 }
 
-// Attachment is a client's attachment to a terminal. Methods are safe for concurrent use, except that only one Next may run at a time.
+// Attachment is a client's attachment to a terminal. Methods are safe for concurrent use, except that only one Next may
+// run at a time.
 type Attachment interface {
 	// Terminal returns the terminal's current state.
 	Terminal() Terminal
-	// Next waits for the next event. After [TerminalExit], [TerminalReplaced] and [TerminalOverflow] there are no more events, and Next returns io.EOF.
+	// Next waits for the next event. After [TerminalExit], [TerminalReplaced] and [TerminalOverflow] there are no more
+	// events, and Next returns io.EOF.
 	Next(ctx context.Context) (TerminalEvent, error)
-	// Write sends input. It blocks while the program does not read. The error is [CodeRateLimited] if input arrives too fast.
+	// Write sends input. It blocks while the program does not read. The error is [CodeRateLimited] if input arrives too
+	// fast.
 	Write(ctx context.Context, b []byte) error
 	// Resize changes the size for all clients.
 	Resize(cols, rows int) error

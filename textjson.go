@@ -9,7 +9,8 @@ import (
 // The envelope of output is encoded by hand: a run's output passes here once for every reader, and encoding/json would scan
 // each byte three times. The result equals that of encoding/json byte for byte, which a fuzz test checks.
 
-// appendOutput appends output as a JSON string after its encoding: as text, unless JSON's escapes would make the message too long, else as base64.
+// appendOutput appends output as a JSON string after its encoding: as text, unless JSON's escapes would make the message too
+// long, else as base64.
 func appendOutput(dst, output []byte) []byte {
 	mark := len(dst)
 	if utf8.Valid(output) {
@@ -23,7 +24,8 @@ func appendOutput(dst, output []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendText appends valid UTF-8 as a JSON string of at most most bytes. If the string is longer, it returns false and an unusable result.
+// appendText appends valid UTF-8 as a JSON string of at most most bytes. If the string is longer, it returns false and an
+// unusable result.
 func appendText(dst, text []byte, most int) ([]byte, bool) {
 	const hex = "0123456789abcdef"
 	most += len(dst)
@@ -83,7 +85,8 @@ func literal(text []byte) int {
 	return n
 }
 
-// special reports whether one of eight bytes needs a closer look: less than space, or one of " \ < > & and 0xe2. It checks all eight in one operation.
+// special reports whether one of eight bytes needs a closer look: less than space, or one of " \ < > & and 0xe2. It checks
+// all eight in one operation.
 func special(x uint64) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	zero := func(v uint64) uint64 { return (v - ones) &^ v } // sets the top bit of each byte of v that is 0

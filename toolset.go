@@ -45,7 +45,8 @@ func (t Toolset) InMode() ToolMode {
 	return t.Mode
 }
 
-// Scope returns the scope of the session in which the tools work (docs/compatibility.md#scopes): the workflow's, or the agent run's own with [DefaultKey].
+// Scope returns the scope of the session in which the tools work (docs/compatibility.md#scopes): the workflow's, or the agent run's own with
+// [DefaultKey].
 func (t Toolset) Scope() Scope {
 	switch {
 	case t.Session == IsolatedKey:

@@ -19,7 +19,8 @@ const (
 // TrustLevels returns the trust levels, the most trusted first.
 func TrustLevels() []TrustLevel { return []TrustLevel{TrustTrusted, TrustStandard, TrustUntrusted} }
 
-// Isolations returns the classes of isolation that a request may set, the weakest first: the kernel's namespaces, a kernel in user space, a virtual machine.
+// Isolations returns the classes of isolation that a request may set, the weakest first: the kernel's namespaces, a kernel in
+// user space, a virtual machine.
 func Isolations() []string { return []string{"namespace", "user_space_kernel", "microvm"} }
 
 // checkIsolation checks the isolation fields of a request.

@@ -28,7 +28,8 @@ type Output struct {
 	StderrTruncated    bool   `json:"stderr_truncated"`
 	StderrOmittedAt    int64  `json:"stderr_omitted_at,omitempty"`
 	StderrOmittedBytes int64  `json:"stderr_omitted_bytes,omitempty"`
-	// Results are those of code in a context, of at most [inlineResults] together. If there are more, they are left out and the output is truncated.
+	// Results are those of code in a context, of at most [inlineResults] together. If there are more, they are left out and the
+	// output is truncated.
 	Results          []Result `json:"results,omitempty"`
 	ResultsTruncated bool     `json:"results_truncated,omitempty"`
 }
@@ -143,7 +144,8 @@ func (e *excerpt) add(b []byte) {
 	}
 }
 
-// text returns the kept bytes: as they are if they are UTF-8, else as base64. Characters that the gap splits become part of the gap.
+// text returns the kept bytes: as they are if they are UTF-8, else as base64. Characters that the gap splits become part of the
+// gap.
 func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
 	head := e.head
 	tail := append(e.tail[e.next:len(e.tail):len(e.tail)], e.tail[:e.next]...)

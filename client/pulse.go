@@ -36,7 +36,8 @@ func (p *pulse) end() {
 	p.writing--
 }
 
-// check reports whether a ping can be sent without blocking (ok), and whether a pong must then arrive in time (clear). Pass said to still and answered.
+// check reports whether a ping can be sent without blocking (ok), and whether a pong must then arrive in time (clear).
+// Pass said to still and answered.
 func (p *pulse) check() (said int, clear, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

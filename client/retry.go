@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// OnRetry returns a context for calls that report retries: say receives the error before each further attempt, in the goroutine of the call.
+// OnRetry returns a context for calls that report retries: say receives the error before each further attempt, in the goroutine
+// of the call.
 func OnRetry(ctx context.Context, say func(error)) context.Context {
 	return context.WithValue(ctx, retryKey{}, say)
 }

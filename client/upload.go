@@ -45,7 +45,7 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 		case h.Typeflag == tar.TypeDir:
 			folders[path.Clean(h.Name)] = true
 			continue
-		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > maxInlineTar || !utf8.ValidString(h.Name): // the server's error names the reason
+		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > maxInlineTar || !utf8.ValidString(h.Name): // the server refuses it
 			return nil, whole(), nil
 		}
 		content, err := io.ReadAll(in)

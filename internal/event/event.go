@@ -38,7 +38,8 @@ const (
 	SessionNetwork  = "sandbox.session.network"  // its network policy has changed; Kind is the new one
 	SessionRetained = "sandbox.session.retained" // Took is the time of retention
 	SessionForked   = "sandbox.session.forked"   // copies of it were made
-	// A session has released its sandbox, or has one again. Took is how long that took. For the first event, Count is the bytes of its files.
+	// A session has released its sandbox, or has one again. Took is how long that took. For the first event, Count is the bytes of its
+	// files.
 	SessionHibernated = "sandbox.session.hibernated"
 	SessionWoken      = "sandbox.session.woken"
 	Uploaded          = "sandbox.session.uploaded"
@@ -52,7 +53,8 @@ const (
 	PortClosed        = "sandbox.port.closed"     // the last of them; Count is their bytes
 	PreviewCreated    = "sandbox.preview.created"
 	PreviewEnded      = "sandbox.preview.ended" // Reason is the cause: revoked, expired, session
-	// A request waits for an approval, or was decided: Kind is run or session, Took how long it waited. Detail has approval_id, reasons and decided_by.
+	// A request waits for an approval, or was decided: Kind is run or session, Took how long it waited. Detail has approval_id, reasons
+	// and decided_by.
 	ApprovalRequested = "sandbox.approval.requested"
 	ApprovalApproved  = "sandbox.approval.approved"
 	ApprovalDenied    = "sandbox.approval.denied"

@@ -19,7 +19,8 @@ const version = 1
 // markSize is the length of the mark of a key.
 const markSize = 4
 
-// ErrSealed means that sealed bytes cannot be decrypted: they are damaged, or were sealed with another key or another context (about).
+// ErrSealed means that sealed bytes cannot be decrypted: they are damaged, or were sealed with another key or another context
+// (about).
 var ErrSealed = errors.New("sealed bytes cannot be opened")
 
 // Vault seals secrets with AES-256-GCM. It is immutable and safe for concurrent use.

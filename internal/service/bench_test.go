@@ -18,8 +18,9 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// BenchmarkRun measures runs of eight callers from request to end. cpu-µs/op is the CPU time of this process: without sandboxes that
-// is the service's own share, or with the disk the cost of storing a run. With sandboxes it includes the agents of the fake runtime.
+// BenchmarkRun measures runs of eight callers from request to end. cpu-µs/op is the CPU time of this process: without
+// sandboxes that is the service's own share, or with the disk the cost of storing a run. With sandboxes it includes the
+// agents of the fake runtime.
 func BenchmarkRun(b *testing.B) {
 	for _, mode := range []struct {
 		name            string

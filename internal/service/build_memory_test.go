@@ -14,7 +14,7 @@ import (
 
 // A compiler has the program's memory limit or, if a sandbox's limit can change, its own. Otherwise the run is refused.
 func TestBuildMemoryIsRefused(t *testing.T) {
-	rt := fake.New(fake.Options{Dir: t.TempDir(), Enforces: []string{runtime.ProtectMemory}}) // its sandboxes cannot change the limit
+	rt := fake.New(fake.Options{Dir: t.TempDir(), Enforces: []string{runtime.ProtectMemory}}) // cannot change the limit
 	t.Cleanup(func() { rt.Close() })
 	b := newBench(t, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} })
 	ask := func(build, program int) belljar.RunRequest {

@@ -193,7 +193,8 @@ func (b *bench) building(id string) {
 	b.t.Fatal("the run ended without a build")
 }
 
-// If the process dies during a build, the run is lost: neither is restarted, and the compiler ends. A running program continues, and its build stays on record.
+// If the process dies during a build, the run is lost: neither is restarted, and the compiler ends. A running program continues, and its build stays on
+// record.
 func TestBuildAndItsProcess(t *testing.T) {
 	for _, where := range []string{"one-shot", "session"} {
 		t.Run(where, func(t *testing.T) {

@@ -225,7 +225,8 @@ func TestUsageDecides(t *testing.T) {
 	}
 }
 
-// A command that ran counts as a process, even if subtracting the agent's processes from the peak leaves none. A command that never ran does not count.
+// A command that ran counts as a process, even if subtracting the agent's processes from the peak leaves none. A command that never
+// ran does not count.
 func TestPeakOfProcesses(t *testing.T) {
 	none := int64(0)
 	usage := runtime.Usage{PeakPids: &none, Sources: map[string]string{"peak_pids": "p"}}

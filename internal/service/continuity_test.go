@@ -354,7 +354,8 @@ func TestCloseLeavesSessions(t *testing.T) {
 	}
 }
 
-// A session whose sandbox dies has crashed, its runs fail for that reason, and its scope is free; the same applies to a session of a previous process.
+// A session whose sandbox dies has crashed, its runs fail for that reason, and its scope is free; the same applies to a session of a previous
+// process.
 func TestSandboxDiesUnderASession(t *testing.T) {
 	scope := belljar.Scope{Namespace: "agent", ID: "a", Key: "default"}
 	for _, restarted := range []bool{false, true} {

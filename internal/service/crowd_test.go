@@ -49,7 +49,8 @@ func (c *counted) Destroy(ctx context.Context) error {
 	return err
 }
 
-// Many concurrent users, some of whom cancel: every run ends once, for all readers, and the number of concurrent sandboxes stays within the maximum.
+// Many concurrent users, some of whom cancel: every run ends once, for all readers, and the number of concurrent sandboxes
+// stays within the maximum.
 func TestCrowd(t *testing.T) {
 	const users, each, slots = 4, 15, 3
 	c := &crowded{}

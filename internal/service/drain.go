@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// Drain refuses new runs and sessions, waits until all runs have ended or ctx ends, and then closes the service. Queued runs do not begin: they stay
-// on record for [Service.Recover] of the next process, or are cancelled. Drain does not wait for runs that outlive the process ([Service.Close]).
+// Drain refuses new runs and sessions, waits until all runs have ended or ctx ends, and then closes the service. Queued runs do not
+// begin: they stay on record for [Service.Recover] of the next process, or are cancelled. Drain does not wait for runs that outlive
+// the process ([Service.Close]).
 func (s *Service) Drain(ctx context.Context) error {
 	under := s.runs.Refuse()
 	s.sessions.Refuse()

@@ -16,7 +16,7 @@ import (
 // records is a store that pretends to outlive its process, and fails or waits on demand.
 type records struct {
 	store.Store
-	insert, finish func() error // called before the operation; nil does nothing. finish is also called before Add
+	insert, finish func() error // called before the write; nil does nothing. finish before Add too
 }
 
 func (s *records) Mode() string { return "sqlite" }

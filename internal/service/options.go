@@ -104,7 +104,8 @@ type Options struct {
 	RowDays int
 	// SessionTTL is how long a session lives after its last use by default (0 is 1 h), MaxSessionTTL the maximum that a request can set (0 is 24 h).
 	SessionTTL, MaxSessionTTL time.Duration
-	// SessionLifetime is the total life of a session, used or not, by default (0 is 24 h), MaxSessionLifetime the maximum that a request can set (0 is 7 days).
+	// SessionLifetime is the total life of a session, used or not, by default (0 is 24 h), MaxSessionLifetime the maximum that a request can set (0 is 7
+	// days).
 	SessionLifetime, MaxSessionLifetime time.Duration
 	// SessionRest is the idle time after which a session hibernates; 0 is never.
 	SessionRest time.Duration

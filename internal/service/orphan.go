@@ -41,7 +41,8 @@ func (s sandboxes) RemoveOrphans(ctx context.Context) {
 	}
 }
 
-// removeSuspected removes orphans on the suspected runtimes that two consecutive passes find. A sandbox that is being made or removed is orphaned only briefly.
+// removeSuspected removes orphans on the suspected runtimes that two consecutive passes find. A sandbox that is being made or
+// removed is orphaned only briefly.
 func (s sandboxes) removeSuspected(ctx context.Context) {
 	for _, h := range s.hosts {
 		suspected, seen := h.Orphans.Suspected()

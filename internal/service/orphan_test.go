@@ -51,7 +51,8 @@ func (d distant) Remove(ctx context.Context, id string) error {
 	return d.Runtime.Remove(ctx, id)
 }
 
-// Sandboxes on an engine that is unavailable when the server starts are reported as lost, and removed when the engine is back. Newer sandboxes stay.
+// Sandboxes on an engine that is unavailable when the server starts are reported as lost, and removed when the engine is
+// back. Newer sandboxes stay.
 func TestEngineIsBackAfterTheStart(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()

@@ -14,7 +14,8 @@ func DefaultPolicy() Policy { return admission.DefaultPolicy() }
 // Presets returns the presets that an operator can enable.
 func Presets() []string { return admission.Presets() }
 
-// AllProtections returns the protections that a server requires of every sandbox: it refuses a run if one of them cannot be enforced.
+// AllProtections returns the protections that a server requires of every sandbox: it refuses a run if one of them
+// cannot be enforced.
 func AllProtections() []string { return admission.AllProtections() }
 
 // CoreProtections returns the protections that the command line requires. Without the others, a run gets a warning.

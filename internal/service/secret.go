@@ -9,7 +9,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Reseal encrypts all stored secrets again with the vault's current key. No service may use the store meanwhile.
+// Reseal encrypts all stored secrets again with the vault's current key. No service may use the store
+// meanwhile.
 func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
 	return secret.Reseal(ctx, records, v)
 }

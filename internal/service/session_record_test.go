@@ -101,7 +101,8 @@ func (c witnessedSessions) Update(ctx context.Context, row store.Session) error 
 	return c.Sessions.Update(ctx, row)
 }
 
-// A session that cannot be recorded, before or after its sandbox is made, does not exist: its sandbox is removed, and its scope is free.
+// A session that cannot be recorded, before or after its sandbox is made, does not exist: its sandbox is removed, and
+// its scope is free.
 func TestSessionWithoutRecord(t *testing.T) {
 	s := &forgetful{}
 	b := newBench(t, func(o *service.Options) { s.Store, o.Store = o.Store, s })

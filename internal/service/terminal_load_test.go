@@ -53,7 +53,7 @@ func TestTerminalPaste(t *testing.T) {
 // A viewer that is too slow for a flood of output is dropped, and others continue. Memory does not grow with its unread output.
 func TestTerminalFlood(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *service.Options) { o.Terminals.ViewerTimeout = 10 * late * time.Second }) // with two viewers, a tenth of that
+	b := newBench(t, func(o *service.Options) { o.Terminals.ViewerTimeout = 10 * late * time.Second }) // two have a tenth
 	x := b.open()
 	made, err := b.terminals("").Open(b.context(), x.ID, belljar.TerminalSpec{Command: []string{"bash", "--norc"}, Shared: true})
 	if err != nil {
@@ -129,7 +129,7 @@ func TestTerminalResizeStorm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := 2 + int(time.Since(begun)/(20*time.Millisecond)) // at most one size per interval while sizes arrive, and the last one
+	most := 2 + int(time.Since(begun)/(20*time.Millisecond)) // one size for each interval while sizes arrive, and the last one
 	s.await("1000 1000")
 	b.run(in(x, "touch stop")).want(t, belljar.PhaseCompleted, 0, "")
 	s.await("told ")

@@ -84,7 +84,8 @@ func (s *screen) await(text string) {
 	}
 }
 
-// typed sends input. A program that ends because of its input may do so before the input is acknowledged; the following events show that.
+// typed sends input. A program that ends because of its input may do so before the input is acknowledged; the following events show
+// that.
 func (s *screen) typed(text string) {
 	s.b.t.Helper()
 	if err := s.Write(s.b.context(), []byte(text)); err != nil && belljar.CodeOf(err) != belljar.CodeConflict {

@@ -45,7 +45,8 @@ func hashKey(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Authenticate returns the user of an API key; [belljar.CodeUnauthorized] for a key that is unknown, expired or revoked. The error does not reveal which.
+// Authenticate returns the user of an API key; [belljar.CodeUnauthorized] for a key that is unknown, expired or revoked. The error
+// does not reveal which.
 func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller, error) {
 	if !strings.HasPrefix(key, keyPrefix) || len(key) != len(keyPrefix)+keyDigits {
 		return belljar.Caller{}, invalidKey()

@@ -19,7 +19,8 @@ import (
 // overlays makes a runtime claim support for overlays, which fails later.
 func overlays(caps *runtime.Capabilities) { caps.Overlay = true }
 
-// TestOverlayFallsBack checks that files are copied if an overlay turns out to be impossible, and that the unpacked ones are removed.
+// TestOverlayFallsBack checks that files are copied if an overlay turns out to be impossible, and that the unpacked ones are
+// removed.
 func TestOverlayFallsBack(t *testing.T) {
 	t.Parallel()
 	kept := &shelf.Shelf{Dir: t.TempDir(), Max: 1 << 20}
@@ -163,7 +164,8 @@ func (r bare) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, e
 	return r.Runtime.Create(ctx, spec)
 }
 
-// TestUnpackedOutliveTheirProcess checks that the initial files of a run's workspace stay while it runs, also in the next process.
+// TestUnpackedOutliveTheirProcess checks that the initial files of a run's workspace stay while it runs, also in the next
+// process.
 func TestUnpackedOutliveTheirProcess(t *testing.T) {
 	need.Root(t) // creates files of another user
 	dir, gate := filepath.Join(t.TempDir(), "shelf"), filepath.Join(t.TempDir(), "gate")

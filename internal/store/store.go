@@ -277,7 +277,8 @@ type Approvals interface {
 type Token struct {
 	belljar.Token
 	Hash string // SHA-256 of the key, lower-case hex
-	// Parent names the credential that a sign-in, or a code for one, was made with; "" for an API key. The rows of sign-ins are deleted after ExpiresAt.
+	// Parent names the credential that a sign-in, or a code for one, was made with; "" for an API key. The rows of sign-ins are deleted after
+	// ExpiresAt.
 	Parent string
 }
 

@@ -39,7 +39,7 @@ func (p *parser) node(line string) bool {
 		if f.Column = from + 1; to > f.Column {
 			f.EndColumn = to + 1
 		}
-	case strings.TrimSpace(mark) != "" || !strings.HasPrefix(p.line(4), "SyntaxError: "): // it does not mark an empty line, nor the line below one
+	case strings.TrimSpace(mark) != "" || !strings.HasPrefix(p.line(4), "SyntaxError: "): // an empty line has no mark, nor the one below
 		return false
 	}
 	first, end := n, 0 // end is after the message: at the stack, or else at the first empty line
@@ -173,7 +173,8 @@ func (p *parser) nodeFrames(t *Trace, margin string) (open bool) {
 	return false
 }
 
-// nodeFrame parses "at F (P:L:C)", "at P:L:C" and "at eval (eval at F (P:L:C), <anonymous>:1:1)". For the last form, the place is the call of eval.
+// nodeFrame parses "at F (P:L:C)", "at P:L:C" and "at eval (eval at F (P:L:C), <anonymous>:1:1)". For the last form, the place is the call of
+// eval.
 func nodeFrame(line string) (f Frame, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "at ")
 	if !ok || len(rest) > 4<<10 {
@@ -229,7 +230,8 @@ func nodeHeader(line string) bool {
 	return isName(name) && (coded || strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
 }
 
-// nodeBare reads the line of an error without a stack: "[TypeError: message]", possibly with properties, " { code: 1 }", or on the next lines.
+// nodeBare reads the line of an error without a stack: "[TypeError: message]", possibly with properties, " { code: 1 }", or on the next
+// lines.
 func nodeBare(line string) (header string, open, ok bool) {
 	rest, ok := strings.CutPrefix(line, "[")
 	if !ok || !nodeHeader(rest) {

@@ -10,7 +10,8 @@ import (
 
 // Options configures how a trace's paths are resolved to files below a root.
 type Options struct {
-	// Cwd is the working directory of the program, absolute or relative to the workspace; "" is the workspace. Relative paths start there.
+	// Cwd is the working directory of the program, absolute or relative to the workspace; "" is the workspace. Relative paths start
+	// there.
 	Cwd string
 	// Artifacts are captured files of the run that the root may lack, by their paths in the workspace. Compiled JavaScript and its
 	// source maps are read from there, too. nil is none.

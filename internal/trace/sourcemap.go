@@ -43,7 +43,8 @@ func (m *sourceMap) part(line, column int) (*sourceMap, int, int) {
 	return m, line, column
 }
 
-// mapped returns the source place of a frame in compiled JavaScript; false if there is no mapping or the source is not below the root.
+// mapped returns the source place of a frame in compiled JavaScript; false if there is no mapping or the source is not below the
+// root.
 func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	switch path.Ext(file) {
 	case ".js", ".mjs", ".cjs", ".jsx":

@@ -35,7 +35,8 @@ func bound(text string) (head, tail string) {
 	return head, tail
 }
 
-// lines returns the lines of a text without line ends, escape sequences and invalid UTF-8. An empty line marks omitted text, so that no trace spans the gap.
+// lines returns the lines of a text without line ends, escape sequences and invalid UTF-8. An empty line marks omitted text, so that no trace
+// spans the gap.
 func lines(text string) []string {
 	head, tail := bound(text)
 	list := split(make([]string, 0, strings.Count(head, "\n")+strings.Count(tail, "\n")+2), head)

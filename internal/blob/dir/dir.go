@@ -6,7 +6,8 @@
 // name, and <user>/user_id contains the name itself. Files have mode 0600 and folders 0700. The artifact's own mode is not used. All
 // files are opened through [os.Root], so that no link leads out of the folder.
 //
-// Put writes to runs/<run id>/put-… and renames the file, so that a reader never sees a partial artifact. Delete also removes such files after a crash.
+// Put writes to runs/<run id>/put-… and renames the file, so that a reader never sees a partial artifact. Delete also removes such
+// files after a crash.
 package dir
 
 import (
@@ -118,7 +119,8 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	return nil
 }
 
-// unused reports whether a user's folder has no entry except the name file and leftovers of interrupted writes of it. The caller holds tree.
+// unused reports whether a user's folder has no entry except the name file and leftovers of interrupted writes of it. The caller
+// holds tree.
 func (s *Store) unused(user string) bool {
 	list, err := s.list(user)
 	return err == nil && !slices.ContainsFunc(list, func(e fs.DirEntry) bool {

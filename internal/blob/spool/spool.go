@@ -1,4 +1,5 @@
-// Package spool stores the artifacts of each run in one unnamed file, so that nothing is left however the process ends. It is for the command line.
+// Package spool stores the artifacts of each run in one unnamed file, so that nothing is left however the process ends.
+// It is for the command line.
 package spool
 
 import (

@@ -33,8 +33,9 @@
 //
 // # After a crash
 //
-// A file that ends with its seal is complete. Opening it reads only its two ends. Any other file is read in full: the log continues after
-// the last valid record, and the next write truncates the rest. A damaged record counts as the end of its log, and the damage is logged.
+// A file that ends with its seal is complete. Opening it reads only its two ends. Any other file is read in full: the
+// log continues after the last valid record, and the next write truncates the rest. A damaged record counts as the end
+// of its log, and the damage is logged.
 //
 // # Readers
 //

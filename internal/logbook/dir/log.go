@@ -115,7 +115,8 @@ func estimate(frames []belljar.Frame) int {
 	return n
 }
 
-// open returns an error if the log accepts no more frames, and truncates leftovers of a failed write. The caller holds writing.
+// open returns an error if the log accepts no more frames, and truncates leftovers of a failed write. The caller holds
+// writing.
 func (l *Log) open() error {
 	switch {
 	case l.now.closed:

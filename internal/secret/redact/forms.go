@@ -63,7 +63,8 @@ func lines(text string, width int) (list []string) {
 	return list
 }
 
-// percent percent-encodes every character of a text that any encoder encodes, except those in safe: a slash in Python, other characters in JavaScript.
+// percent percent-encodes every character of a text that any encoder encodes, except those in safe: a slash in Python, other characters in
+// JavaScript.
 func percent(text, safe string) string {
 	var b strings.Builder
 	for i := range len(text) {

@@ -78,7 +78,7 @@ func (p *Patterns) add(text []byte) {
 	if p.heads[h] == nil {
 		p.sorted = append(p.sorted, h)
 	}
-	part := len(p.heads[h]) - 1 // a prefix of this pattern is before it in the list, and so are all patterns in between that begin with that prefix
+	part := len(p.heads[h]) - 1 // a prefix of this pattern sorts before it; patterns in between also begin with that prefix
 	for part >= 0 && !bytes.HasPrefix(text, p.heads[h][part].text) {
 		part = p.heads[h][part].part
 	}

@@ -46,7 +46,8 @@ func (s *Stream) Held() int {
 	return len(s.held) - s.passed
 }
 
-// Flush returns the held bytes, redacted if they are a substantial part of a secret. If the rest of a secret follows, it is still redacted.
+// Flush returns the held bytes, redacted if they are a substantial part of a secret. If the rest of a secret follows, it is still
+// redacted.
 func (s *Stream) Flush() []byte {
 	if s.Held() == 0 {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// ledger counts the bytes of one kind that users store, artifacts or logs, so that concurrent runs do not use the same space twice. The zero value is ready.
+// ledger counts the bytes of one kind that users store, artifacts or logs, so that concurrent runs do not use the same space twice.
+// The zero value is ready.
 type ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account

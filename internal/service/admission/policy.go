@@ -22,7 +22,7 @@ type Policy struct {
 	MaxUploadMB           int      `json:"SANDBOX_MAX_UPLOAD_MB"`
 	MaxLogBytes           int64    `json:"SANDBOX_MAX_LOG_BYTES"`                  // L
 	WorkspaceCapMB        int      `json:"SANDBOX_WORKSPACE_CAP_MB"`               // L
-	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`             // logs and artifacts of a run that has ended are kept; 0 is as long as its row
+	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`             // logs and artifacts of an ended run are kept; 0 is as long as its row
 	MaxArtifactsPerRunMB  int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_RUN_MB"`  // L
 	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"` // from Options.Quota if that sets it
 	MaxCPU                float64  `json:"SANDBOX_MAX_CPU"`                        // L

@@ -140,7 +140,8 @@ func (n *Network) Begin(p *egress.Policy) {
 	go n.keep(keeping, gate, first, p.Ports, n.kept)
 }
 
-// Opened waits for the first attempt of [Network.Begin] to open the relay, and returns its error until an attempt succeeds. Every command starts after it.
+// Opened waits for the first attempt of [Network.Begin] to open the relay, and returns its error until an attempt succeeds. Every command starts
+// after it.
 func (n *Network) Opened(ctx context.Context) error {
 	if n == nil {
 		return nil

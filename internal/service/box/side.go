@@ -32,8 +32,9 @@ type SideOrder struct {
 // ErrSideTime means that the work in a side sandbox exceeded its timeout.
 var ErrSideTime = errors.New("the time for it is over")
 
-// Side makes a sandbox within its startup timeout, runs work in it, and destroys it before it returns, however the work ends. It returns
-// the report of the sandbox's network use; nil without a network. The work must end with its context, whose cause has the reason.
+// Side makes a sandbox within its startup timeout, runs work in it, and destroys it before it returns, however the work ends. It
+// returns the report of the sandbox's network use; nil without a network. The work must end with its context, whose cause has the
+// reason.
 func (m *Maker) Side(ctx context.Context, o SideOrder, work func(ctx context.Context, b *Box) error) (*belljar.EgressReport, error) {
 	id := belljar.NewID()
 	m.sides.Store(id, nil)

@@ -119,7 +119,8 @@ func (l *lines) reset(r io.Reader) {
 	l.number = 0
 }
 
-// next returns a line without its line break, valid until the next call. For a line that is too long it returns the beginning, and cut is true.
+// next returns a line without its line break, valid until the next call. For a line that is too long it returns the beginning,
+// and cut is true.
 func (l *lines) next() (line []byte, cut bool, err error) {
 	line, err = l.r.ReadSlice('\n')
 	switch {

@@ -13,7 +13,8 @@ import (
 // mostRejects is how many rejected hunks an error lists.
 const mostRejects = 50
 
-// patch applies the whole patch to the tree: directly, or else with a three-way merge if the repository has the files that the patch was made for.
+// patch applies the whole patch to the tree: directly, or else with a three-way merge if the repository has the files that the patch was
+// made for.
 func (w *clone) patch(ctx context.Context) error {
 	if strings.TrimSpace(w.spec.Patch) == "" {
 		return nil

@@ -1,4 +1,5 @@
-// Package image implements the operations of callers on images: list, pull, import, tag, remove and prune, and the pull for a sandbox whose image is not local.
+// Package image implements the operations of callers on images: list, pull, import, tag, remove and prune, and the pull for
+// a sandbox whose image is not local.
 package image
 
 import (

@@ -214,7 +214,8 @@ func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string 
 	return hex.EncodeToString(sum[:])
 }
 
-// sharable reports whether users may share a layer: its files come from the operator's index, verified by hashes, and none of the packages' programs has run.
+// sharable reports whether users may share a layer: its files come from the operator's index, verified by hashes, and none of the
+// packages' programs has run.
 func (i *Installer) sharable(t *tool, o Order) bool {
 	return i.mirror(t) != nil && !o.Packages.Build
 }

@@ -52,7 +52,7 @@ func presets() []*preset {
 		{
 			name: "pip", programs: kinds["pip"].programs, ask: kinds["pip"].ask, read: strings.Fields, index: kinds["pip"], probe: "pip", first: pipFirst,
 			set: func(u *url.URL, _ string) (env, _ map[string]string) {
-				env = map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1"} // the sandbox owns the whole system
+				env = map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1"} // it is the sandbox's own system
 				if u != nil {
 					if env["PIP_INDEX_URL"] = u.String(); u.Scheme == "http" {
 						env["PIP_TRUSTED_HOST"] = u.Host

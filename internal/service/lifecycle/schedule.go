@@ -17,7 +17,8 @@ type Schedule struct {
 	cancel  func() bool
 }
 
-// Start schedules the first pass [Schedule.Every] from now, and each further one the same time after the end of the previous one.
+// Start schedules the first pass [Schedule.Every] from now, and each further one the same time after the end of
+// the previous one.
 func (s *Schedule) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ const (
 	mostPlace   = 20      // frames
 )
 
-// Failure parses the reason of a failure from the output of a command that ran in cwd; nil if it finds none. cwd is absolute or relative to the workspace.
+// Failure parses the reason of a failure from the output of a command that ran in cwd; nil if it finds none. cwd is absolute or
+// relative to the workspace.
 func Failure(stdout, stderr, cwd string) *belljar.RunFailure {
 	t, ok := trace.Failure(append(trace.Parse(stdout), trace.Parse(stderr)...))
 	if !ok {

@@ -52,7 +52,8 @@ func setFigure(u *belljar.ResourceUsage, field **float64, name string, v float64
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// Since returns the difference between two readings of a sandbox that several runs share. Only for failures is it known which part belongs to one run.
+// Since returns the difference between two readings of a sandbox that several runs share. Only for failures is it known
+// which part belongs to one run.
 func Since(before, after runtime.Usage) runtime.Usage {
 	return runtime.Usage{
 		OOMKills: difference(before.OOMKills, after.OOMKills), LimitHits: difference(before.LimitHits, after.LimitHits),
@@ -69,7 +70,8 @@ func difference(before, after *int64) *int64 {
 	return &n
 }
 
-// WithoutBuild returns the usage of the program alone, without its build in the same sandbox. A peak that does not exceed the build's is unknown.
+// WithoutBuild returns the usage of the program alone, without its build in the same sandbox. A peak that does not exceed
+// the build's is unknown.
 func WithoutBuild(before, after runtime.Usage) runtime.Usage {
 	own := Since(before, after)
 	if after.CPU != nil && before.CPU != nil {

@@ -1,7 +1,8 @@
 // Package queue decides the order of work. There are few slots, owners take turns for them, and no owner has more than its share at
 // the same time. The package starts nothing and never blocks: it hands out tickets, and a ticket reports its turn.
 //
-// Several queues may share their owners ([Queue.Branch]). Each queue has its own slots, and an owner's bound applies to its tickets in all of them together.
+// Several queues may share their owners ([Queue.Branch]). Each queue has its own slots, and an owner's bound applies to its tickets
+// in all of them together.
 package queue
 
 import (
@@ -25,8 +26,9 @@ type Options struct {
 
 // Queue hands out slots. All methods are safe for concurrent use.
 //
-// Owners with waiting tickets take turns, one ticket each, so that one owner's hundred tickets do not delay another's first. An owner's own tickets
-// keep their order. A full queue still accepts the first ticket of an owner that has none waiting while another has several, up to twice its length.
+// Owners with waiting tickets take turns, one ticket each, so that one owner's hundred tickets do not delay another's first. An
+// owner's own tickets keep their order. A full queue still accepts the first ticket of an owner that has none waiting while another
+// has several, up to twice its length.
 type Queue struct {
 	opts Options
 
@@ -76,7 +78,8 @@ func (c *ownerSet) queue(opts Options) *Queue {
 	return &Queue{opts: opts, ownerSet: c}
 }
 
-// Branch returns an empty queue with its own slots and the same owners. It needs no closing: a queue without tickets is garbage collected.
+// Branch returns an empty queue with its own slots and the same owners. It needs no closing: a queue without tickets is garbage
+// collected.
 func (q *Queue) Branch(slots, length int) *Queue {
 	return q.ownerSet.queue(Options{Slots: slots, Length: length, Now: q.opts.Now})
 }

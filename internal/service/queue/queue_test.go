@@ -166,7 +166,8 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// A branch has its own slots. An owner's bound applies to both queues together, and a slot freed in one starts a ticket in the other.
+// A branch has its own slots. An owner's bound applies to both queues together, and a slot freed in one starts a ticket in the
+// other.
 func TestBranch(t *testing.T) {
 	q := New(Options{Slots: 1, Length: 10})
 	side := q.Branch(3, 10)

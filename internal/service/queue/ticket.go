@@ -70,7 +70,8 @@ func (t *Ticket) Leave() {
 	q.leave(t.owner)
 }
 
-// Start estimates when the ticket will get its slot, from the recent durations of slots. For a ticket with a slot it returns when it got it.
+// Start estimates when the ticket will get its slot, from the recent durations of slots. For a ticket with a slot it returns when
+// it got it.
 func (t *Ticket) Start() time.Time {
 	q := t.queue
 	q.mu.Lock()

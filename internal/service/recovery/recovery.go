@@ -15,7 +15,8 @@ import (
 // Parallelism is how many sandboxes are reattached to, or removed, at the same time.
 const Parallelism = 8
 
-// Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does not respond in time is lost.
+// Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does
+// not respond in time is lost.
 const Timeout = time.Minute
 
 // Part is a part of the service that continues the work of a previous process.

@@ -151,7 +151,8 @@ func (s *selection) warnings() []string {
 	return list
 }
 
-// matches reports whether a pattern matches a path. Both are relative to the workspace. The folder for temporary files matches only patterns that name it.
+// matches reports whether a pattern matches a path. Both are relative to the workspace. The folder for temporary files matches only patterns that
+// name it.
 func matches(pattern, path string) bool {
 	if first, _, _ := strings.Cut(path, "/"); first == placement.TmpDir && !strings.HasPrefix(pattern, placement.TmpDir) {
 		return false

@@ -65,7 +65,8 @@ func (s *recorder) insertDraft(r *Run) error {
 // recordDelay bounds how long a response waits for the record of an ended run.
 const recordDelay = 2 * time.Second
 
-// Finish starts a run and waits for its end: see [belljar.Finish]. started is false for a repeated request, which gets the first response.
+// Finish starts a run and waits for its end: see [belljar.Finish]. started is false for a repeated request, which gets the first
+// response.
 func (s *Runs) Finish(
 	ctx context.Context, caller belljar.Caller, req belljar.RunRequest, wait time.Duration,
 ) (run belljar.Run, out *belljar.Output, started bool, err error) {

@@ -238,7 +238,7 @@ func (c *execution) settle() {
 	if c.out.cut {
 		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
 	}
-	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // the caller may use the sandbox's disk or memory once it has the response
+	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // the response makes its resources available
 		c.releaseBox()
 		c.memory.Drop(r.id)
 		c.conclude(o, usage, files)
@@ -271,7 +271,8 @@ func (c *execution) releaseBox() {
 	}
 }
 
-// forget makes a session's agent forget the run's command. If the command may have started although its start failed here, it is ended first.
+// forget makes a session's agent forget the run's command. If the command may have started although its start failed here, it is
+// ended first.
 func (c *execution) forget() {
 	var err error
 	var refused *wire.Error

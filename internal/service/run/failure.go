@@ -16,7 +16,8 @@ const (
 	failureTail = 1<<20 - 1
 )
 
-// failure parses the reason of the program's failure from the run's log; nil if the program succeeded, or did not run.
+// failure parses the reason of the program's failure from the run's log; nil if the program
+// succeeded, or did not run.
 func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 	if o.Phase != belljar.PhaseFailed || !c.end.Started && !c.end.Building {
 		return nil

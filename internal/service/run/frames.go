@@ -14,7 +14,8 @@ import (
 
 func isEnd(f belljar.Frame) bool { return f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd }
 
-// Follow yields the log of a live run from a frame on, and follows it to its end. It holds the end event back until the run's end is on record.
+// Follow yields the log of a live run from a frame on, and follows it to its end. It holds the end event back until the run's end is
+// on record.
 func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[belljar.Frame, error] {
 	if from == belljar.Tail {
 		from = r.log.Last() + 1

@@ -11,7 +11,8 @@ import (
 // become moves a run to a phase before its command runs.
 func (s *recorder) become(r *Run, next belljar.Phase) error { return r.enter(next, nil) }
 
-// begin moves a run to running. sent is when its agent got the command: the response may arrive late, and a run must not look shorter than its command.
+// begin moves a run to running. sent is when its agent got the command: the response may arrive late, and a run must not look shorter than its
+// command.
 func (s *recorder) begin(r *Run, sent time.Time) error {
 	if err := r.advance(belljar.PhaseRunning, &sent); err != nil {
 		return err

@@ -51,7 +51,8 @@ func (s *recorder) row(r *Run) store.Run {
 	return row
 }
 
-// limited returns a request that sets the limits in force. A run that has left the queue keeps them after a restart, even if the defaults change.
+// limited returns a request that sets the limits in force. A run that has left the queue keeps them after a restart, even if the defaults
+// change.
 func limited(spec belljar.RunSpec, l belljar.Limits) belljar.RunSpec {
 	spec.Resources = belljar.Resources{
 		CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, NoFile: l.NoFile, NProc: l.NProc,

@@ -150,7 +150,8 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	return nil
 }
 
-// recordLost ends a run that does not continue: with the end in its log, if there is one, else with the reason why. A nil log is one that cannot be read.
+// recordLost ends a run that does not continue: with the end in its log, if there is one, else with the reason why. A nil log is one that
+// cannot be read.
 func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log, past history, why error) {
 	if row.SessionID == "" { // in a session it leaves only an orphaned command
 		s.boxes.Remove(ctx, row.Runtime, row.ID)

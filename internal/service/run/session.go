@@ -52,7 +52,8 @@ func (s *Runs) Busy(ctx context.Context) (map[string]bool, error) {
 	return busy, nil
 }
 
-// Orphaned reports whether a command at an agent belongs to a run that is not live. A build always is orphaned: a run that was being built is lost.
+// Orphaned reports whether a command at an agent belongs to a run that is not live. A build always is orphaned: a run that was being built
+// is lost.
 func (s *Runs) Orphaned(command string) bool {
 	id := strings.TrimPrefix(command, buildPrefix)
 	return belljar.ValidID(id) && (id != command || s.Get(id) == nil)

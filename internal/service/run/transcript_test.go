@@ -20,7 +20,8 @@ type chunk struct {
 	bytes  []byte
 }
 
-// transcribe writes chunks to a transcript with room bytes and returns it with its frames. All safe output is in the log, or was truncated.
+// transcribe writes chunks to a transcript with room bytes and returns it with its frames. All safe output is in the log,
+// or was truncated.
 func transcribe(t *rapid.T, room int64, chunks []chunk) (*transcript, []belljar.Frame) {
 	log := &memory.Log{}
 	out := &transcript{log: log, room: room}
@@ -111,7 +112,8 @@ func TestTranscriptKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// A process that dies at any point leaves a prefix of the output in the log. From its length on, the next processes complete it, byte for byte.
+// A process that dies at any point leaves a prefix of the output in the log. From its length on, the next processes
+// complete it, byte for byte.
 func TestTranscriptAcrossDeaths(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOfN(rapid.SampledFrom([]byte("a\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 60)

@@ -21,7 +21,8 @@ type WarmOptions struct {
 // leastTasks is the minimum process limit of a sandbox with a waiting interpreter, whose processes count.
 const leastTasks = 64
 
-// admitWarm decides whether the run's program may use a waiting interpreter, and whether sandboxes of the pool start one. The agent decides the rest.
+// admitWarm decides whether the run's program may use a waiting interpreter, and whether sandboxes of the pool start one. The agent decides
+// the rest.
 func (s *admitter) admitWarm(p *plan) {
 	req := p.request
 	if !s.warm.On || req.Warm == belljar.WarmOff || req.Context != "" || req.Shell != nil || p.build != nil {

@@ -14,7 +14,8 @@ const (
 	negligible = 0.01 // CPU seconds
 )
 
-// bill charges the session's owner for usage of its sandbox that no run was charged for, for example in the background or at a terminal.
+// bill charges the session's owner for usage of its sandbox that no run was charged for, for example in the background or at a
+// terminal.
 func bill(ctx context.Context, x *Session, b *box.Box) {
 	reading, cancel := context.WithTimeout(ctx, usageTime)
 	b.Shared.Now(reading, b)

@@ -10,7 +10,8 @@ import (
 // Refuse prevents new sessions.
 func (s *Sessions) Refuse() { s.table.close() }
 
-// Close prevents new sessions and ends all sessions, or detaches those that can outlive the process. It waits until that is done.
+// Close prevents new sessions and ends all sessions, or detaches those that can outlive the process. It waits until that is
+// done.
 func (s *Sessions) Close() {
 	all := s.table.close()
 	for _, x := range all {

@@ -10,9 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A session that is being made is a draft: no caller knows its id. Most are usable within milliseconds, and are then recorded with one
-// write. A session that takes longer, or appears in a list, is recorded as starting. If the process dies, a draft leaves an orphaned
-// sandbox, which the next process removes. A session with an idempotency key is never a draft: a repeated request must find it.
+// A session that is being made is a draft: no caller knows its id. Most are usable within milliseconds, and are then recorded
+// with one write. A session that takes longer, or appears in a list, is recorded as starting. If the process dies, a draft
+// leaves an orphaned sandbox, which the next process removes. A session with an idempotency key is never a draft: a repeated
+// request must find it.
 
 // draftFor is how long a session may stay a draft.
 const draftFor = 200 * time.Millisecond

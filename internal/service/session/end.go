@@ -81,7 +81,7 @@ func (x *Session) finish(why error) {
 	}
 	if asleep {
 		if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
-			x.all.opts.Log.Warn("files of a hibernated session cannot be removed", "session_id", x.id, "err", err) // they are removed when they expire
+			x.all.opts.Log.Warn("files of a hibernated session cannot be removed", "session_id", x.id, "err", err) // removed at their expiry
 		}
 	}
 	x.recordEnd()

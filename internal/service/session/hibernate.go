@@ -66,7 +66,8 @@ func refusal(x *Session, rule, message, hint string) error {
 
 const forceHint = "force ends what runs in it (belljar session hibernate --force)"
 
-// Hibernate saves a session, and releases its sandbox until the next use. Unless it is forced, it fails if something runs in the session, or uses it meanwhile.
+// Hibernate saves a session, and releases its sandbox until the next use. Unless it is forced, it fails if something runs in the session, or uses it
+// meanwhile.
 func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (belljar.Session, error) {
 	select {
 	case <-x.ready:

@@ -97,7 +97,8 @@ func (l *lifespan) clearTimer() {
 	}
 }
 
-// setTimer schedules the check of the session's expiry. An earlier timer stays, so that a use needs no new timer. The caller holds the lock.
+// setTimer schedules the check of the session's expiry. An earlier timer stays, so that a use needs no new timer. The caller holds the
+// lock.
 func (x *Session) setTimer(now time.Time) {
 	if x.ctx.Err() != nil {
 		return // it has ended, or is detached

@@ -205,7 +205,8 @@ func (s *Sessions) discard(x *Session, fault error) {
 	close(x.over)
 }
 
-// insertWithKey records a session, with its key unless that is nil. If the process dies from here on, the next one finds the session and cleans up after it.
+// insertWithKey records a session, with its key unless that is nil. If the process dies from here on, the next one finds the session and cleans
+// up after it.
 func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
 	if key != nil {

@@ -34,7 +34,8 @@ func (l *last) Update(_ context.Context, row store.Session) error {
 	return nil
 }
 
-// No record is written between the record of a resumed session and its activation: it would say that the session is hibernated, whose files are then removed.
+// No record is written between the record of a resumed session and its activation: it would say that the session is hibernated, whose files are then
+// removed.
 func TestActivate(t *testing.T) {
 	records, between := &last{}, 0
 	var x *Session

@@ -127,7 +127,8 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	return x, known, nil
 }
 
-// used reports whether a run uses a session: its agent knows the run's command. A command may also be a leftover of a run whose end is on record.
+// used reports whether a run uses a session: its agent knows the run's command. A command may also be a leftover of a run whose end is on
+// record.
 func (s *Recovery) used(id string, known []wire.ExecInfo) bool {
 	return s.busy[id] && slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) })
 }
@@ -151,7 +152,8 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	return b, p, err
 }
 
-// recoveredPlacement returns the placement of a session of a previous process. It has no host if the session's runtime is no longer configured.
+// recoveredPlacement returns the placement of a session of a previous process. It has no host if the session's runtime is no longer
+// configured.
 func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p *placement.Placement, err error) {
 	p = &placement.Placement{Exec: row.Spec.WorkspaceExec}
 	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host != nil {

@@ -23,7 +23,8 @@ func (s *Recovery) lapsed(row store.Session) bool {
 	return !now.Before(begun(row).Add(t.lifetime)) || !now.Before(row.ExpiresAt.Add(s.lag(t.ttl)))
 }
 
-// revive adds a session of a previous process with a live sandbox to the table, in its recorded state. [Session.begin] then makes it usable.
+// revive adds a session of a previous process with a live sandbox to the table, in its recorded state. [Session.begin] then
+// makes it usable.
 func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.Placement) (*Session, error) {
 	runs, err := s.opts.Runs.CountIn(ctx, row.ID)
 	if err != nil {

@@ -168,7 +168,8 @@ func (x *Session) Snapshot() belljar.Session {
 }
 
 // Acquire counts a use of the session's sandbox, so that it does not expire meanwhile, and returns it. Each use ends with Release.
-// Acquire waits for a session that is being made, and resumes a hibernated one. For an ended session the error is [belljar.CodeConflict].
+// Acquire waits for a session that is being made, and resumes a hibernated one. For an ended session the error is
+// [belljar.CodeConflict].
 func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
 	select {
 	case <-x.ready:

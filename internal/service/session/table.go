@@ -39,7 +39,8 @@ func (t *table) inScope(owner, key string) *Session {
 	return x
 }
 
-// enter adds a session, unless its owner or this node has the maximum. If another session has its scope, enter returns that and adds nothing.
+// enter adds a session, unless its owner or this node has the maximum. If another session has its scope, enter returns that and
+// adds nothing.
 func (t *table) enter(x *Session, perUser, perNode int) (other *Session, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

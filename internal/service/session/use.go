@@ -54,7 +54,8 @@ func (u Use) Limits() belljar.Limits { return u.session.Placement().Limits }
 // Owner returns the creator of the session.
 func (u Use) Owner() belljar.Caller { return u.session.caller }
 
-// Execution returns a command in the session without arguments. It starts in the workspace, which has the session's files, and ignores the image's folder.
+// Execution returns a command in the session without arguments. It starts in the workspace, which has the session's files, and ignores the
+// image's folder.
 func (u Use) Execution() wire.Exec {
 	p := u.session.Placement()
 	p.Bind()

@@ -14,7 +14,8 @@ import (
 )
 
 // A hibernated session has a snapshot with the session's id, and a second one with its memory and processes if these can be saved. The second
-// depends on the versions of Belljar and of its runtime, the first does not. Callers cannot remove them. They count among their owner's snapshots.
+// depends on the versions of Belljar and of its runtime, the first does not. Callers cannot remove them. They count among their owner's
+// snapshots.
 
 // liveOf returns the id of the snapshot with the memory and processes of a hibernated session.
 func liveOf(session string) string { return session + "-live" }

@@ -40,7 +40,8 @@ func (t *turns) take(user string) (leave func(), err error) {
 	}, nil
 }
 
-// lock locks the bytes of a user's digest, and returns a function that unlocks them: none are removed while a record of them is made.
+// lock locks the bytes of a user's digest, and returns a function that unlocks them: none are removed while a record of them is
+// made.
 func (s *Snapshots) lock(user, digest string) (unlock func()) {
 	unlock, _ = s.locks.Lock(context.Background(), [2]string{user, digest}) // fails only with its context
 	return unlock

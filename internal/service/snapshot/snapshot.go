@@ -1,7 +1,8 @@
 // Package snapshot makes, stores, restores and copies saved workspaces.
 //
-// A snapshot is a tar archive of a workspace, identified by its digest. The archive is stored compressed as a blob, once for each owner and digest. Its record
-// is in the store. The blob is written before the record and removed after it, so that a crash leaves at most a blob without a record, which a sweep removes.
+// A snapshot is a tar archive of a workspace, identified by its digest. The archive is stored compressed as a blob, once for each owner and
+// digest. Its record is in the store. The blob is written before the record and removed after it, so that a crash leaves at most a blob
+// without a record, which a sweep removes.
 package snapshot
 
 import (
@@ -169,7 +170,8 @@ func (v view) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove removes a snapshot. If it is the owner's last one with its bytes, it also removes these and their unpacked files. A missing snapshot is no error.
+// remove removes a snapshot. If it is the owner's last one with its bytes, it also removes these and their unpacked files. A missing
+// snapshot is no error.
 func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
 	defer s.lock(x.UserID, x.Digest)()
 	last, err := s.opts.Store.Delete(context.WithoutCancel(ctx), x.ID)

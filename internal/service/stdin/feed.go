@@ -1,4 +1,5 @@
-// Package stdin is the standard input of commands: of interactive runs, to which callers write under limits, and of requests with an input.
+// Package stdin is the standard input of commands: of interactive runs, to which callers write under limits, and of requests
+// with an input.
 package stdin
 
 import "io"

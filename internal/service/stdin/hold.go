@@ -20,7 +20,8 @@ var _ belljar.Stdin = (*hold)(nil)
 // Open returns a new handle.
 func (in *Input) Open() belljar.Stdin { return &hold{in: in, gone: make(chan struct{})} }
 
-// Write sends one frame to the command. It returns when the command's agent has received it, or when the input or the handle is closed.
+// Write sends one frame to the command. It returns when the command's agent has received it, or when the input or the
+// handle is closed.
 func (h *hold) Write(b []byte) (int, error) {
 	select {
 	case <-h.gone:

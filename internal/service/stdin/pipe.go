@@ -7,7 +7,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Pipe is the standard input of a command over successive streams to its agent. Data lost with a broken stream is sent again over the next.
+// Pipe is the standard input of a command over successive streams to its agent. Data lost with a broken stream is sent
+// again over the next.
 type Pipe struct {
 	writing sync.Mutex // orders writes, and guards the fields up to told
 	sent    int64      // position after the written bytes

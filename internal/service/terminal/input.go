@@ -22,7 +22,8 @@ type keystrokes struct {
 	done  chan error // holds one
 }
 
-// writeLoop passes input to the program in order. It waits while the program does not read, and so does every client that writes.
+// writeLoop passes input to the program in order. It waits while the program does not read, and so does every client that
+// writes.
 func (t *terminal) writeLoop() {
 	for {
 		select {
@@ -116,7 +117,8 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// send passes one piece to writeLoop and waits until the agent has received it. After an error writeLoop may still hold it.
+// send passes one piece to writeLoop and waits until the agent has received it. After an error writeLoop may still hold
+// it.
 func (a *attachment) send(ctx context.Context, piece []byte) error {
 	k := &keystrokes{bytes: bytes.Clone(piece), done: make(chan error, 1)}
 	select {
@@ -135,7 +137,7 @@ func (a *attachment) send(ctx context.Context, piece []byte) error {
 		}
 		return nil
 	case <-a.shut:
-		if a.exited() { // possibly because of this input: writeLoop, which is not blocked now, knows whether the program got it
+		if a.exited() { // possibly because of this input: writeLoop, now unblocked, knows whether the program got it
 			select {
 			case err := <-k.done:
 				if err == nil {

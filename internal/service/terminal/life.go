@@ -214,7 +214,8 @@ func (t *terminal) keep() {
 	}
 }
 
-// output delivers the output of the program to its end, over another stream if one breaks. The agent keeps as much of it as the history, for the next process.
+// output delivers the output of the program to its end, over another stream if one breaks. The agent keeps as much of it as the history,
+// for the next process.
 func (t *terminal) output() (wire.Exit, error) {
 	pace := rate.NewLimiter(rate.Limit(t.limits.OutputBytes), max(int(t.limits.OutputBytes/4), paceBytes+wire.MaxData))
 	proc := t.process()

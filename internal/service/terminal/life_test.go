@@ -38,7 +38,8 @@ func (c *backward) AfterFunc(d time.Duration, f func()) func() bool {
 	return func() bool { return true }
 }
 
-// A terminal without a client ends after its reattach window, even if the clock is set back meanwhile, and not while it has a client.
+// A terminal without a client ends after its reattach window, even if the clock is set back meanwhile, and not while it has a
+// client.
 func TestWindowOfAClockSetBack(t *testing.T) {
 	w := newWorld(t)
 	c := &backward{length: w.opts.Limits.Reattach}

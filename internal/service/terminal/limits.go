@@ -26,7 +26,8 @@ type Limits struct {
 	// ViewerTimeout is how long a single viewer may delay a terminal before it has read half of its queue; 0 is 10 s. With
 	// several viewers, each may delay it for a tenth of that.
 	ViewerTimeout time.Duration
-	// InputBytes and InputMessages are how much input one viewer may send in a second; 0 is 1 MiB and 500. A burst of one second passes; more is delayed.
+	// InputBytes and InputMessages are how much input one viewer may send in a second; 0 is 1 MiB and 500. A burst of one
+	// second passes; more is delayed.
 	InputBytes, InputMessages int64
 	// OutputBytes is how much output a program may print in a second before it must wait; 0 is 8 MiB.
 	OutputBytes int64

@@ -15,8 +15,9 @@ import (
 func IsTerminal(execID string) bool { return strings.HasPrefix(execID, execPrefix) }
 
 // Recover reattaches to the terminals that a previous process left in a session, among the commands that its agent knows. Each
-// continues without a client: its history is the output that the agent still has, and its reattach window begins now. A terminal that
-// cannot be recovered is ended. Recover stops at the maximum of a session: a program that has taken over its agent can name any number.
+// continues without a client: its history is the output that the agent still has, and its reattach window begins now. A terminal
+// that cannot be recovered is ended. Recover stops at the maximum of a session: a program that has taken over its agent can name
+// any number.
 func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInfo) {
 	tried, most := 0, s.opts.Limits.PerSession
 	for _, info := range execs {

@@ -9,7 +9,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// table is the terminals of this process: those whose program runs, and for a while those whose program has ended. The zero value is empty.
+// table is the terminals of this process: those whose program runs, and for a while those whose program has ended. The zero
+// value is empty.
 type table struct {
 	mu   sync.Mutex
 	byID map[string]*terminal

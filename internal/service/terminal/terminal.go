@@ -16,9 +16,11 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// terminal is a PTY in a session. It reads its program's output whether or not a client is attached, so that the program never waits for a viewer.
+// terminal is a PTY in a session. It reads its program's output whether or not a client is attached, so that the program
+// never waits for a viewer.
 //
-// Input counts as use of the session, and so does output while a client is attached. A terminal that is merely open does not keep its session alive.
+// Input counts as use of the session, and so does output while a client is attached. A terminal that is merely open does not
+// keep its session alive.
 type terminal struct {
 	all       *Terminals
 	session   Session
@@ -114,7 +116,8 @@ func (t *terminal) start(ctx context.Context) (*agent.Process, error) {
 	return nil, nil // unreachable: the last choice has returned
 }
 
-// execution returns the terminal's program for the agent. It has no timeout, and no limit on the CPU time of a process: its sandbox has one.
+// execution returns the terminal's program for the agent. It has no timeout, and no limit on the CPU time of a process: its
+// sandbox has one.
 func (t *terminal) execution() wire.Exec {
 	e := t.session.Execution()
 	delete(e.Rlimits, "cpu")

@@ -1,4 +1,5 @@
-// Package terminal manages the terminals in sessions: programs on a PTY that callers can attach to, detach from and reattach to.
+// Package terminal manages the terminals in sessions: programs on a PTY that callers can attach to, detach from and
+// reattach to.
 package terminal
 
 import (
