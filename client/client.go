@@ -16,7 +16,7 @@
 // The client retries idempotent requests when the connection breaks, when the server sends Retry-After, and when a proxy
 // reports that the server is unavailable. Idempotent are reads, and requests to create a run or a session, which carry an
 // Idempotency-Key. Options.Patience limits the retries. If no server listens at the address and none has ever responded,
-// the request fails at once. Other requests, such as renaming a file or creating an API key, are retried only if the
+// the request fails immediately. Other requests, such as renaming a file or creating an API key, are retried only if the
 // server has not processed them: it could not be reached, or it refused them for the rate limit. Uploads are never
 // retried. The server stores all of an upload or nothing, so the caller can retry.
 //

@@ -23,8 +23,8 @@ const (
 	maxPath = 4096 // bytes in total
 )
 
-// Put stores the bytes of r. It returns [belljar.CodeConflict] if another artifact is a directory prefix of the path, or the path
-// of another artifact, and [belljar.CodeInvalidRequest] if the path is too long for a file.
+// Put stores the bytes of r. It returns [belljar.CodeConflict] if the path is a directory prefix of another artifact, or the reverse,
+// and [belljar.CodeInvalidRequest] if the path is too long for a file.
 func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Info, err error) {
 	var f *os.File
 	err = s.keep(k, func(run string) (name string, err error) {

@@ -72,7 +72,7 @@ func (s *recorder) flushLater(r *Run, d time.Duration) {
 	s.flushLaterLocked(r, d)
 }
 
-// flushLaterLocked is flushLater for a caller who holds r.writing.
+// flushLaterLocked is flushLater for a caller that holds r.writing.
 func (s *recorder) flushLaterLocked(r *Run, d time.Duration) {
 	if !r.over && !r.due {
 		r.due, r.cancelFlush = true, s.clock.AfterFunc(d, func() { _ = s.flush(r, true) })
@@ -111,7 +111,7 @@ func (s *recorder) startHeartbeat(r *Run) {
 	s.startHeartbeatLocked(r)
 }
 
-// startHeartbeatLocked is startHeartbeat for a caller who holds r.writing.
+// startHeartbeatLocked is startHeartbeat for a caller that holds r.writing.
 func (s *recorder) startHeartbeatLocked(r *Run) {
 	if r.over {
 		return

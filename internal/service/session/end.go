@@ -28,7 +28,7 @@ func (x *Session) end(state belljar.SessionState, message string, why error) boo
 	return x.endLocked(state, message, why)
 }
 
-// endLocked is end for a caller who holds the lock.
+// endLocked is end for a caller that holds the lock.
 func (x *Session) endLocked(state belljar.SessionState, message string, why error) bool {
 	if x.state.State.Ended() {
 		return false
@@ -212,7 +212,7 @@ func note(x *Session) error {
 	return x.update()
 }
 
-// update is note for a caller who holds x.writing, so that an older state never replaces a newer one.
+// update is note for a caller that holds x.writing, so that an older state never replaces a newer one.
 func (x *Session) update() error {
 	row := x.row()
 	if row.State.Ended() {
