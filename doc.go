@@ -19,7 +19,7 @@
 // folder. New fields, codes and values are not breaking changes: callers ignore those that they do not know.
 //
 // A PATCH fixes, a MINOR adds, a MAJOR may remove. Before 1.0.0 a MINOR may remove as well, after the same notice. A fix of a
-// vulnerability may break callers that depend on it, in any release. A server can take over the sandboxes of the previous MINOR.
+// vulnerability may break callers that depend on it, in any release. A server takes over the sandboxes of the previous MINOR.
 //
 // # Deprecation
 //

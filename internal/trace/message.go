@@ -137,7 +137,7 @@ func (p *parser) shell(t *Trace) bool {
 	return f.Line > 0
 }
 
-// marked returns the width of the mark in the second line below a message of gcc or clang: " | ^~~~".
+// marked returns the width of the mark in the second line below a message of gcc or clang: "      |    ^~~~".
 func (p *parser) marked() int {
 	_, mark, ok := strings.Cut(p.line(1), "|")
 	i := strings.IndexByte(mark, '^')

@@ -29,7 +29,7 @@ func (p *parser) python(line string) bool {
 	return false
 }
 
-// pythonMargin returns the text before a header: "" or, in a group, " | ". The first line of a group has a + instead of the |.
+// pythonMargin returns the text before a header: "" or, in a group, "  | ". The first line of a group has a + instead of the |.
 func pythonMargin(line string) (margin string, ok bool) {
 	before := strings.TrimSuffix(strings.TrimSuffix(line, pythonHeader), "Exception Group ")
 	switch strings.TrimLeft(before, " ") {
@@ -133,7 +133,7 @@ func pythonSource(f *Frame, line string) {
 	}
 }
 
-// pythonFrame parses ` File "P", line N, in F`; in is false without a function, as for a SyntaxError.
+// pythonFrame parses `  File "P", line N, in F`; in is false without a function, as for a SyntaxError.
 func pythonFrame(line string) (f Frame, in, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " "), `File "`)
 	if !ok {
