@@ -137,7 +137,7 @@ func cargoRead(printed string) (list []string) {
 	return list
 }
 
-// cargoLinks visits the location of an index's files. Text in braces is a part of the path.
+// cargoLinks visits the URL of an index's files, up to the first placeholder in braces, which is always in the path.
 func cargoLinks(p page, visit func(link string) error) error {
 	var config struct {
 		DL string `json:"dl"`

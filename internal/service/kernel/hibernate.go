@@ -39,7 +39,7 @@ func (t *Table) restore(c store.SavedContext) *entry {
 	return e
 }
 
-// Keep restores the contexts of a resumed session as they were saved, with their variables unless these were already lost.
+// Keep records that the contexts of a resumed session still have their variables, unless these were already lost when it was saved.
 func (t *Table) Keep(list []store.SavedContext) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
