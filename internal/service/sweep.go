@@ -10,17 +10,16 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// sweepNow makes one sweep and logs what goes wrong.
+// sweepNow makes one sweep and logs its errors.
 func (s *Service) sweepNow() {
 	if err := s.Sweep(s.work.Closing()); err != nil && s.work.Closing().Err() == nil {
 		s.log.Error("sweep failed", "err", err)
 	}
 }
 
-// Sweep removes what has been kept for its time: the logs and artifacts of runs after the policy's ArtifactTTLHours, the records of
-// runs, sessions, API keys that have ended, and days' usage after RowDays, idempotency keys, unused images, snapshots that have expired,
-// what former builds of templates have left, and now and then bytes that belong to no run. It does what it can and returns everything that
-// failed. After [Service.Recover] the service calls it every [Options.SweepEvery].
+// Sweep removes expired data: the logs and artifacts of runs after the policy's ArtifactTTLHours; after RowDays the records of ended runs, sessions
+// and API keys, and daily usage; idempotency keys, unused images, expired snapshots, leftovers of earlier template builds, and occasionally bytes
+// that belong to no run. It continues after errors and returns all of them. After [Service.Recover] the service calls it every [Options.SweepEvery].
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
 	past := now.AddDate(0, 0, -s.opts.RowDays)
@@ -34,7 +33,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	)
 }
 
-// sweepUsers removes the usage of days before t, and the API keys that ended before.
+// sweepUsers removes daily usage from before t, and API keys that ended before t.
 func sweepUsers(ctx context.Context, on store.Store, t time.Time) error {
 	_, err := on.Users().DeleteBefore(ctx, t)
 	if err == nil {
@@ -46,7 +45,7 @@ func sweepUsers(ctx context.Context, on store.Store, t time.Time) error {
 	return nil
 }
 
-// nextSweep makes what returns when the oldest log of a user is deleted, at the latest; false if that is not known.
+// nextSweep makes a function that returns when a user's oldest log is deleted, at the latest; false if that is not known.
 func nextSweep(o Options, now func() time.Time) func(context.Context, string) (time.Time, bool) {
 	kept := time.Duration(o.Policy.ArtifactTTLHours) * time.Hour
 	if kept == 0 {

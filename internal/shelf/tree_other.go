@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// unpackTree is for sandboxes of this host, of which there are none.
+// unpackTree is for sandboxes of this host, which are not supported on this system.
 func unpackTree(io.Reader, string, int64, int, int) (bytes, files int64, err error) {
 	return 0, 0, errors.ErrUnsupported
 }
 
-// setLinkTime leaves a link the time at which it was made.
+// setLinkTime does nothing: a link keeps its creation time.
 func setLinkTime(*os.Root, string, time.Time) error { return nil }

@@ -26,7 +26,7 @@ func redactDetail(detail map[string]string) map[string]string {
 	return redacted
 }
 
-// namesFile reports whether the detail of that name is a file name.
+// namesFile reports whether the detail with that name is a file name.
 func namesFile(name string) bool {
 	for _, word := range []string{"path", "file", "dir", "folder", "target"} {
 		if strings.Contains(name, word) {

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Programs of a session see the same facts about their image after a restart.
+// Programs of a session see the same image settings after a restart.
 func TestRecoveredImage(t *testing.T) {
 	for name, root := range map[string]runtime.Root{
 		"host":                 {Ref: runtime.HostRef},

@@ -29,7 +29,7 @@ func ready(t *Ticket) bool {
 	}
 }
 
-// One owner's hundred do not delay another's first.
+// A hundred tickets of one owner do not delay another owner's first.
 func TestOwnersTakeTurns(t *testing.T) {
 	q := New(Options{Slots: 1, Length: 200})
 	running := enter(t, q, "greedy", 0)
@@ -101,7 +101,7 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// An owner at its bound waits while slots are free, and delays no other.
+// An owner at its bound waits while slots are free, and does not delay others.
 func TestBoundOfAnOwner(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	first, second := enter(t, q, "a", 1), enter(t, q, "a", 1)
@@ -124,7 +124,7 @@ func TestBoundOfAnOwner(t *testing.T) {
 	}
 }
 
-// A bound that is raised lets those who wait go at once.
+// Raising a bound immediately starts waiting tickets.
 func TestBoundIsRaised(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	enter(t, q, "a", 1)
@@ -166,7 +166,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// A branch has slots of its own; an owner's bound holds for both together, and a slot freed in one lets him go on in the
+// A branch has its own slots. An owner's bound applies to both queues together, and a slot freed in one starts a ticket in the
 // other.
 func TestBranch(t *testing.T) {
 	q := New(Options{Slots: 1, Length: 10})
@@ -203,7 +203,7 @@ func TestBranch(t *testing.T) {
 	}
 }
 
-// A bound that is raised in one queue lets those go who wait in another.
+// Raising a bound in one queue starts tickets that wait in another.
 func TestBoundIsRaisedElsewhere(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	side := q.Branch(4, 0)
@@ -220,8 +220,8 @@ func TestBoundIsRaisedElsewhere(t *testing.T) {
 	}
 }
 
-// Whatever happens, slots are never given twice or lost, bounds hold, no owner that may run waits while a slot is free, and an
-// owner's tickets keep their order. A branch is as good as the queue that it is of.
+// After any operations, no slot is given twice or lost, bounds hold, no owner that may run waits while a slot is free, and an
+// owner's tickets keep their order. This applies to a branch, too.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.IntRange(0, 6).Draw(t, "length")
@@ -280,7 +280,7 @@ func TestInvariants(t *testing.T) {
 					t.Fatalf("refused with %d of %d waiting", into.Waiting(), length)
 				}
 			},
-			"join": func(t *rapid.T) { // a parked one: it is nowhere before
+			"join": func(t *rapid.T) { // a parked ticket: it is in no queue before
 				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
 				into := rapid.SampledFrom(queues).Draw(t, "queue")
 				ticket := into.Park()
