@@ -21,8 +21,8 @@ type AgentConfig struct {
 	Secrets string `json:"secrets,omitempty"`
 	// Build is the version of the program, sent to hosts.
 	Build string `json:"build,omitempty"`
-	// Fenced means that the kernel itself refuses the calls that a seccomp filter would, as belljar-runsc's does. belljar-agent
-	// verifies it.
+	// Fenced means that the kernel itself refuses the calls that a seccomp filter would, like that of belljar-runsc.
+	// belljar-agent verifies it.
 	Fenced bool `json:"fenced,omitempty"`
 	// ExecFilter is a seccomp filter, as the bytes of an array of struct sock_filter. Every command gets it right before its
 	// execve. Empty is none.

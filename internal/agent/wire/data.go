@@ -61,7 +61,7 @@ func (r *Reader) Data(p []byte) (int, error) {
 		r.left -= m
 		if err != nil {
 			if n > 0 {
-				return n, nil // the error comes again
+				return n, nil // the next call returns the error
 			}
 			return 0, noEOF(err)
 		}
