@@ -155,7 +155,7 @@ func (l *launcher) launch() error {
 	return e.begin()
 }
 
-// prepare opens what must belong to the user: programs can open /dev/stdout and their terminal by name.
+// prepare opens the files that must belong to the user: programs can open /dev/stdout and their terminal by name.
 func (l *launcher) prepare() error {
 	l.step = stepLookup
 	if l.e.host != nil {

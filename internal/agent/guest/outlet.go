@@ -25,8 +25,8 @@ type outlet struct {
 	stream  wire.Stream
 	file    *os.File
 	raw     syscall.RawConn
-	drained chan struct{} // closed when no more of it is kept
-	ended   chan struct{} // closed when no more of it is read
+	drained chan struct{} // closed when no more output is kept
+	ended   chan struct{} // closed when no more output is read
 	once    sync.Once
 	reading sync.Mutex // keeps bytes in the order in which they are read
 }

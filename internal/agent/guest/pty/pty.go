@@ -114,5 +114,5 @@ func Open(size wire.Size) (master, slave int, err error) {
 	return master, int(peer), nil
 }
 
-// Winsize is a size as the kernel has it.
+// Winsize converts a size to the kernel's type.
 func Winsize(s wire.Size) *unix.Winsize { return &unix.Winsize{Col: s.Cols, Row: s.Rows} }
