@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// lingerTime is how long a closed connection waits for the program to read what was written before.
+// lingerTime is how long a closed connection waits for the program to read the bytes written before.
 const lingerTime = time.Minute
 
 // Conn is a connection with a program in a sandbox. It works like a TCP connection: CloseWrite ends one direction, Close ends both

@@ -76,7 +76,7 @@ func (d *disk) space() (*space, error) {
 // in returns a path below the space.
 func (sp *space) in(name string) string { return filepath.Join(sp.dir, name) }
 
-// close deletes what is still in the space.
+// close deletes the remaining files of the space.
 func (sp *space) close() error {
 	err := layer.Remove(sp.dir)
 	if err != nil {

@@ -58,8 +58,8 @@ const (
 type Protection struct {
 	Name     string `json:"name"`
 	Enforced bool   `json:"enforced"`
-	By       string `json:"by,omitempty"`     // what enforces it here, e.g. "cgroup2 memory.max"; if not Enforced, what stands in for it
-	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best this runtime knows
+	By       string `json:"by,omitempty"`     // the mechanism that enforces it here, e.g. "cgroup2 memory.max"; if not Enforced, its stand-in
+	Weaker   string `json:"weaker,omitempty"` // how it is weaker than this runtime's best
 	Hint     string `json:"hint,omitempty"`   // how to fix it
 }
 

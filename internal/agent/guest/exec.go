@@ -34,7 +34,7 @@ type exec struct {
 	keeper   forkexec.Child
 	program  *forkexec.Program // the keeper's
 	settled  bool              // only the keeper uses the program's memory: its child has called execve or is dead
-	status   *os.File          // what the keeper reports to
+	status   *os.File          // socket for the keeper's reports
 	cut      wire.Cause        // why it was killed before its execve; else ""
 	group    *process.Group    // nil without a cgroup
 	outlets  []*outlet

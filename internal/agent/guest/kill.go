@@ -17,7 +17,7 @@ const (
 	maxSweeps = 64
 	// headTime is how long a killed cgroup may take to become empty before its processes are killed one by one.
 	headTime = 100 * time.Millisecond
-	// settleTime is how long a keeper may take to report that its command has no process left, which it normally does at once.
+	// settleTime is how long a keeper may take to report that its command has no process left, which it normally does immediately.
 	settleTime = 2 * time.Millisecond
 	// escapeTime is how long killed processes may take to die before the next search for escaped ones.
 	escapeTime = 5 * time.Millisecond

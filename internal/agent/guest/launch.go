@@ -126,7 +126,7 @@ type launcher struct {
 	child []int // descriptors for the child, which we close
 	stdio [3]int
 	tty   int      // the controlling terminal; -1 for none
-	extra [][2]int // descriptors besides stdio: ours, and its number in the program
+	extra [][2]int // descriptors in addition to stdio: ours, and its number in the program
 }
 
 func (l *launcher) launch() error {

@@ -108,7 +108,7 @@ func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 	return n, err
 }
 
-// catchUp keeps what has been written so far, up to what a pipe holds.
+// catchUp keeps all output written so far, up to the capacity of a pipe.
 func (o *outlet) catchUp() {
 	for room := maxPipe; room > 0 && !isClosed(o.drained); {
 		if !o.readNow(func(b []byte) { room -= len(b); o.e.keep(o.stream, b) }) {

@@ -241,7 +241,7 @@ func (k *keep) writeLast(l Last) error {
 	return err
 }
 
-// stderrText keeps the beginning and the end of what programs write to their standard error.
+// stderrText keeps the beginning and the end of the standard error of programs.
 type stderrText struct {
 	file *os.File
 	done chan struct{}

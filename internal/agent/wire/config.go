@@ -6,7 +6,7 @@ type AgentConfig struct {
 	ListenFD int `json:"listen_fd,omitempty"`
 	// Stdio makes belljar-agent serve the multiplexer on its stdin and stdout instead.
 	Stdio bool `json:"stdio,omitempty"`
-	// LifelineFD is a descriptor whose end of file ends the agent at once: its creator has ended. 0 is none.
+	// LifelineFD is a descriptor whose end of file ends the agent immediately: its creator has ended. 0 is none.
 	LifelineFD int `json:"lifeline_fd,omitempty"`
 	// CgroupFD is a delegated cgroup2 folder in which every exec gets a folder of its own. 0 is none.
 	CgroupFD int `json:"cgroup_fd,omitempty"`

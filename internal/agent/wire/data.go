@@ -55,7 +55,7 @@ func (r *Reader) Data(p []byte) (int, error) {
 	p = p[:min(left, len(p))]
 	n := 0
 	for n < len(p) {
-		// The sender writes a frame at once, so the rest of it is near.
+		// The sender writes a frame in one piece, so the rest of it is near.
 		m, err := r.r.Read(p[n:])
 		n += m
 		r.left -= m

@@ -56,7 +56,7 @@ const (
 	OpShells   Op = "shells"    // the named shells and kernels
 	OpPark     Op = "park"      // starts the interpreter of Exec, which then waits for that command
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
-	OpPrograms Op = "programs"  // counts the processes of commands, but for the idle shell of no name
+	OpPrograms Op = "programs"  // counts the processes of commands, without the idle shell of no name
 	OpReplace  Op = "replace"   // writes as OpWrite does, if the file matches FileRequest.IfMatch
 )
 

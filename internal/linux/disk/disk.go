@@ -111,7 +111,7 @@ func Make(path string, bytes, inodes int64) (err error) {
 	if err := call("debugfs", "-w", "-R", "rmdir lost+found", path); err != nil { // it does not belong to the user
 		return err
 	}
-	// All free space beyond the requested size is reserved for root, whom no sandbox has.
+	// All free space beyond the requested size is reserved for root, and no sandbox has that user.
 	var super [16]byte
 	if _, err := file.ReadAt(super[:], 1024); err != nil {
 		return err

@@ -142,7 +142,7 @@ func run(m *machine) {
 					continue
 				}
 				if e != 0 || n != 1 {
-					exit(127) // the parent has gone or given up
+					exit(127) // the parent has ended or cancelled
 				}
 				break
 			}

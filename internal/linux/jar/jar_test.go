@@ -257,7 +257,7 @@ func nothingLeft(t *testing.T, r *Rack) {
 	}
 }
 
-// A jar lives, is found again by another rack, and is gone when either has destroyed it.
+// A jar lives, another rack finds it again, and it is gone when either has destroyed it.
 func TestLife(t *testing.T) {
 	dir := tempDir(t)
 	here, there := open(t, dir), open(t, dir)

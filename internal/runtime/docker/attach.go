@@ -95,7 +95,7 @@ func (d *demux) Read(b []byte) (int, error) {
 // maxTail is how many bytes of an agent's stderr are kept, from its end.
 const maxTail = 2 << 10
 
-// tail keeps the end of what is added. Safe for concurrent use; the zero value is empty.
+// tail keeps the end of a text. Safe for concurrent use; the zero value is empty.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

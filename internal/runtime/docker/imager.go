@@ -129,8 +129,7 @@ func unavailable(ref string, err error) error {
 	return e
 }
 
-// progressed reads what an engine reports while it pulls or imports, and returns its last status. A failure comes in the
-// stream.
+// progressed reads an engine's report of a pull or import, and returns its last status. The stream contains failures too.
 func progressed(r io.Reader, report func(belljar.ImageProgress)) (last string, err error) {
 	in := json.NewDecoder(r)
 	for {

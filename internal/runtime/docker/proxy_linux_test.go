@@ -272,7 +272,7 @@ func TestCreateUnanswered(t *testing.T) {
 	}
 }
 
-// cutting forwards an attached connection, and closes it after so many bytes from the engine.
+// cutting forwards an attached connection, and closes it after a number of bytes from the engine.
 func cutting(e *dockerd.Engine, w http.ResponseWriter, r *http.Request, after int64) {
 	to, err := net.Dial("unix", e.Socket())
 	if err != nil {

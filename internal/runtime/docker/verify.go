@@ -33,7 +33,7 @@ func (v *verdict) hold(ok bool, format string, args ...any) {
 	}
 }
 
-// marks compares what identifies a container, and what it is made of.
+// marks compares the container's labels, image and restart policy.
 func (v *verdict) marks(want *plan, got container.InspectResponse) {
 	for name, value := range want.config.Labels {
 		v.hold(got.Config.Labels[name] == value, "label %s %q", name, got.Config.Labels[name])

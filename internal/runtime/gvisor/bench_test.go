@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// timer reports the median of what it measured.
+// timer reports the median of its measurements.
 type timer struct{ took []time.Duration }
 
 func (m *timer) measure(do func() error) error {
@@ -39,7 +39,7 @@ func execTrue(box runtime.Sandbox) error {
 	return err
 }
 
-// execute runs a program and returns what it printed.
+// execute runs a program and returns its output.
 func execute(box runtime.Sandbox, argv ...string) (string, error) {
 	client := agent.New(box.Dial)
 	p, err := client.Exec(context.Background(), wire.Exec{ID: belljar.NewID(), Argv: argv, UID: 1000, GID: 1000, KillAll: true})

@@ -126,7 +126,7 @@ func (pl *plan) bundle() ([]byte, error) {
 	return json.Marshal(spec)
 }
 
-// mounts are the file systems of the sandbox besides its root. All are the sentry's own, in memory.
+// mounts are the file systems of the sandbox in addition to its root. All are the sentry's own, in memory.
 func (pl *plan) mounts() []specs.Mount {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "nodev", "noexec"}},

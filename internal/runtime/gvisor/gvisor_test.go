@@ -148,7 +148,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// run runs a script in a sandbox and returns what it printed.
+// run runs a script in a sandbox and returns its output.
 func run(t testing.TB, box runtime.Sandbox, script string) string {
 	t.Helper()
 	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{

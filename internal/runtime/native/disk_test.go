@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// says runs a script in a sandbox and returns what it printed.
+// says runs a script in a sandbox and returns its output.
 func says(t *testing.T, box runtime.Sandbox, uid int, script string) string {
 	t.Helper()
 	p, err := agent.New(box.Dial).Exec(t.Context(), wire.Exec{

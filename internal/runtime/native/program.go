@@ -123,7 +123,7 @@ func (pl *plan) program(p *forkexec.Program) {
 // agentEnv is all of the agent's environment. Its Go runtime gets one processor, since it mostly waits, and little memory, since
 // there may be thousands of agents. The agent sets the last two variables itself if they are missing, which takes longer.
 //
-// TZ is empty: otherwise it would look for a time zone in the image.
+// TZ is empty: otherwise the agent would look for a time zone in the image.
 var agentEnv = []string{"TZ=", "GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 
 // shortenStart skips work of the agent's Go runtime that it does not need, an eighth of the time until the agent listens. The

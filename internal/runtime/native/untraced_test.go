@@ -136,7 +136,7 @@ func TestRemoveAgain(t *testing.T) {
 	}
 	hasty, cancel := context.WithCancel(t.Context())
 	cancel()
-	r = open(t, dir) // it knows nothing of the sandbox
+	r = open(t, dir) // this runtime does not know the sandbox
 	if err := r.Remove(hasty, id); err == nil {
 		t.Error("it is reported as removed, with a process in it")
 	}

@@ -20,7 +20,7 @@ type Plain struct {
 	yes  bool // readers wait for input that cannot come
 }
 
-// Set makes the terminal of a master plain. A reader gets end of file at once: there is no input.
+// Set makes the terminal of a master plain. A reader gets end of file immediately: there is no input.
 func (p *Plain) Set(master int) error {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil {
