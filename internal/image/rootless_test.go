@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestRootless: a user without rights and with a umask that hides all files has images that all users may read, and
-// can remove them.
+// TestRootless tests that a user without privileges, and with a umask that hides all files, has images that all users
+// can read, and can remove them.
 func TestRootless(t *testing.T) {
 	need.Root(t)
 	dir, err := os.MkdirTemp("", "rootless")
@@ -74,7 +74,7 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// install copies this program to where anybody may run it.
+// install copies this program to a folder where every user can run it.
 func install(t *testing.T, name string) {
 	t.Helper()
 	from, err := os.Open("/proc/self/exe")

@@ -28,7 +28,7 @@ func capable() runtime.Capabilities {
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*runtime.Spec, *runtime.Capabilities)
-		step   string // "" for an error that is of no step, "none" for none
+		step   string // "" for an error without a step, "none" for no error
 		says   string
 	}{
 		"as it is":      {func(*runtime.Spec, *runtime.Capabilities) {}, "none", ""},
@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What can be settled later makes no difference to a blank, and what cannot does.
+// A blank ignores settings that a claim can change, and keeps those that it cannot.
 func TestBlank(t *testing.T) {
 	first := spec()
 	blank := first.Blank()
@@ -94,7 +94,7 @@ func TestBlank(t *testing.T) {
 	}
 }
 
-// stub creates what the test sets.
+// stub is a runtime whose Create returns the test's error or a sandbox.
 type stub struct {
 	runtime.Runtime
 	err     error

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestRootless runs the other tests again without rights, if there are any to do without.
+// TestRootless repeats the other tests as an ordinary user, if they run as root.
 func TestRootless(t *testing.T) {
 	need.Root(t)
 	dir, err := os.MkdirTemp("", "rootless")
@@ -38,7 +38,7 @@ func TestRootless(t *testing.T) {
 	}
 }
 
-// install copies this program to where anybody may run it.
+// install copies this program to a folder where every user can run it.
 func install(t *testing.T, name string) {
 	t.Helper()
 	from, err := os.Open("/proc/self/exe")

@@ -68,7 +68,7 @@ func FuzzParseSub(f *testing.F) {
 	})
 }
 
-// The set operations against a plain set of numbers.
+// The set operations agree with those on a plain set of numbers.
 func TestSpansAreSets(t *testing.T) {
 	spans := rapid.Custom(func(t *rapid.T) []span {
 		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) span {

@@ -15,7 +15,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 )
 
-// stocked makes a runtime whose engine has a volume for every agent. handle answers the rest.
+// stocked makes a runtime whose engine has a volume for every agent. handle answers all other requests.
 func stocked(t *testing.T, handle http.HandlerFunc) *Runtime {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -36,10 +36,10 @@ func stocked(t *testing.T, handle http.HandlerFunc) *Runtime {
 	return r
 }
 
-// An image that hides the agent cannot fill the engine's disk: a volume that has the agent is not filled once more.
+// An image that hides the agent cannot fill the engine's disk: a volume that has the agent is not filled again.
 func TestFilledVolume(t *testing.T) {
 	for name, c := range map[string]struct {
-		there  string // what the volume has
+		there  string // content of the volume
 		copies int
 	}{"complete": {"agent", 0}, "cut short": {"age", 1}, "empty": {"", 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestFilledVolume(t *testing.T) {
 	}
 }
 
-// A request that was cancelled does not wait until the engine has answered another one.
+// A cancelled request does not wait until the engine has answered another one.
 func TestCancelledFill(t *testing.T) {
 	asked, over := make(chan struct{}), make(chan struct{})
 	r := stocked(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// runsc may be put there, removed and replaced while a daemon runs: what a probe says is how it is now.
+// runsc may be installed, removed and replaced while a daemon runs: a probe reports the current state.
 func TestProgramComesAndGoes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "belljar-runsc")
 	o, err := options(t.TempDir())

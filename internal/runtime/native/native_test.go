@@ -34,7 +34,7 @@ const agentPath = "BELLJAR_TEST_AGENT"
 // netPath names the built test/net in the same way.
 const netPath = "BELLJAR_TEST_NET"
 
-// shortSuite has the suite leave out what the agent alone decides.
+// shortSuite makes the suite skip tests that depend on the agent alone.
 const shortSuite = "BELLJAR_TEST_SHORT"
 
 var agentProgram []byte
@@ -84,7 +84,8 @@ func open(t testing.TB, dir string) *native.Runtime {
 	return openAs(t, dir, "test")
 }
 
-// openAs opens a runtime of an installation. Two at once must not have the same: each would sweep what it does not know.
+// openAs opens a runtime of an installation. Two runtimes must not share a name: each would sweep sandboxes that it does
+// not know.
 func openAs(t testing.TB, dir, installation string) *native.Runtime {
 	t.Helper()
 	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: installation})
@@ -135,7 +136,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Every protection is enforced as root here, or a test of it proves nothing.
+// Root can enforce every protection here; otherwise a test of one proves nothing.
 func TestRootEnforcesEverything(t *testing.T) {
 	need.Root(t)
 	caps, err := open(t, t.TempDir()).Test(context.Background())
@@ -149,8 +150,8 @@ func TestRootEnforcesEverything(t *testing.T) {
 	}
 }
 
-// The same as an ordinary user without subordinate ids, the weakest way there is. The other ways of being rootless
-// differ in the ids only, and test/security runs on all of them.
+// The test as an ordinary user without subordinate ids, the weakest way. The other rootless ways differ in the ids only,
+// and test/security runs on all of them.
 func TestRootless(t *testing.T) {
 	need.Root(t)
 	t.Parallel()
@@ -168,7 +169,7 @@ func TestRootless(t *testing.T) {
 	if err := errors.Join(os.WriteFile(binary, self, 0o755), os.Chmod(binary, 0o755), os.Chown(dir, uid, uid)); err != nil {
 		t.Fatal(err)
 	}
-	// What fails at each step of a birth or a claim costs as much as all the rest, and root has tried it.
+	// The tests of failures at each step of a birth or a claim take as long as all others, and run as root already.
 	cmd := exec.Command(binary, "-test.v", "-test.timeout=35m", "-test.skip="+tier.Pick("^Test(SilentDeathAnywhere|HangAnywhere|SignalledInBirth|KilledWhileClaiming)$", ""))
 	cmd.Dir = dir
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, agentPath + "=" + os.Getenv(agentPath), netPath + "=" + os.Getenv(netPath), shortSuite + "=" + tier.Pick("1", "")}
@@ -207,13 +208,13 @@ func TestSurvivesItsDaemon(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
+// If a creator is killed, its sandbox ends too, and the next process sweeps the remains on disk.
 func TestEndsWithItsCreator(t *testing.T) {
 	dir := t.TempDir()
 	id := killedDaemon(t, dir, runtime.LifetimeCreator)
 	r := open(t, dir)
 	if box, err := r.Attach(context.Background(), id); err == nil {
-		// The agent may be on its way out still; it must not need anybody's help.
+		// The agent may still be about to end; it must not need help for that.
 		if _, err := box.Wait(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +227,7 @@ func TestEndsWithItsCreator(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// killedDaemon makes a sandbox in another process, which is then killed.
+// killedDaemon makes a sandbox in another process, and kills that process.
 func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
 	t.Helper()
 	id := belljar.NewID()
@@ -239,7 +240,7 @@ func killedDaemon(t *testing.T, dir string, life runtime.Lifetime) string {
 	return id
 }
 
-// abandon is the daemon of killedDaemon.
+// abandon runs in the process that killedDaemon kills.
 func abandon(id string) int {
 	fmt.Fprintln(os.Stderr, makeAbandoned(id))
 	return 1
@@ -314,7 +315,7 @@ func TestSameIDTwice(t *testing.T) {
 	}
 }
 
-// Two sandboxes at once never share a host id, unless they say so.
+// Two living sandboxes never share a host id, unless they report that they do.
 func TestIDRangesAreDistinct(t *testing.T) {
 	r := open(t, t.TempDir())
 	caps, err := r.Probe(context.Background())
@@ -327,7 +328,7 @@ func TestIDRangesAreDistinct(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A tmpfs shows its owner as the host knows it.
+		// A tmpfs shows its owner's id on the host.
 		owner := ownerOption.FindString(read(t, box, "/proc/self/mountinfo"))
 		if owner == "" {
 			t.Fatal("no mount shows its owner")
@@ -347,7 +348,7 @@ func read(t *testing.T, box runtime.Sandbox, path string) string {
 	return output(t, box, "/bin/cat", path)
 }
 
-// output returns what a command prints that succeeds.
+// output returns the output of a command that must succeed.
 func output(t *testing.T, box runtime.Sandbox, argv ...string) string {
 	t.Helper()
 	p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
