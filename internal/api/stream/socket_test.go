@@ -381,7 +381,7 @@ func readFull(in *bufio.Reader, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A reader whose credentials are revoked learns so. It is no failure of the log.
+// A reader whose credentials are revoked gets that as the reason. It does not count as a failure of the log.
 func TestRevoked(t *testing.T) {
 	var uses api.Uses
 	var logged bytes.Buffer
