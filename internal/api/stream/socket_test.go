@@ -282,8 +282,8 @@ func answered(t *testing.T, conn net.Conn) *bufio.Reader {
 	return in
 }
 
-// A reader that reads nothing is dropped, with the seq to resume from. The run and other readers are not delayed. What the reader
-// got before and after the resume is the whole log.
+// The server drops a reader that reads nothing, and sends the seq to resume from. The run and other readers are not delayed. The
+// frames before and after the resume are the whole log.
 func TestSlowReader(t *testing.T) {
 	onLine(t, func(o *Options) { o.WriteTimeout = 3 * time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
 		slow := l.Dial()

@@ -177,7 +177,7 @@ func (m message) answer() (any, error) {
 			}
 			own = map[string]any{"behavior": "allow", "updatedInput": input}
 		}
-		response, _ = json.Marshal(own) // of what was JSON
+		response, _ = json.Marshal(own) // own comes from JSON
 	}
 	var is struct {
 		Behavior string `json:"behavior"`

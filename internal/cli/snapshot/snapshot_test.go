@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
-// server has several snapshots. Of one it sends only a part.
+// server has several snapshots. It sends only a part of one.
 type server struct {
 	belljar.Service
 	after func() // called after the part

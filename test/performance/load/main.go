@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command load measures the promises of docs/specification.md that are about the server: it starts belljar serve on a
-// folder of its own, loads it over loopback, and prints one table. What has a peer to be compared with is measured in
-// the same run as the peer.
+// folder of its own, loads it over loopback, and prints one table. It measures an operation
+// and its peer in the same run.
 package main
 
 import (

@@ -54,7 +54,7 @@ func identity(r *report, args []string) {
 			r.breach("%s is %s", key, value)
 		}
 	}
-	// Some kernels do not report this in the file; all answer prctl. That of belljar-runsc refuses without a filter.
+	// Some kernels do not report this in the file; all answer prctl. The kernel of belljar-runsc refuses without a filter.
 	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	filtered := err == nil && mode == 2 || strings.Contains(string(status), "\nSeccomp:\t2\n")
 	if !filtered && call(unix.SYS_SETNS, bad, 0) == unix.EBADF {
