@@ -1,4 +1,4 @@
-"""Takes memory until something gives: 1 GiB at most, for hosts where nothing does."""
+"""Allocates memory until it fails: 1 GiB at most, for hosts without a limit."""
 
 import sys
 

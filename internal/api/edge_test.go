@@ -358,7 +358,7 @@ func TestInternalErrorsGoToTheLogOnly(t *testing.T) {
 	}
 }
 
-// A request that ends because its credentials are revoked is no failure inside.
+// A request that ends because its credentials are revoked is not an internal error.
 func TestRevokedIsAnswered(t *testing.T) {
 	var uses api.Uses
 	edge, recorder := newEdge(t, api.EdgeOptions{})

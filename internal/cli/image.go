@@ -32,7 +32,6 @@ type imageCommands struct {
 	GoCache imageGoCache `cmd:"" help:"Make Go programs start fast in an image."`
 }
 
-// Help is the long help.
 func (imageCommands) Help() string {
 	return `Images are kept unpacked, each layer once, and every runtime uses them read-only. Without a server, these commands
 manage the images in the data folder of this machine, which a server on this machine uses, too.
@@ -245,7 +244,7 @@ type imageTag struct {
 	JSON bool   `name:"json" help:"Print the image as one JSON object."`
 }
 
-// Run gives an image one more name.
+// Run adds a name to an image.
 func (t *imageTag) Run(ctx context.Context, c *console) error {
 	return c.images(func(images belljar.Images) error {
 		got, err := images.Tag(ctx, t.Ref, t.Name)

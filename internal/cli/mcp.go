@@ -42,7 +42,6 @@ type mcpCommand struct {
 	MaxOutput *quantity.Count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
 }
 
-// Help is the long help.
 func (m *mcpCommand) Help() string {
 	return `An MCP host starts this command and speaks the Model Context Protocol with it. No server is needed; with --server or
 BELLJAR_SERVER the sandboxes are on that server. The command ends with its standard input, and its sandboxes end with it;

@@ -1,4 +1,4 @@
-// Light, dark, or what the system says.
+// The theme: light, dark, or the system's.
 type Name = "system" | "light" | "dark";
 
 const key = "belljar.theme";

@@ -210,7 +210,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 		_, err := a.Authenticate(request(headers...))
 		return belljar.CodeOf(err)
 	}
-	for range 50 { // retries do not count as guesses
+	for range 50 { // retries do not count as wrong credentials
 		if got := try("Authorization: Bearer " + raw); got != belljar.CodeRuntimeUnavailable || recorded.last() != "unavailable" {
 			t.Fatalf("token: %s (%s)", got, recorded.last())
 		}
@@ -239,7 +239,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 		if _, after := from.asked(); after > before {
 			break
 		}
-		got = try("Authorization: Bearer " + unknown) // the library answers with its first fetch until the goroutine of that has ended
+		got = try("Authorization: Bearer " + unknown) // the library returns its first fetch until that fetch's goroutine has ended
 	}
 	if got != belljar.CodeRuntimeUnavailable {
 		t.Errorf("token of an unknown key while the provider is down: %s", got)
@@ -258,7 +258,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The pause after a failure begins when the provider has failed: one that hangs must not be waited for again at once.
+// The pause after a failure begins when the request has failed: a provider that hangs must not be tried again
+// immediately.
 func TestProviderThatHangs(t *testing.T) {
 	at, asked := newClock(), 0
 	a, _ := newAuth(t, Options{Issuer: "https://id.example", Audience: "b", Now: at.now, Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// Requests end with their credential, and with the one that it was made with; others go on.
+// Requests end with their credential, and with the one that it was made with; other requests
+// continue.
 func TestRevokedRequestsEnd(t *testing.T) {
 	w := newWorld(t)
 	ctx, stop := context.WithCancel(t.Context())

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// Code remembers, and its pictures are pictures.
+// Variables persist between calls, and pictures are returned as pictures.
 func TestSandboxCode(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())
@@ -48,7 +48,7 @@ func TestSandboxCode(t *testing.T) {
 	}
 }
 
-// The value and the pictures of code that takes longer than a call waits come with the answer about its end.
+// If code takes longer than a call waits, the answer about its end has its value and pictures.
 func TestLongCode(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code(func(t *mcp.Terms) { t.Wait = 300 * time.Millisecond }))

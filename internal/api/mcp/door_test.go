@@ -146,7 +146,7 @@ func TestTermsOfURL(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks during an answer resumes, and misses nothing.
+// A client whose connection breaks during an answer resumes without a gap.
 func TestResume(t *testing.T) {
 	w := newWorld(t)
 	p, c := w.httpServer(nil).peer(t, "ann", "?mode=code")

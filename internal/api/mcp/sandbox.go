@@ -243,7 +243,7 @@ func exec(c *call, in execInput) (*reply, error) {
 	}
 	spec := belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Env: in.Env, TimeoutSec: timeout,
-		Cwd: cmp.Or(in.Cwd, "."), // where the files are, and not the image's WORKDIR
+		Cwd: cmp.Or(in.Cwd, "."), // the workspace, not the image's WORKDIR
 	}
 	wait := c.terms.Wait
 	if in.Stream {
@@ -282,7 +282,7 @@ func sandboxError(err error) error {
 	return rewritten(err, func(e *belljar.Error) bool {
 		_, session := e.Details["session_id"]
 		state, _ := e.Details["state"].(string)
-		lives := e.Code == belljar.CodeConflict && (state == "" || !belljar.SessionState(state).Ended()) // it may wait for an operator
+		lives := e.Code == belljar.CodeConflict && (state == "" || !belljar.SessionState(state).Ended()) // it may be waiting for an operator
 		switch {
 		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
 			e.Hint = "delete unneeded files; only the operator can make the workspace larger"

@@ -142,7 +142,7 @@ func TestReferenceReads(t *testing.T) {
 	}
 }
 
-// A page of an allowed origin can send every header that the document has.
+// A page of an allowed origin can send every header in the document.
 func TestBrowsersMaySendDeclaredHeaders(t *testing.T) {
 	b := newBench(t, func(_ *rest.Options, e *api.EdgeOptions) { e.AllowedOrigins = []string{"https://ide.example"} })
 	asked := http.Header{"Origin": {"https://ide.example"}, "Access-Control-Request-Method": {"PUT"}}

@@ -69,8 +69,8 @@ func (d *Door) terminals() {
 	})
 }
 
-// opens reports whether a request has the parameters of a new terminal, which a list has not: a proxy has dropped the
-// Upgrade header.
+// opens reports whether a request has parameters of a new terminal, which a list does not take: a proxy has dropped
+// its Upgrade header.
 func opens(r *http.Request) bool {
 	query := r.URL.Query()
 	for _, name := range []string{"cols", "rows", "session_name", "shared", "command"} {

@@ -35,7 +35,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (c *call) fail(err error) { fail(c.w, c.r, err) }
 
-// left responds to a request that has ended before its answer. Its client is gone, unless its credentials were revoked.
+// left responds to a request that has ended before its response. Its client is gone, unless its credentials were revoked.
 func (c *call) left() {
 	if err := api.Revoked(c.r.Context()); err != nil {
 		c.fail(err)
@@ -51,8 +51,8 @@ func (c *call) gone(err error, id string) bool {
 	return true
 }
 
-// ended reports whether err means that the session does not exist or has ended. An error about a file has a path; a conflict can
-// be about a session that lives, and waits for an operator's approval.
+// ended reports whether err means that the session does not exist or has ended. An error about a file has a path. A conflict can
+// also be about a live session, and about one that waits for an operator's approval.
 func ended(err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) {

@@ -44,7 +44,7 @@ func (w *walk) inner(name string, args []*syntax.Word) error {
 	return nil
 }
 
-// runs checks a command that is the arguments of another.
+// runs checks a command that consists of another's arguments.
 func (w *walk) runs(words []*syntax.Word) error {
 	if w.inside++; w.inside > maxInside {
 		return &refusal{message: "Invalid command syntax: nested too deeply"}
@@ -121,7 +121,7 @@ func (w *walk) run(name string, r runner, args []*syntax.Word) error {
 		case strings.HasPrefix(text, "--"):
 			// An option without = has no value here.
 		case strings.HasPrefix(text, "-") && len(text) > 1:
-			switch at := 1 + strings.IndexAny(text[1:], r.takes); { // the first that takes a value has all that follows
+			switch at := 1 + strings.IndexAny(text[1:], r.takes); { // the first option with a value takes the rest of the word
 			case name == "env" && text[at] == 'S':
 				return unknowable(args[i])
 			case at == len(text)-1:

@@ -16,7 +16,7 @@ export class Images {
     this.#connection = connection;
   }
 
-  /** list is sorted by ref. */
+  /** list returns the images, sorted by ref. */
   async list(options?: CallOptions): Promise<Image[]> {
     const { items } = await this.#connection.json<{ items: Image[] | null }>({ method: "GET", path: route("images") }, options);
     return items ?? [];
@@ -38,7 +38,7 @@ export class Images {
 
   /**
    * import imports an image from a tar archive, which may be compressed: an OCI layout, one of `docker save`, or a root file system.
-   * Without a name it has the one in the archive. For operators.
+   * The default name is the one in the archive. For operators.
    */
   import(archive: Content, options: CallOptions & { name?: string; onProgress?: (progress: ImageProgress) => void } = {}): Promise<Image> {
     const ask: Ask = {
@@ -63,7 +63,7 @@ export class Images {
     return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, once: true, longerMs: 60_000 }, options);
   }
 
-  // follow asks for an image and reads how it comes along.
+  // follow requests an image and reports the progress.
   async #follow(ask: Ask, ref: string, options: CallOptions & { onProgress?: (progress: ImageProgress) => void }): Promise<Image> {
     const { answer, chunks, close } = await this.#connection.open(
       { ...ask, headers: { ...ask.headers, Accept: "text/event-stream" } },

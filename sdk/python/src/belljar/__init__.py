@@ -62,7 +62,7 @@ _ERRORS = (
     "SessionExpiredError", "TimeoutError", "UnauthorizedError", "UnreachableError",
 )  # fmt: skip
 
-__all__ = [*_PLACES, *(name for name in _ERRORS if name != "TimeoutError"), "scope_prefix"]  # import * leaves the built-in one
+__all__ = [*_PLACES, *(name for name in _ERRORS if name != "TimeoutError"), "scope_prefix"]  # import * leaves out the built-in one
 
 
 def __getattr__(name: str) -> Any:

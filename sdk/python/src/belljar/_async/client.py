@@ -1,4 +1,4 @@
-"""Belljar over the network, or of one's own."""
+"""The client for a server, or for a private belljar."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class AsyncBelljar:
         return cast("list[types.NetworkPreset]", answer["items"] or [])
 
     async def close(self) -> None:
-        """Closes its connections, and ends its private belljar. Runs and sessions on a server continue."""
+        """Closes the connections, and ends the client's private belljar. Runs and sessions on a server continue."""
         await self._transport.close()
 
     async def __aenter__(self) -> AsyncBelljar:

@@ -1,4 +1,4 @@
-"""Runs: starting, following, waiting, cancelling, and what they leave."""
+"""Runs: start, follow, wait, cancel, and get their artifacts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .usage import watch_usage
 if TYPE_CHECKING:
     from .. import types
 
-FIRST_WAIT = 30.0  # seconds that the answer to a start is waited for; then the log is followed
+FIRST_WAIT = 30.0  # seconds to wait for the answer to a start; then the log is followed
 
 
 class AsyncRun(RunState):
@@ -35,31 +35,31 @@ class AsyncRun(RunState):
         self._runs = runs
 
     async def refresh(self) -> AsyncRun:
-        """Gets its current state from the server."""
+        """Gets the run's current state from the server."""
         kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr", "results"))}
         self.raw = {**(await self._runs._get(self.id)), **kept}
         return self
 
     async def wait(self, timeout: Optional[float] = None) -> AsyncRun:
-        """Waits for its end and its output. After ``timeout`` seconds it raises TimeoutError, and the run continues."""
+        """Waits for the run's end and output. After ``timeout`` seconds it raises TimeoutError, and the run continues."""
         if not (self.ended and self.printed):
             self.raw = await self._runs._collect(self.id, _end(timeout))
         return self
 
     async def cancel(self) -> None:
-        """Cancels it: TERM, a grace period, KILL. Returns at once. It is no error if the run has ended."""
+        """Cancels the run: TERM, a grace period, KILL. Returns at once. It is not an error if the run has ended."""
         await self._runs.cancel(self.id)
 
     def logs(self, *, since_seq: int = 0, tail: bool = False) -> AsyncIterator[Frame]:
-        """Yields its log, as it comes, to its end: see :meth:`AsyncRuns.logs`."""
+        """Yields the run's log as it arrives, to its end: see :meth:`AsyncRuns.logs`."""
         return self._runs.logs(self.id, since_seq=since_seq, tail=tail)
 
     def usage(self) -> AsyncIterator[types.UsageSample]:
-        """Yields what its sandbox uses, about once a second, to its end: see :meth:`AsyncRuns.usage`."""
+        """Yields the usage of the run's sandbox, about once a second, until the run ends: see :meth:`AsyncRuns.usage`."""
         return self._runs.usage(self.id)
 
     async def artifacts(self) -> List[types.Artifact]:
-        """Lists the files that were captured from it, by path; none until it has ended."""
+        """Lists the files that were captured from the run, by path; none until it has ended."""
         return await self._runs.artifacts(self.id)
 
     async def artifact(self, name: str) -> bytes:
@@ -209,7 +209,7 @@ class AsyncRuns:
     async def _finish(
         self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool, on_output: Optional[Callable[[Frame], object]]
     ) -> AsyncRun:
-        """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
+        """Starts a run and returns it once it has ended. If the connection breaks, it repeats the start under its key, and waits again."""
         until = _end(wait)
         first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
         known = ""
@@ -227,7 +227,7 @@ class AsyncRuns:
             known = str(raw["id"])
             if "stdout" not in raw:
                 raw = await self._collect(known, until, tell)
-            elif raw.get("results_truncated"):  # the answer has only the first of them
+            elif raw.get("results_truncated"):  # the answer has only the first results
                 shown = await self._transport.ask(Ask("GET", path("runs", known, "results"), until=until), "items")
                 raw = {**raw, "results": shown["items"], "results_truncated": shown.get("truncated", False)}
             return AsyncRun(self, raw)
@@ -240,7 +240,7 @@ class AsyncRuns:
             raise
 
     async def _overdue(self, spec: dict[str, Any], key: str, known: str) -> TimeoutError:
-        """Cancels a run whose time to wait is over, and returns the error that says whether that worked."""
+        """Cancels a run whose time to wait is over. The error that it returns states whether that worked."""
         over, details = "the time to wait is over, and the run ", {"run_id": known} if known else {}
         try:
             details["run_id"] = await self._abandon(spec, key, known)
@@ -249,7 +249,7 @@ class AsyncRuns:
         return TimeoutError(f"{over}is cancelled", details=details)
 
     async def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
-        """Cancels a run that was given up, and returns its id. Its key tells which it is if its id did not come."""
+        """Cancels an abandoned run, and returns its id. It finds an unknown id by the request's key."""
         if not known:
             known = str((await self._start(spec, key, "false", brief=True))["id"])
         await self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
@@ -283,7 +283,7 @@ class AsyncRuns:
         limit: Optional[int] = None,
         offset: Optional[int] = None,
     ) -> types.RunPage:
-        """Returns a page of the caller's runs, newest first by default; ``sort`` is such as ``finished_at:desc``."""
+        """Returns a page of the caller's runs, newest first by default; an example of ``sort`` is ``finished_at:desc``."""
         values = {
             "phase": phase, "session_id": session, "runtime": runtime, "base_image": image, "q": q, "sort": sort, "limit": limit, "offset": offset,
         }  # fmt: skip
@@ -294,26 +294,26 @@ class AsyncRuns:
         return AsyncRun(self, await self._collect(id, _end(timeout)))
 
     async def cancel(self, id: str) -> types.Cancellation:
-        """Cancels a run: TERM, a grace period, KILL. Returns at once. It is no error if the run has ended."""
+        """Cancels a run: TERM, a grace period, KILL. Returns at once. It is not an error if the run has ended."""
         return cast("types.Cancellation", await self._transport.ask(Ask("POST", path("runs", id, "cancel"), again=True)))
 
     def logs(self, id: str, *, since_seq: int = 0, tail: bool = False) -> AsyncIterator[Frame]:
-        """Yields a run's log as it comes, to its end: from the frame after ``since_seq``, or with ``tail`` only new frames.
+        """Yields a run's log as it arrives, to its end: from the frame after ``since_seq``, or with ``tail`` only new frames.
 
-        If the connection breaks or the server restarts, the log resumes after the last frame: no frame is missing and none comes
-        twice, as long as the client's ``patience`` lasts. If the server no longer has the requested frames, the first frame has a
-        greater seq.
+        If the connection breaks or the server restarts, the log resumes after the last frame: no frame is missing or
+        repeated, as long as the client's ``patience`` lasts. If the server no longer has the requested frames, the first
+        frame has a greater seq.
         """
         if since_seq < 0:
             raise InvalidRequestError(f"since_seq must not be negative, got {since_seq}", details={"field": "since_seq"}, hint="tail=True follows from now on")
         return self._follow(id, -1 if tail else since_seq, None)
 
     async def _follow(self, id: str, since: int, until: Optional[float]) -> AsyncIterator[Frame]:
-        if since < 0:  # where the tail begins, so that a connection that breaks before its first frame loses none
+        if since < 0:  # where the tail begins: a connection that breaks before its first frame then loses none
             run = await self._get(id)
             since = int(run.get("last_seq") or 0)
             if since and run["phase"] in ("completed", "failed", "killed", "timed_out"):
-                since -= 1  # the end event is never history
+                since -= 1  # the end event always counts as new
         whole = self._transport.patience
         patience = Patience(whole)
         while True:
@@ -352,10 +352,10 @@ class AsyncRuns:
         return await self._transport.attempt(ask)
 
     def usage(self, id: str) -> AsyncIterator[types.UsageSample]:
-        """Yields what a run's sandbox uses, about once a second, from the start of the sandbox until the run ends.
+        """Yields the usage of a run's sandbox, about once a second, from the start of the sandbox until the run ends.
 
-        A run in a session shares the session's sandbox: the figures are those of the whole session, and ``scope`` says so. If the
-        connection breaks, it ends with an error: the server keeps no samples.
+        A run in a session shares the session's sandbox: the figures are those of the whole session, and ``scope`` states
+        this. If the connection breaks, it ends with an error: the server keeps no samples.
         """
         return watch_usage(self._transport, path("runs", id, "usage"))
 
@@ -380,7 +380,7 @@ class AsyncRuns:
 
 
 def _end(timeout: Optional[float]) -> Optional[float]:
-    """When so many seconds are over, on the monotonic clock."""
+    """Returns the time on the monotonic clock after so many seconds."""
     return None if timeout is None else time.monotonic() + timeout
 
 

@@ -1,5 +1,5 @@
 # Made from _async/client.py by scripts/generate.py. Do not edit.
-"""Belljar over the network, or of one's own."""
+"""The client for a server, or for a private belljar."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Belljar:
         return cast("list[types.NetworkPreset]", answer["items"] or [])
 
     def close(self) -> None:
-        """Closes its connections, and ends its private belljar. Runs and sessions on a server continue."""
+        """Closes the connections, and ends the client's private belljar. Runs and sessions on a server continue."""
         self._transport.close()
 
     def __enter__(self) -> Belljar:

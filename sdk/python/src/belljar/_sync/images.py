@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .. import types
 
 
-LONGER = 600.0  # seconds more that an archive may take to be unpacked
+LONGER = 600.0  # extra seconds for unpacking an archive
 
 
 class Images:
