@@ -1,4 +1,4 @@
-"""Server-sent events without input and output."""
+"""A parser of server-sent events, without I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ MAX_LINE = 8 << 20  # bytes
 
 
 class Events:
-    """Reads events as they come; what they break off in is left out."""
+    """Parses events as their bytes arrive. It drops an incomplete last event."""
 
     def __init__(self) -> None:
         self._buf = bytearray()
@@ -14,7 +14,7 @@ class Events:
         self._data: list[bytes] = []
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """The events that are whole now: their names, and what they hold."""
+        """Returns the events that are now complete: their names and data."""
         found: list[tuple[str, bytes]] = []
         self._buf += data
         end = self._buf.rfind(b"\n")

@@ -1,22 +1,22 @@
-"""HTTP/1.1 without input and output: what to send, and what came.
+"""HTTP/1.1 without I/O: requests to send, and a parser of answers.
 
-Both clients stand on this; their connections only move bytes. The standard library alone is used, since importing an
-HTTP library costs more time than starting a belljar and running a first command in it.
+Both clients use it; their connections only move bytes. It uses the standard library alone, because importing an HTTP
+library takes longer than starting a belljar and running a first command in it.
 """
 
 from __future__ import annotations
 
 from typing import Optional
 
-MAX_HEAD = 256 << 10  # bytes of an answer's head, and of a chunk's
+MAX_HEAD = 256 << 10  # bytes of an answer's head, and of a line of a chunk
 
 
 class Garbled(Exception):
-    """What came is not HTTP."""
+    """The bytes received are not HTTP."""
 
 
 class Head:
-    """The head of an answer. Names of headers are in lower case."""
+    """The head of an answer. Header names are in lower case."""
 
     __slots__ = ("status", "reason", "headers", "close")
 
@@ -53,10 +53,10 @@ def request(method: str, target: str, headers: list[tuple[str, str]]) -> bytes:
 
 
 class Answer:
-    """One answer, as its bytes come.
+    """A parser of one answer, as its bytes arrive.
 
-    Feed it what the connection brings (``b""`` for its end) until :meth:`head` has the head, and then until
-    :meth:`piece` has returned ``b""``. What follows this answer is in :attr:`rest`.
+    Feed it the connection's bytes (``b""`` for its end) until :meth:`head` returns the head, and then until
+    :meth:`piece` has returned ``b""``. :attr:`rest` has the bytes after this answer.
     """
 
     def __init__(self, method: str) -> None:
@@ -64,11 +64,11 @@ class Answer:
         self._buf = bytearray()
         self._over = False  # the connection has ended
         self._head: Optional[Head] = None
-        self._left: Optional[int] = 0  # bytes of the body, or of the chunk at hand; None is up to the connection's end
+        self._left: Optional[int] = 0  # bytes left of the body or of the current chunk; None if the connection's end is the body's end
         self._chunked = False
         self._trailer = False
         self.complete = False
-        self.sent = True  # all of the request, so that another one can follow
+        self.sent = True  # whether the whole request was sent, so that another one can follow
 
     def feed(self, data: bytes) -> None:
         if data:
@@ -78,16 +78,16 @@ class Answer:
 
     @property
     def rest(self) -> bytes:
-        """What came behind this answer."""
+        """The bytes after this answer."""
         return bytes(self._buf)
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing of an answer has come."""
+        """Whether no byte of an answer has arrived."""
         return self._head is None and not self._buf
 
     def interim(self) -> Optional[int]:
-        """The status of an interim answer (1xx but 101), which is then forgotten."""
+        """Returns the status of an interim answer (1xx but 101), and drops that answer; None if there is none."""
         head = self._peek()
         if head is None or head[0].status // 100 != 1 or head[0].status == 101:
             return None
@@ -105,7 +105,7 @@ class Answer:
         return Head(bytes(self._buf[:end])), end + 4
 
     def head(self) -> Optional[Head]:
-        """The head, once it is there."""
+        """Returns the head, or None until it is complete."""
         if self._head is not None:
             return self._head
         while self.interim() is not None:
@@ -138,7 +138,7 @@ class Answer:
         return self.sent and self.complete and not self._over and not self._buf and self._head is not None and not self._head.close and self._left is not None
 
     def piece(self) -> Optional[bytes]:
-        """The next piece of the body; None if more must be fed first, ``b""`` at its end."""
+        """Returns the next piece of the body; None if more must be fed first, ``b""`` at its end."""
         while not self.complete:
             if self._chunked and self._left == 0 and not self._chunk():
                 return None
@@ -163,7 +163,7 @@ class Answer:
         return b""
 
     def _chunk(self) -> bool:
-        """Reads up to the next chunk's bytes; False if more must be fed first."""
+        """Reads up to the next chunk's data. It returns False if more must be fed first."""
         while True:
             if self._trailer:
                 line = self._line()
@@ -173,7 +173,7 @@ class Answer:
                     self.complete = True
                     return True
                 continue
-            if self._buf[:2] == b"\r\n":  # of the chunk before
+            if self._buf[:2] == b"\r\n":  # the end of the previous chunk
                 del self._buf[:2]
             if self._buf[:1] == b"\r" and len(self._buf) < 2:
                 line = None

@@ -1,4 +1,4 @@
-"""Proxies, as HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name them."""
+"""Proxies from HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Proxy:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
     def through(self, reply: bytes) -> bool:
-        """Whether the tunnel is open; False if more of the answer must come first."""
+        """Whether the tunnel is open. False if more of the answer must arrive first; OSError if the proxy refuses."""
         if b"\r\n\r\n" not in reply:
             if len(reply) > MAX_REPLY:
                 raise OSError(f"proxy {self} does not answer as one")
@@ -62,12 +62,12 @@ class Proxy:
 
 
 def find(tls: bool, host: str, port: int, environ: Optional[Mapping[str, str]] = None) -> Optional[Proxy]:
-    """The proxy that the environment names for a server. There is none for this machine itself."""
+    """The proxy that the environment sets for a server; None for addresses of this machine."""
     env = os.environ if environ is None else environ
     for name in ["https_proxy" if tls else "http_proxy", "all_proxy"]:
         for spelled in (name, name.upper()):
             if spelled == "HTTP_PROXY" and "REQUEST_METHOD" in env:
-                continue  # in a CGI program that is a header of a stranger's
+                continue  # in a CGI program a remote client sets this from the Proxy header
             if env.get(spelled):
                 return None if _direct(host, port, env.get("no_proxy") or env.get("NO_PROXY") or "") else Proxy(env[spelled], spelled)
     return None

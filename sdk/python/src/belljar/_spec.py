@@ -1,4 +1,4 @@
-"""Requests as the API writes them, from Python's arguments."""
+"""The API's requests, built from Python arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .types import Resources
 
 SPEC = "1.1"
-IMAGE = "host"  # this machine's own programs, as for belljar run
+IMAGE = "host"  # the programs of the server's machine, the default of belljar run, too
 
 #: A command: a program and its arguments, or a line for ``sh -c``.
 Command = Union[str, Sequence[str]]
@@ -27,7 +27,7 @@ def new_key() -> str:
 
 
 def checked(key: Optional[str]) -> str:
-    """An Idempotency-Key that can be sent: the given one, or a new one."""
+    """Checks an Idempotency-Key, or makes a new one."""
     if not key:
         return new_key()
     if len(key) > 128 or not clean(key) or not key.isascii():
@@ -90,7 +90,7 @@ def run(
 
 
 def default(more: dict[str, Any]) -> Optional[str]:
-    """The image of a request that names none; a template has its own."""
+    """The default image, or None for a request that has a template."""
     return None if more.get("template") else IMAGE
 
 
@@ -126,7 +126,7 @@ def scope(namespace: str, id: str, key: Optional[str]) -> dict[str, Any]:
 
 
 def prefix(namespace: str, id: str) -> str:
-    """What the scopes of all sessions of a workflow, an agent, a user or a thread begin with."""
+    """The prefix of the scopes of all sessions of a workflow, an agent, a user or a thread."""
     return f"{_part(namespace)}:{_part(id)}:"
 
 

@@ -1,4 +1,4 @@
-"""Connections of the async client: they move bytes, and wait no longer than their timeout."""
+"""Connections of the async client: they move bytes, with a timeout for each wait."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Callable, Optional, TypeVar
 from ._address import Address
 from ._proxy import Proxy
 
-MOST = 256 << 10  # bytes that wait to be read before the other side is slowed down
-SLICE = 256 << 10  # bytes that are sent at once
+MOST = 256 << 10  # unread bytes above which reading pauses
+SLICE = 256 << 10  # bytes per write
 _T = TypeVar("_T")
 
 
 class _Line(asyncio.Protocol):
-    """The callbacks of asyncio for a connection."""
+    """asyncio's callbacks for a connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -26,8 +26,8 @@ class _Line(asyncio.Protocol):
         self.fault: Optional[BaseException] = None
         self.readers: set[asyncio.Future[None]] = set()
         self.writers: set[asyncio.Future[None]] = set()
-        self.full = False  # the other side does not take what is sent
-        self.halted = False  # it is not read from
+        self.full = False  # the send buffer is full
+        self.halted = False  # reading is paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -79,7 +79,7 @@ class AsyncWire:
 
     @classmethod
     async def dial(cls, address: Address, timeout: float, tunnel: bool = False) -> "AsyncWire":
-        """Connects. ``tunnel`` has a proxy pass on bytes, whatever they are."""
+        """Connects. With ``tunnel`` a proxy tunnels the bytes with CONNECT."""
         loop = asyncio.get_running_loop()
         line = _Line(loop)
         if address.socket is not None:
@@ -121,7 +121,9 @@ class AsyncWire:
                 late.cancel()
 
     async def send(self, data: bytes, timeout: Optional[float]) -> None:
-        """Sends all of it; TimeoutError if the other side takes no slice for so long. What has several is sent alone."""
+        """Sends all data. TimeoutError if the other side takes no slice for ``timeout`` seconds. Only one task may send
+        several slices at a time.
+        """
         line = self._line
         view = memoryview(data)
         while view:
@@ -136,11 +138,11 @@ class AsyncWire:
 
     @property
     def busy(self) -> bool:
-        """Whether what is sent now would have to wait."""
+        """Whether a send would have to wait."""
         return self._line.full
 
     async def recv(self, timeout: Optional[float]) -> bytes:
-        """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
+        """Returns the bytes received, ``b""`` at the connection's end. TimeoutError if none arrive within ``timeout`` seconds."""
         line = self._line
         while not line.buf:
             if line.fault:
@@ -158,15 +160,15 @@ class AsyncWire:
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: it is this loop's, and nothing has come without a request."""
+        """Whether another request may be sent: it belongs to this event loop, and no unexpected bytes have arrived."""
         line = self._line
         if self._pid != os.getpid() or line.loop is not asyncio.get_running_loop() or line.over or line.buf or line.transport.is_closing():
             return False
-        sock = line.transport.get_extra_info("socket")  # the loop may not have looked for a while
+        sock = line.transport.get_extra_info("socket")  # the event loop may not have polled it recently
         return sock is not None and not _speaks(sock.fileno())
 
     def close(self) -> None:
-        """Cuts the connection."""
+        """Closes the connection."""
         line = self._line
         if self._pid != os.getpid() or line.transport is None:
             return
@@ -174,13 +176,13 @@ class AsyncWire:
             line.transport.abort()
             return
         try:
-            line.loop.call_soon_threadsafe(line.transport.abort)  # it may be another thread's
-        except RuntimeError:  # the loop has ended, and a transport that is forgotten closes its socket
+            line.loop.call_soon_threadsafe(line.transport.abort)  # the event loop may run in another thread
+        except RuntimeError:  # the loop has ended; garbage collection of the transport closes its socket
             line.transport = None
 
 
 def _speaks(fd: int) -> bool:
-    """Whether something has come, the end perhaps."""
+    """Whether the socket has bytes to read, or has reached its end."""
     if fd < 0:
         return True
     if hasattr(select, "poll"):
@@ -198,7 +200,7 @@ async def _by_proxy(line: _Line, address: Address, proxy: Proxy, context: Any, t
             wire = AsyncWire(line)
             await wire.send(proxy.connect(address.host, address.port), timeout)
             reply = b""
-            while not proxy.through(reply):  # a server says nothing before it is asked
+            while not proxy.through(reply):  # a server sends nothing before a request
                 piece = await wire.recv(timeout)
                 if not piece:
                     raise ConnectionResetError(f"proxy {proxy} has closed the connection")
@@ -221,26 +223,26 @@ async def pause(seconds: float) -> None:
 
 
 async def settle(answer: Any) -> None:
-    """Waits for what a callback gave, if it is to be waited for."""
+    """Awaits a callback's result if it is awaitable."""
     if hasattr(answer, "__await__"):
         await answer
 
 
 async def aside(do: Callable[..., _T], *args: Any) -> _T:
-    """Does what may block, in a thread."""
+    """Calls a function that may block, in a thread."""
     return await asyncio.get_running_loop().run_in_executor(None, do, *args)
 
 
 
 
 class AsyncBeside:
-    """Work beside the caller's."""
+    """A background task."""
 
     def __init__(self, do: Callable[[], Any]) -> None:
         self._task = asyncio.get_running_loop().create_task(do())
 
     async def wait(self, timeout: float) -> None:
-        """Waits for its end, for so many seconds at most."""
+        """Waits for its end, at most ``timeout`` seconds."""
         await asyncio.wait({self._task}, timeout=timeout)
 
 
@@ -248,7 +250,7 @@ AsyncEvent = asyncio.Event
 
 
 class AsyncLeaving:
-    """What is still to be done for calls that were given up, behind their back."""
+    """The cleanup for abandoned calls, in background tasks."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
