@@ -5,7 +5,7 @@ import { download, downloadAll, type DownloadOptions } from "./download.js";
 import { invalid } from "./error.js";
 import type { Artifact } from "./types.js";
 
-/** What finished runs left: the files that matched `capture_patterns`. */
+/** The artifacts of finished runs: the files that matched `capture_patterns`. */
 export class Artifacts {
   readonly #connection: Connection;
 
@@ -14,7 +14,7 @@ export class Artifacts {
     this.#connection = connection;
   }
 
-  /** list is sorted by path, and empty until the run has ended. */
+  /** list returns a run's artifacts, sorted by path; it is empty until the run has ended. */
   async list(runId: string, options?: CallOptions): Promise<Artifact[]> {
     const { items } = await this.#connection.json<{ items: Artifact[] | null }>(
       { method: "GET", path: route("runs", runId, "artifacts") },
@@ -28,12 +28,12 @@ export class Artifacts {
     return downloadAll(this.#connection, ask(runId, path), options);
   }
 
-  /** url is a link that downloads an artifact, good once within a minute: for an `<a download>` in a page. */
+  /** url returns a link that downloads an artifact, valid once within a minute: for an `<a download>` in a page. */
   url(runId: string, path: string, options?: CallOptions): Promise<string> {
     return this.#connection.ticketUrl(ask(runId, path).path, {}, options);
   }
 
-  /** open opens an artifact of any size, to be read as it comes. */
+  /** open opens an artifact of any size, to be read as a stream. */
   async open(runId: string, path: string, options: DownloadOptions = {}): Promise<ByteStream> {
     return download(this.#connection, ask(runId, path), options);
   }

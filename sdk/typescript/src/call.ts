@@ -1,10 +1,10 @@
 import { CanceledError, InternalError, TimeoutError, type BelljarError } from "./error.js";
 
-/** What every method takes. */
+/** The options of every method. */
 export interface CallOptions {
-  /** Gives the call up. It then fails with {@link CanceledError}, or {@link TimeoutError} for `AbortSignal.timeout()`. */
+  /** Cancels the call. It then fails with {@link CanceledError}, or with {@link TimeoutError} for `AbortSignal.timeout()`. */
   signal?: AbortSignal | undefined;
-  /** How long the whole call may take, repeats and all, in milliseconds; no bound if it is not given. */
+  /** The limit for the whole call with its retries, in milliseconds; no limit by default. */
   timeoutMs?: number | undefined;
 }
 
@@ -13,14 +13,14 @@ const closed = Symbol("closed");
 const silent = Symbol("silent");
 
 /**
- * closing is the reason that a client's own signal is aborted with.
+ * closing is the abort reason of calls when their client closes.
  * @internal
  */
 export const closing: unknown = closed;
 
 /**
- * Call is one call of a method: it ends when its caller gives it up, when its time is over and when the client closes.
- * Exactly one end() belongs to it, so that nothing of it is left on the signals.
+ * Call is one call of a method. It ends when its caller cancels it, when its time is over and when the client closes.
+ * Call end() exactly once, to remove its listeners from the signals.
  * @internal
  */
 export class Call {
@@ -28,7 +28,7 @@ export class Call {
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #deaf: (() => void) | undefined;
 
-  /** ended is called at its end: the client keeps track of its calls, and stops them when it closes. */
+  /** ended is called at the call's end. The client tracks its calls, and stops them when it closes. */
   constructor(
     options: CallOptions,
     readonly ended: () => void,
@@ -54,16 +54,16 @@ export class Call {
     this.ended();
   }
 
-  /** over is why the call has ended; undefined if it has not. */
+  /** over returns why the call has ended; undefined if it has not. */
   over(): BelljarError | undefined {
     return this.signal.aborted ? endOf(this.signal.reason) : undefined;
   }
 }
 
-/** Who waits for a signal. Node warns of more than ten listeners, and one signal may be for any number of calls. */
+/** The callbacks of each signal, behind one listener: node warns of more than ten, and any number of calls may share a signal. */
 const waiting = new WeakMap<AbortSignal, { stops: Set<() => void>; onAbort: () => void }>();
 
-// listen calls stop when a signal is aborted, until what it returns is called.
+// listen calls stop when a signal is aborted. The function that it returns removes stop.
 function listen(signal: AbortSignal, stop: () => void): () => void {
   let room = waiting.get(signal);
   if (!room) {
@@ -91,7 +91,7 @@ function endOf(reason: unknown): BelljarError {
 }
 
 /**
- * Watch is over one request: it gives it up when the server says nothing for too long while it owes something, and when
+ * Watch supervises one request. It aborts the request when the server owes an answer and is silent for too long, and when
  * its call ends.
  * @internal
  */
@@ -113,24 +113,24 @@ export class Watch {
     return this.#controller.signal;
   }
 
-  /** silent tells whether the server has said nothing for too long. */
+  /** silent reports whether the server was silent for too long. */
   get silent(): boolean {
     return this.signal.reason === silent;
   }
 
-  /** owe says that it is the server's turn, which may take moreMs longer. */
+  /** owe starts the timer: the server must send something within silenceMs plus moreMs. */
   owe(moreMs = 0): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#controller.abort(silent), Math.min(this.silenceMs + moreMs, 2 ** 31 - 1));
   }
 
-  /** mine says that it is ours. */
+  /** mine stops the timer: the next step is the client's. */
   mine(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
 
-  /** end says that the request is over; what is left of it is cut. */
+  /** end ends the request; with cut it aborts the rest. */
   end(cut = true): void {
     this.mine();
     this.call.signal.removeEventListener("abort", this.#onAbort);
@@ -139,7 +139,7 @@ export class Watch {
 }
 
 /**
- * stranger is the failure of an answer that no Belljar gives.
+ * foreign makes the error for an answer that is not Belljar's.
  * @internal
  */
 export function foreign(message: string, cause?: unknown): InternalError {

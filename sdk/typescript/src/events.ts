@@ -10,7 +10,7 @@ export interface ServerEvent {
 const maxEvent = 8 << 20;
 
 /**
- * eventsOf reads server-sent events. One that the stream breaks off in is left out.
+ * eventsOf reads server-sent events. It drops an incomplete last event.
  * @internal
  */
 export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -44,7 +44,7 @@ export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
 }
 
 /**
- * objectOf reads an event's data.
+ * objectOf parses an event's data as a JSON object.
  * @internal
  */
 export function objectOf<T extends object>(data: string): T {

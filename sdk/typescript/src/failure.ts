@@ -7,8 +7,7 @@ const soonestMs = 50;
 const latestMs = 24 * 3600 * 1000;
 
 /**
- * failureOf is the error that an answer tells with its status and body. It is passing if the same request may be answered
- * otherwise later.
+ * failureOf makes the error of an answer from its status and body. It is a Passing if a retry may resolve it.
  * @internal
  */
 export function failureOf(answer: Answer, text: string): unknown {
@@ -23,14 +22,14 @@ export function failureOf(answer: Answer, text: string): unknown {
   switch (answer.status) {
     case 429:
     case 503: {
-      if (afterMs === undefined) return error; // it will not be better soon
-      // One that does not say how long is a server that starts or ends, perhaps; or one that cannot do it at all.
+      if (afterMs === undefined) return error; // it will not improve soon
+      // Without a time, the server may be starting or stopping, or it may never be able to do it.
       const unsure = body && body.code !== "rate_limited" && body.details?.["retry_after_sec"] === undefined;
       return new Passing(error, Math.max(afterMs, soonestMs), unsure ? 2 : 0, answer.status === 429);
     }
     case 502:
     case 504:
-      if (!body) return new Passing(error); // what stands before the server says that it is away
+      if (!body) return new Passing(error); // a proxy in front of the server reports it as unreachable
   }
   return error;
 }
@@ -42,7 +41,7 @@ function bodyOf(text: string): ErrorBody | undefined {
       return error as ErrorBody;
     }
   } catch {
-    // no JSON: not Belljar's
+    // not JSON, so not Belljar's
   }
   return undefined;
 }
@@ -53,7 +52,7 @@ const likely: Record<number, string> = {
 };
 
 /**
- * strangerOf is the failure of an answer that no Belljar gives.
+ * strangerOf makes the error for an answer that is not Belljar's.
  * @internal
  */
 export function strangerOf(answer: Answer, cause?: unknown): BelljarError {
@@ -83,7 +82,7 @@ function secondsOf(given: string | null): number | undefined {
 }
 
 /**
- * retryAfter is in how many milliseconds an answer asks to come back: seconds or a date; undefined if it does not.
+ * retryAfter parses a Retry-After header, seconds or a date, to milliseconds; undefined if it is absent or invalid.
  * @internal
  */
 export function retryAfter(given: string | null, now = Date.now()): number | undefined {

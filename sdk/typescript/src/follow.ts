@@ -7,15 +7,15 @@ import { strangerOf } from "./failure.js";
 import { isNote, Texts, type Frame, type RawFrame } from "./frame.js";
 import type { StartedRun } from "./types.js";
 
-/** How a log is followed. */
+/** The options for following a log. */
 export interface FollowOptions extends CallOptions {
-  /** The first seq that is wanted; 1 if it is not given, `"tail"` for what comes from now on. */
+  /** The first seq to return; 1 by default, `"tail"` for new frames only. */
   from?: number | "tail" | undefined;
 }
 
 /**
- * follow reads a run's log to its end. A connection that breaks is opened again behind the last frame that came: no frame
- * is missed, and none comes twice.
+ * follow reads a run's log to its end. If the connection breaks, it resumes after the last frame, so no frame is missing
+ * or repeated.
  * @internal
  */
 export async function* follow(connection: Connection, runId: string, options: FollowOptions): AsyncGenerator<Frame> {
@@ -30,15 +30,16 @@ export async function* follow(connection: Connection, runId: string, options: Fo
   }
 }
 
-// tailOf is the seq that the tail begins with, so that a connection that breaks before the first frame loses none.
+// tailOf returns the first seq of the tail. The request fixes it, so that a connection that breaks before the first frame
+// loses none.
 async function tailOf(connection: Connection, runId: string, call: Call): Promise<number> {
   const run = await connection.json<StartedRun>({ method: "GET", path: route("runs", runId) }, { signal: call.signal });
   const last = run.last_seq ?? 0;
-  return isEnd(run.phase) ? Math.max(last, 1) : last + 1; // the end event is never history
+  return isEnd(run.phase) ? Math.max(last, 1) : last + 1; // the tail includes the end event of a run that has ended
 }
 
 /**
- * isEnd tells whether a run in a phase has ended.
+ * isEnd reports whether a phase is final.
  * @internal
  */
 export function isEnd(phase: string): boolean {
@@ -46,8 +47,8 @@ export function isEnd(phase: string): boolean {
 }
 
 class Follower {
-  #gap = 0; // where a server has left something out without a word
-  #over = false; // the server has said that nothing more comes
+  #gap = 0; // the seq at which frames were missing without notice
+  #over = false; // the server has nothing more to send
 
   constructor(
     readonly connection: Connection,
@@ -69,7 +70,7 @@ class Follower {
         if (this.#over) return;
         throw new Passing(foreign("the server ended the log before its end"));
       } catch (error) {
-        if (received) tries.progress(performance.now() + 10 * patienceMs); // it is worth more than one that never was there
+        if (received) tries.progress(performance.now() + 10 * patienceMs); // after progress, retry for longer
         await this.connection.wait(this.call, error, tries);
       }
     }
@@ -86,7 +87,7 @@ class Follower {
       this.#over = true;
       return;
     }
-    let resumed = false; // the server has said that frames are gone
+    let resumed = false; // the server reported missing frames
     for await (const { data } of eventsOf(chunks())) {
       const raw = objectOf<RawFrame>(data);
       if (typeof raw.seq !== "number" || typeof raw.type !== "string") throw foreign("the stream cannot be read");
@@ -97,7 +98,7 @@ class Follower {
       if (raw.seq < this.next) continue;
       if (raw.seq > this.next && !resumed) {
         const gap = missing(this.next, raw.seq - 1);
-        if (this.#gap === this.next) throw gap; // twice the same is one that will stay
+        if (this.#gap === this.next) throw gap; // a gap that a retry did not close
         this.#gap = this.next;
         throw new Passing(gap);
       }
@@ -115,7 +116,7 @@ function missing(from: number, to: number): InternalError {
 }
 
 /**
- * openOnce asks for a stream, once.
+ * openOnce requests a stream, without retries.
  * @internal
  */
 export async function openOnce(connection: Connection, call: Call, ask: Ask): Promise<ReturnType<Connection["opened"]>> {

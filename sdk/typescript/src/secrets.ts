@@ -2,7 +2,10 @@ import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import type { SecretSpec, StoredSecret } from "./types.js";
 
-/** The secrets that the caller stores, which runs and sessions name: `secrets: { TOKEN: { from: "TOKEN" } }`. No answer has a value. */
+/**
+ * The caller's stored secrets, which runs and sessions name: `secrets: { TOKEN: { from: "TOKEN" } }`. The server never returns the
+ * values.
+ */
 export class Secrets {
   readonly #connection: Connection;
 
@@ -11,7 +14,7 @@ export class Secrets {
     this.#connection = connection;
   }
 
-  /** set stores a secret, or gives the one of that name a new value. `shared` is for operators: every user may use it. */
+  /** set stores a secret, or replaces the value of an existing one. `shared` lets every user use it (operators only). */
   set(name: string, spec: SecretSpec, options?: CallOptions): Promise<StoredSecret> {
     return this.#connection.json({ method: "PUT", path: route("secrets", name), json: spec }, options);
   }
@@ -22,7 +25,7 @@ export class Secrets {
     return items ?? [];
   }
 
-  /** remove removes a secret. Runs and sessions that have it keep it. */
+  /** remove removes a secret. Runs and sessions that already use it keep it. */
   async remove(name: string, options: CallOptions & { shared?: boolean } = {}): Promise<void> {
     const query = options.shared ? { shared: true } : {};
     await this.#connection.json({ method: "DELETE", path: route("secrets", name), query, once: true }, options);

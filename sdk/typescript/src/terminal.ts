@@ -7,17 +7,17 @@ import { Decoder } from "./frame.js";
 import type { Doorway, Received, Socket } from "./socket.js";
 import type { TerminalState } from "./types.js";
 
-/** What one who follows a terminal sees. */
+/** An event of a terminal. */
 export type TerminalEvent =
-  /** What was on the terminal before (at most once, first), or what comes. */
+  /** The earlier output (at most once, first), or new output. */
   | { kind: "history" | "output"; data: Uint8Array; text: string }
-  /** The program has ended; 128+n if a signal ended it. */
+  /** The program has ended; exitCode is 128+n if a signal ended it. */
   | { kind: "exit"; exitCode: number }
   /** Another client has taken the terminal over. */
   | { kind: "replaced" }
   /** This reader was too slow: attach again for the history. */
   | { kind: "overflow" }
-  /** The session, the terminal or its time has ended, or the server stops (`shutdown`: attach again). */
+  /** The session, the terminal or its time has ended, or the server is stopping (`shutdown`: attach again). */
   | { kind: "closed"; reason: string };
 
 interface Message {
@@ -35,12 +35,12 @@ interface Message {
 }
 
 const pieceBytes = 32 << 10;
-const pingMs = 15_000; // who says nothing for twice as long is gone
+const pingMs = 15_000; // the connection is dead if a ping is not answered within another interval
 
 /**
- * Terminal is a terminal that is followed: loop over it for what comes. The loop ends behind the program's end (exit) and
- * when there is nothing more to see (replaced, overflow, closed); it throws when the connection breaks, and then
- * {@link Terminal.reattach} leads back to the terminal.
+ * Terminal is an attached terminal: loop over it to get its events. The loop ends after the program's end (exit) and when no
+ * more events come (replaced, overflow, closed). It throws when the connection breaks; {@link Terminal.reattach} then
+ * reconnects to the terminal.
  */
 export class Terminal implements AsyncIterable<TerminalEvent> {
   readonly #doorway: Doorway;
@@ -70,7 +70,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     const { connection } = doorway;
     const call = connection.call(options);
     const tries = connection.tries();
-    // A terminal that is made must not be made twice.
+    // A new terminal must not be created twice.
     const once = path !== route("terminals");
     try {
       for (;;) {
@@ -134,7 +134,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     await this.#socket.close();
   }
 
-  /** next waits for what comes; undefined at the end. */
+  /** next waits for the next event; undefined at the end. */
   async next(): Promise<TerminalEvent | undefined> {
     while (!this.#ended) {
       const got = await this.#receive();
@@ -149,17 +149,17 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     for (let event = await this.next(); event; event = await this.next()) yield event;
   }
 
-  #said = 0; // bytes
-  #read = 0; // of those, that the server has certainly read
-  #asked: number | undefined; // what had been said before the ping that is not answered
+  #said = 0; // bytes sent
+  #read = 0; // of those, the bytes that the server has certainly read
+  #asked: number | undefined; // the bytes sent before the unanswered ping
 
-  // receive waits for a message. While it is quiet the other side is asked whether it is still there. It answers in order, and
-  // waits while the program does not read its input: then silence says nothing.
+  // receive waits for a message, and pings during silence. The server answers in order, and stops reading while the program
+  // does not read its input. A missing pong then proves nothing.
   async #receive(): Promise<Received> {
     const timer = setInterval(() => {
       if (this.#asked !== undefined) return void (this.#said === this.#read && this.#socket.cut());
       this.#asked = this.#said;
-      this.#socket.send('{"type":"ping"}').catch(() => {}); // the end tells
+      this.#socket.send('{"type":"ping"}').catch(() => {}); // receive reports the end
     }, Math.min(pingMs, this.#doorway.connection.options.silenceMs));
     try {
       return await this.#socket.receive();
@@ -196,10 +196,10 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
         this.#read = this.#asked ?? this.#read;
         this.#asked = undefined;
     }
-    return undefined; // these, and what newer servers say
+    return undefined; // these messages, and unknown ones of newer servers
   }
 
-  // conclude tells how a connection ended that did not tell of the program's end.
+  // conclude handles a connection that ended before the program did.
   #conclude(code: number, reason: string): TerminalEvent | undefined {
     this.#ended = true;
     this.#deaf();
@@ -229,7 +229,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     });
   }
 
-  // deaf takes this terminal off the signals.
+  // deaf removes the listeners from the signals.
   #deaf(): void {
     for (const end of [this.#signal, this.#doorway.connection.closed]) end?.removeEventListener("abort", this.#stop);
   }
@@ -244,7 +244,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   }
 }
 
-// greet waits for the server's first message. Its error may be passing.
+// greet waits for the server's first message. Its error may be a Passing.
 async function greet(socket: Socket, connection: Connection): Promise<Message> {
   const timer = setTimeout(() => socket.cut(), connection.options.silenceMs);
   try {

@@ -1,4 +1,4 @@
-// What bundlers for browsers take in place of src/node/platform.ts.
+// Bundlers for browsers replace src/node/platform.ts by this file.
 import { InvalidRequestError } from "../error.js";
 import type { Platform } from "../platform.js";
 
