@@ -1,9 +1,9 @@
 import { untrack } from "svelte";
 
-/** What a reader of the screen is to hear: changes of phase and counts, never the lines of a log. */
+/** The text that screen readers read out: changes of phase and counts, never the lines of a log. */
 export const announcement = $state({ text: "" });
 
-/** announce has a sentence read out. The same once more is another text, or it would not be. */
+/** announce makes screen readers read a sentence. A repeated sentence must differ, or it is not read again. */
 export function announce(text: string): void {
   announcement.text = text === untrack(() => announcement.text) ? `${text}\u00a0` : text;
 }

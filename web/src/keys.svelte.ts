@@ -1,8 +1,8 @@
-// Keys that pages react to, and the list of them that ? shows.
+// Keyboard shortcuts of the pages, and their list, which ? shows.
 
-/** A key that does something on the page that is shown. */
+/** A keyboard shortcut of the current page. */
 export interface Shortcut {
-  /** As KeyboardEvent.key, with Ctrl+ in front where it is needed: "g r" is g, then r. */
+  /** As KeyboardEvent.key, with the prefix Ctrl+ if needed: "g r" is g, then r. */
   keys: string;
   does: string;
   run: () => void;
@@ -15,7 +15,7 @@ export interface Shortcut {
 let all: Shortcut[] = [];
 let first = "";
 
-/** shortcut makes keys work while the component that calls it is shown. */
+/** shortcut adds keyboard shortcuts while the calling component is mounted. */
 export function shortcut(...added: Shortcut[]): void {
   $effect(() => {
     all = [...all, ...added];
@@ -23,7 +23,7 @@ export function shortcut(...added: Shortcut[]): void {
   });
 }
 
-/** listed are the shortcuts that work now. */
+/** listed returns the active shortcuts. */
 export const listed = (): Shortcut[] => all;
 
 document.addEventListener("keydown", (event) => {

@@ -1,15 +1,15 @@
-// Following a run's log: every frame once and in order, however often the connection breaks.
+// Follows a run's log: every frame once and in order, however often the connection breaks.
 import type { RawFrame } from "./marks.ts";
 
-/** How the connection stands. */
+/** The state of the connection. */
 export type Connection =
   | { state: "opening" }
   | { state: "open" }
-  /** It broke, and is opened again at `until` (milliseconds of Date.now). */
+  /** It broke, and reconnects at `until` (milliseconds of Date.now). */
   | { state: "waiting"; until: number; message: string }
-  /** The log is whole. */
+  /** The log is complete. */
   | { state: "ended" }
-  /** The server has refused it. */
+  /** The server has refused the request. */
   | { state: "refused"; status: number; body: unknown };
 
 export interface FeedOptions {
@@ -18,13 +18,13 @@ export interface FeedOptions {
   headers: Record<string, string>;
   signal: AbortSignal;
   fetch: typeof fetch;
-  /** wait resolves after a time, or earlier if the reader does not want to wait. */
+  /** wait resolves after a time, or earlier if the reader chooses to retry now. */
   wait: (ms: number) => Promise<void>;
-  /** pause lets other work be done. It is called often. */
+  /** pause lets other work run. It is called often. */
   pause: () => Promise<void> | undefined;
   frame: (frame: RawFrame) => void;
   changed: (connection: Connection) => void;
-  /** How long the server may be silent. Its heartbeats come every 10 s. */
+  /** How long the server may be silent, in milliseconds; 30,000 by default. Its heartbeats come every 10 s. */
   silenceMs?: number;
 }
 
@@ -74,10 +74,10 @@ export async function follow(options: FeedOptions): Promise<void> {
 class Reader {
   next = 1;
   over = false;
-  /** Whether something on the way keeps an answer back until it is whole: then parts of the log are asked for. */
+  /** Whether a proxy on the way buffers an answer until it is complete. The log is then polled in parts. */
   polling = false;
-  #gap = 0; // where the server has left something out without a word
-  #empty = false; // the last answer was whole, and had nothing
+  #gap = 0; // the seq at which frames were missing without notice
+  #empty = false; // the last answer was complete and empty
 
   constructor(readonly options: FeedOptions) {}
 
@@ -123,7 +123,7 @@ class Reader {
         rest = text.slice(from);
         if (rest.length > 8 << 20) throw new Error("The server sent a frame without an end.");
       }
-      // Twice whole and empty: the server has no more of it.
+      // After two complete, empty answers, the server has no more of the log.
       const empty = this.next === before;
       this.over = empty && this.#empty && !this.polling;
       this.#empty = empty;
@@ -141,7 +141,7 @@ class Reader {
     const frame = JSON.parse(line) as RawFrame;
     if (typeof frame?.seq !== "number" || typeof frame.type !== "string") throw new Error("The server sent something that is not a log.");
     if (frame.type === "event" && (frame.event === "resume" || frame.event === "stdin_closed")) {
-      // A note to this reader, which is not in the log.
+      // A note for this reader only, not in the log.
       if (frame.event !== "resume" || frame.seq >= this.next) this.options.frame(frame);
       return resumed || frame.event === "resume";
     }
@@ -151,7 +151,7 @@ class Reader {
         this.#gap = this.next;
         throw new Error(`The server left out frames ${this.next} to ${frame.seq - 1}.`);
       }
-      // Twice the same gap stays. The reader has to know.
+      // A gap that a retry did not close. Report it to the reader.
       this.options.frame({ type: "event", event: "resume", seq: frame.seq, data: { lost_count: frame.seq - this.next } });
     }
     this.next = frame.seq + 1;

@@ -1,53 +1,53 @@
-// A row of a log as it is shown: parts of text with their looks.
+// A row of a log for display: parts of text with their styles.
 import { shown as visible } from "../format.ts";
 import { colour, Flag, plain, render, type Span, type Style } from "./ansi.ts";
 import { Kind, type Lines } from "./lines.ts";
 import { filePlaces } from "./links.ts";
 import { ranges } from "./search.ts";
 
-/** A piece of a row's text that looks the same. */
+/** A piece of a row's text with one style. */
 export interface Part {
   text: string;
   /** CSS colours, made of numbers. */
   fg?: string | undefined;
   bg?: string | undefined;
   flags: number;
-  /** Whether it is what was searched for. */
+  /** Whether it matches the search. */
   hit?: boolean;
-  /** A file in the workspace that it names. */
+  /** The workspace file that it names. */
   file?: { path: string; line: number | undefined };
 }
 
-/** A row as it is shown. */
+/** A row for display. */
 export interface Row {
   /** The number of the line; 0 for a mark. */
   number: number;
   kind: Kind;
   warn?: boolean;
   parts: Part[];
-  /** Bytes that are not shown. */
+  /** The number of bytes that are not shown. */
   cut: number;
-  /** Whether it was opened. */
+  /** Whether the reader has expanded it. */
   open: boolean;
 }
 
-/** Bytes of a line that are shown at first, and at most. */
+/** The bytes of a line that are shown at first, and at most. */
 export const shown = 4096;
 export const mostShown = 256 << 10;
 
-/** How rows are shown. */
+/** The options for rendering rows. */
 export interface Look {
-  /** What is searched for. */
+  /** The search expression. */
   found?: RegExp | undefined;
   /** Whether files of the workspace are linked. */
   files: boolean;
-  /** Whether a row was opened. */
+  /** Whether the reader has expanded a row. */
   open: (row: number) => boolean;
 }
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** showRow makes a row, and returns the style that the next one of the same stream begins with. */
+/** showRow renders a row, and returns the style with which the next one of the same stream begins. */
 export function showRow(lines: Lines, row: number, style: Style, look: Look): { row: Row; end: Style } {
   const kind = lines.kind(row);
   const mark = lines.markAt(row);
@@ -58,17 +58,17 @@ export function showRow(lines: Lines, row: number, style: Style, look: Look): { 
   const cut = Math.max(0, to - from - most);
   let bytes = lines.read(from, to - cut);
   if (cut > 0) {
-    // Of a line that writes over itself, such as a progress bar, the end is what one would see.
+    // For a line that overwrites itself, such as a progress bar, show the end.
     const end = lines.read(to - most, to);
     const back = end.lastIndexOf(13, end.length - 2);
     if (back >= 0) bytes = end.subarray(Math.max(0, end.lastIndexOf(13, back - 1)));
   }
   const text = decoder.decode(bytes);
   const { spans, end } = render(text, style);
-  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end: cut > 0 ? plain : end }; // what ends the style may be in the rest
+  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end: cut > 0 ? plain : end }; // the cut part may end the style
 }
 
-/** styleBefore is the style that a row begins with, as far as the rows just before it tell. */
+/** styleBefore returns the style with which a row begins, derived from a limited number of earlier rows. */
 export function styleBefore(lines: Lines, row: number, back = 200, most = 256 << 10): Style {
   const kind = lines.kind(row);
   const first = Math.max(0, row - back, lines.rowAt(Math.max(0, lines.start(row) - most)));
@@ -82,7 +82,7 @@ export function styleBefore(lines: Lines, row: number, back = 200, most = 256 <<
   return style;
 }
 
-/** partsOf cuts styled text where a hit or a link begins or ends. */
+/** partsOf splits styled text where a hit or a link begins or ends. */
 export function partsOf(spans: Span[], look: Pick<Look, "found" | "files">): Part[] {
   const text = spans.map((span) => span.text).join("");
   const hits = look.found ? ranges(look.found, text) : [];

@@ -1,5 +1,5 @@
-// The worker of a log: it reads it, keeps its bytes, and answers with the rows that are visible. A second one, which it starts
-// for regular expressions, can be ended when one of them takes too long.
+// The worker of a log: it reads the log, keeps its bytes, and answers with the visible rows. It starts a second worker for
+// regular expressions, and ends it when an expression takes too long.
 import { utf8Bytes } from "./bytes.ts";
 import { follow, type Connection } from "./feed.ts";
 import { Kind, Lines, lowerBound } from "./lines.ts";
@@ -12,8 +12,8 @@ import { startWorker } from "./start.ts";
 
 const expressionName = "expressions";
 const guardMs = 2000;
-const frameMs = 33; // between two states that change what is visible
-const countMs = 200; // and between two that change the number of lines alone
+const frameMs = 33; // between two updates of visible rows
+const countMs = 200; // between two updates of the number of lines alone
 const mostHits = 1_000_000;
 
 if (self.name === expressionName) {
@@ -29,7 +29,7 @@ function serve(): void {
   let connection: Connection = { state: "opening" };
   let files = false;
   let stream: Stream = "both";
-  let chosen: number[] = []; // rows of the stream, unless it is both
+  let chosen: number[] = []; // rows of the chosen stream, unless it is both
   let chosenTo = 0;
   let view = { first: 0, count: 0, last: true };
   let sent = { rows: -1, size: -1 };
@@ -38,7 +38,7 @@ function serve(): void {
   let found: RegExp | undefined;
   let searching = 0;
   let hits: number[] = [];
-  let at: number | undefined; // the row of the last one that was asked for: the page may ask twice before it has seen one
+  let at: number | undefined; // the row of the last hit: the page may ask for the next before it shows this one
 
   const tell = (told: Told) => self.postMessage(told);
   const macrotask = tasks();
@@ -49,11 +49,11 @@ function serve(): void {
 
   function choose(): void {
     if (stream === "both") return;
-    // The last row is there for good once it is: its stream does not change.
+    // The kind of a row is final, even for a last row that still grows.
     for (; chosenTo < lines.rows; chosenTo++) if (matchesStream(lines.kind(chosenTo), stream)) chosen.push(chosenTo);
   }
 
-  // atView tells whether what comes may be visible.
+  // atView reports whether new rows may be visible.
   const atView = () => view.last || view.first + view.count >= sent.rows - 1;
 
   function flush(always = false): void {
@@ -89,7 +89,7 @@ function serve(): void {
     tell({ is: "rows", first, rows });
   }
 
-  let last = 0; // when a state was sent
+  let last = 0; // time of the last update
   let full = false;
   let result = "";
   const results = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -102,7 +102,7 @@ function serve(): void {
       return;
     }
     if (raw.type === "result") {
-      // Lines of JSON, or a piece of one.
+      // Lines of JSON, possibly incomplete.
       const whole = (result + results.decode(utf8Bytes(String(raw.data ?? ""), raw.encoding), { stream: true })).split("\n");
       result = whole.pop()!;
       for (const line of whole) tell({ is: "event", event: "result", data: line });
@@ -117,7 +117,7 @@ function serve(): void {
   function flushNow(): void {
     clearTimeout(due);
     due = undefined;
-    if (lines.size === sent.size && lines.rows === sent.rows) return; // an event alone does not hold back the line that follows
+    if (lines.size === sent.size && lines.rows === sent.rows) return; // an event alone does not delay the next line
     last = performance.now();
     flush();
   }
@@ -126,7 +126,7 @@ function serve(): void {
   function pause(): Promise<void> | undefined {
     const now = performance.now();
     if (due === undefined) {
-      // What has come is shown at once, and then once a frame's time.
+      // Shows new rows immediately, then once every interval.
       const every = atView() ? frameMs : countMs;
       if (now - last >= every) flushNow();
       else due = setTimeout(flushNow, last + every - now);
@@ -176,7 +176,7 @@ function serve(): void {
     try {
       let told = performance.now();
       for (let place = { row: 0, within: 0 }; turn === searching; ) {
-        // A line that still grows is searched once it has ended, or the log has.
+        // A line that still grows is searched when the line or the log has ended.
         const rest = lines.rows - place.row;
         if (rest <= (connection.state === "ended" || connection.state === "refused" ? 0 : 1)) {
           if (connection.state === "ended" || connection.state === "refused") break;
@@ -212,7 +212,7 @@ function serve(): void {
     const row = at ?? (from >= rowsShown() ? lines.rows : from < 0 ? -1 : rowAt(from));
     let nth = by > 0 ? lowerBound(hits.length, (i) => hits[i]! > row) : lowerBound(hits.length, (i) => hits[i]! >= row) - 1;
     for (let tries = 0; tries < hits.length; tries++, nth += by) {
-      nth = (nth + hits.length) % hits.length; // around
+      nth = (nth + hits.length) % hits.length; // wrap around
       if (!matchesStream(lines.kind(hits[nth]!), stream)) continue;
       at = hits[nth]!;
       return tell({ is: "place", position: positionOf(at), nth: nth + 1 });
@@ -250,10 +250,10 @@ function serve(): void {
   };
 }
 
-// Guarded searches by an expression in a worker of its own.
+// Guarded searches by a regular expression in a separate worker.
 class Guarded {
   #worker = startWorker(self.location.href, expressionName);
-  // To start it takes time, too, which is not the expression's.
+  // The start of the worker does not count against the expression's time.
   #begun = new Promise<void>((resolve, reject) => {
     this.#worker.onmessage = () => resolve();
     this.#worker.onerror = () => reject(new Error("The search has failed."));
@@ -283,7 +283,7 @@ class Guarded {
   }
 }
 
-// tasks lets messages come in between: promises alone do not.
+// tasks returns a function that yields to incoming messages: promises alone do not.
 function tasks(): () => Promise<void> {
   const channel = new MessageChannel();
   const waiting: (() => void)[] = [];

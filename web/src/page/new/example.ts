@@ -1,11 +1,11 @@
-// Programs to begin with, one for each language. Each prints, and most leave a file to look at.
+// Example programs, one for each language. Each prints, and most create a file.
 
-/** A language as the page offers it. */
+/** A language on the page. */
 export interface Language {
-  /** What requests call it. */
+  /** Its name in requests. */
   name: string;
   label: string;
-  /** Whether it is compiled to a program that has to be executed in the workspace. */
+  /** Whether it is compiled to a program that must be executable in the workspace. */
   executed?: true;
   example: string;
 }

@@ -1,15 +1,15 @@
-// What is in a file: text that can be edited, a picture, or bytes.
+// The content of a file: text that can be edited, a picture, or bytes.
 
-/** The largest file that is shown. */
+/** The maximum size in bytes of a file that is shown. */
 export const mostShown = 5 << 20;
 
-/** What a file holds. */
+/** The content of a file, for display. */
 export type Shown =
   | { kind: "text"; text: string; eol: "\n" | "\r\n"; mixed: boolean }
   | { kind: "picture"; type: string; bytes: Uint8Array }
   | { kind: "bytes" };
 
-/** contentOf returns what a file holds. The first bytes decide what is a picture; only for SVG, which is text, the name does. */
+/** contentOf classifies a file's content. The first bytes identify a picture; only for SVG, which is text, the name decides. */
 export function contentOf(path: string, bytes: Uint8Array): Shown {
   const type = pictureOf(bytes);
   if (type) return { kind: "picture", type, bytes };
@@ -19,7 +19,7 @@ export function contentOf(path: string, bytes: Uint8Array): Shown {
   return asText(text);
 }
 
-/** asText is text for an editor, whose lines end with \n alone, and how they ended. */
+/** asText returns text for an editor, whose lines end with \n alone, and the original line ending. */
 export function asText(text: string): Shown & { kind: "text" } {
   const pairs = text.match(/\r\n/g)?.length ?? 0;
   const all = text.match(/\r\n|\r|\n/g)?.length ?? 0;
@@ -28,7 +28,9 @@ export function asText(text: string): Shown & { kind: "text" } {
   return { kind: "text", text: plain ? text : text.replace(/\r\n?/g, "\n"), eol, mixed: !plain && eol === "\n" };
 }
 
-/** textOf is UTF-8 without a NUL, as most tools tell text; undefined if it is not. A byte order mark stays. */
+/**
+ * textOf decodes UTF-8; undefined if it is invalid or has a NUL, which most tools treat as binary. It keeps a byte order mark.
+ */
 export function textOf(bytes: Uint8Array): string | undefined {
   if (bytes.subarray(0, 8192).includes(0)) return undefined;
   try {

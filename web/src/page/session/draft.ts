@@ -1,11 +1,11 @@
-// Texts that were being edited when their page went away without the user's doing, such as for a new sign-in.
+// Unsaved texts whose page was closed without the user's intention, such as for a new sign-in.
 import type { FileEntry } from "belljar-sdk";
 import { SvelteMap } from "svelte/reactivity";
 
-/** A text that is not saved. */
+/** An unsaved text. */
 export interface Draft {
   text: string;
-  /** What the file had when it was read, and how it stood. */
+  /** The file's content when it was read, and its state. */
   saved: string;
   seen: FileEntry;
   etag: string | undefined;
@@ -13,7 +13,7 @@ export interface Draft {
   mixed: boolean;
 }
 
-// By session, then path. An editor leaves its text when what comes in its place is shown already, which has to hear of it.
+// By session, then path. Reactive, because an editor stores its text after the next component is already shown.
 const kept = new SvelteMap<string, SvelteMap<string, Draft>>();
 
 /** keep keeps a draft until it is taken. */
@@ -29,10 +29,10 @@ export function take(session: string, path: string): Draft | undefined {
   return draft;
 }
 
-/** draftsOf are those of a session. */
+/** draftsOf returns the drafts of a session. */
 export const draftsOf = (session: string): [path: string, draft: Draft][] => [...(kept.get(session) ?? [])];
 
-/** askAtUnload has the browser ask before the page goes, until what it returns is called. */
+/** askAtUnload makes the browser ask before the page closes. The function that it returns stops that. */
 export function askAtUnload(): () => void {
   const ask = (event: BeforeUnloadEvent) => event.preventDefault();
   window.addEventListener("beforeunload", ask);

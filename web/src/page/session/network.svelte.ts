@@ -1,2 +1,2 @@
-/** How often the rules of a session were changed here: what shows them asks again. */
+/** Counts the changes of a session's rules on this page. Components that show the rules then reload them. */
 export const network = $state({ changes: 0 });

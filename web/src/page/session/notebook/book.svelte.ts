@@ -1,13 +1,13 @@
-// A notebook that is open: its cells, and the interpreter that executes them.
+// An open notebook: its cells, and the interpreter that executes them.
 import type { Session } from "belljar-sdk";
 import { api } from "../../../client.svelte.ts";
 import { baseOf } from "../name.ts";
 import { askedIn, emptyCell, outputIn, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
 
-// More of what a program prints is in the log of its run.
+// The rest of a program's output is in the log of its run.
 const mostPrinted = 256 << 10;
 
-// What comes is drawn so often: a program may print faster than a page can draw.
+// The redraw interval: a program may print faster than a page can draw.
 const drawMs = 50;
 
 export class Cell {
@@ -17,10 +17,10 @@ export class Cell {
   outputs: Output[] = $state.raw([]);
   count: number | null = $state(null);
   state: "idle" | "waiting" | "running" = $state("idle");
-  /** The run that executed it last, while the page is shown. */
+  /** The run that executed the cell last, while the page is shown. */
   run: string | undefined = $state();
   problem: unknown = $state.raw();
-  /** What it has asked for last, while it is executed. */
+  /** The last request for input, while the cell is executed. */
   asked: { prompt: string; password: boolean } | undefined = $state.raw();
   readonly rest: Record<string, unknown>;
 
@@ -34,20 +34,20 @@ export class Cell {
 export class Book {
   cells: Cell[] = $state([]);
   language: Language = $state("python");
-  /** The cell that is executed. */
+  /** The cell that is being executed. */
   running: Cell | undefined = $state.raw();
   restarting = $state(false);
-  /** What the interpreter has lost, or why it could not be asked. */
+  /** A note about the loss of the interpreter's variables. */
   note = $state("");
   problem: unknown = $state.raw();
   readonly #rest: SavedBook["rest"];
   readonly #stop = new AbortController();
   #queue: Cell[] = [];
-  #interrupted = false; // the cell that is executed, before its run had an id
-  #dropped = false; // whether what waited has been dropped since the last cell began
-  #count = 0; // of what was executed last
+  #interrupted = false; // whether the current cell was interrupted before its run had an id
+  #dropped = false; // whether the queue was dropped since the last cell began
+  #count = 0; // the count of the last execution
 
-  /** It throws if the text is not a notebook. `touched` hears of every change, `done` when nothing is left to execute. */
+  /** Throws if the text is not a notebook. `touched` is called for every change, `done` when nothing is left to execute. */
   constructor(readonly session: Session, readonly path: string, text: string, readonly touched: () => void, readonly done: () => void) {
     const saved = parse(text);
     this.#rest = saved.rest;
@@ -55,12 +55,12 @@ export class Book {
     this.cells = saved.cells.map((cell) => new Cell(cell));
   }
 
-  /** text is the notebook as a file has it. */
+  /** text serializes the notebook for its file. */
   text(): string {
     return serialize({ cells: this.cells, language: this.language, rest: this.#rest });
   }
 
-  /** context is the name of the notebook's own interpreter. */
+  /** context returns the name of the notebook's own interpreter. */
   get context(): string {
     let sum = 0;
     for (const char of `${this.path}\n${this.language}`) sum = (Math.imul(sum, 31) + char.codePointAt(0)!) >>> 0;
@@ -95,7 +95,7 @@ export class Book {
     this.touched();
   }
 
-  /** execute executes cells one after the other, after those that wait. The first that fails ends it. */
+  /** execute queues cells and executes them in order. After a failure it drops the rest of the queue. */
   execute(...cells: Cell[]): void {
     for (const cell of cells) {
       if (cell.type !== "code" || cell.state !== "idle" || cell.source.trim() === "") continue;
@@ -105,7 +105,7 @@ export class Book {
     if (!this.running) void this.#work();
   }
 
-  /** interrupt ends what is executed; the variables stay. */
+  /** interrupt ends the current execution; the variables stay. */
   async interrupt(): Promise<void> {
     this.#drop();
     const run = this.running?.run;
@@ -117,7 +117,7 @@ export class Book {
     return this.#try(async () => void (await api().runs.cancel(run)));
   }
 
-  /** restart gets a new interpreter, without the variables. */
+  /** restart starts a new interpreter, without the variables. */
   async restart(): Promise<void> {
     this.#drop();
     this.restarting = true;
@@ -130,7 +130,7 @@ export class Book {
     this.restarting = false;
   }
 
-  /** close stops watching. What is executed goes on. */
+  /** close stops watching. The execution continues. */
   close(): void {
     this.#drop();
     this.#stop.abort();
@@ -158,7 +158,7 @@ export class Book {
       const good = await this.#execute(cell);
       cell.state = "idle";
       if (this.#stop.signal.aborted) return;
-      if (!good && !this.#dropped) this.#drop(); // what was added since an interrupt is wanted
+      if (!good && !this.#dropped) this.#drop(); // keep the cells that were queued after an interrupt
     }
     this.running = undefined;
     this.done();
@@ -177,7 +177,7 @@ export class Book {
       cell.outputs = [...outputs];
     };
     try {
-      // A cell of bash does not say that it asks, so that it reads the end of its input at once.
+      // Code in bash does not report that it waits for input, so it gets an empty input.
       const input = this.language === "bash" ? {} : { interactive: true, stdin_idle_timeout_sec: 3600 };
       const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context, ...input });
       cell.run = id;
@@ -193,7 +193,7 @@ export class Book {
         } else continue;
         later ??= setTimeout(draw, drawMs);
         if (performance.now() - drawn < drawMs) continue;
-        await new Promise((resolve) => setTimeout(resolve)); // promises alone do not let it be drawn
+        await new Promise((resolve) => setTimeout(resolve)); // promises alone do not let the browser draw
         drawn = performance.now();
       }
       outputs = once(outputs);
@@ -223,7 +223,7 @@ function print(outputs: Output[], name: "stdout" | "stderr", text: string): void
   outputs.splice(before === undefined ? outputs.length : -1, 1, { output_type: "stream", name, text: whole });
 }
 
-// once leaves out the traceback on stderr, which the error has, too.
+// once removes the traceback on stderr, because the error contains it, too.
 function once(outputs: Output[]): Output[] {
   const error = outputs.find((one) => one.output_type === "error");
   const trace = error && (error["traceback"] as string[]).join("\n").trim();
