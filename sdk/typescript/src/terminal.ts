@@ -127,7 +127,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     return Terminal.attach(this.#doorway, route("terminals"), new URLSearchParams({ terminal_id: this.id }), options);
   }
 
-  /** close detaches from the terminal, whose program continues for a while. It may be called twice. */
+  /** close detaches from the terminal, whose program continues for a while. You may call it twice. */
   async close(): Promise<void> {
     this.#left = true;
     this.#deaf();

@@ -16,13 +16,13 @@ export interface Draft {
 // By session, then path. Reactive, because an editor stores its text after the next component is already shown.
 const kept = new SvelteMap<string, SvelteMap<string, Draft>>();
 
-/** keep keeps a draft until it is taken. */
+/** keep stores a draft until take removes it. */
 export function keep(session: string, path: string, draft: Draft): void {
   if (!kept.has(session)) kept.set(session, new SvelteMap());
   kept.get(session)!.set(path, draft);
 }
 
-/** take returns a draft, and forgets it. */
+/** take returns a draft, and removes it. */
 export function take(session: string, path: string): Draft | undefined {
   const draft = kept.get(session)?.get(path);
   kept.get(session)?.delete(path);
