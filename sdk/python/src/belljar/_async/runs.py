@@ -136,8 +136,7 @@ class AsyncRuns:
 
         ``on_output`` is called with each frame of stdout and stderr as it arrives, and awaited if it is async. ``wait`` limits this
         call in seconds; after that it raises TimeoutError. Unless ``cancel`` is false, the run is cancelled if the call is ended by
-        ``wait``, an ``on_output`` that raises,
-        a cancelled task or Ctrl-C.
+        ``wait``, an ``on_output`` that raises, a cancelled task or Ctrl-C.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,

@@ -137,8 +137,7 @@ class Runs:
 
         ``on_output`` is called with each frame of stdout and stderr as it arrives. ``wait`` limits this
         call in seconds; after that it raises TimeoutError. Unless ``cancel`` is false, the run is cancelled if the call is ended by
-        ``wait``, an ``on_output`` that raises,
-        or by Ctrl-C.
+        ``wait``, an ``on_output`` that raises, or by Ctrl-C.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
