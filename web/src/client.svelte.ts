@@ -16,7 +16,7 @@ interface SignedIn {
    */
   state: "unknown" | "out" | "in";
   me: Me | undefined;
-  /** Why a sign-in is needed, or has failed. */
+  /** The reason why a sign-in is needed, or has failed. */
   problem: unknown;
   /** The code of a link that was followed while a user was signed in: any page can lead here, so the user decides. */
   offered: string | undefined;
@@ -65,7 +65,7 @@ export function isAdmin(): boolean {
 /** begin signs in with the token of an earlier visit, with the code in the address, or without either if the server needs none. */
 export async function begin(): Promise<void> {
   const code = /^#k=([\w-]+)/.exec(location.hash)?.[1];
-  // A used code is useless, but it does not have to stay in the history.
+  // A used code is useless, but it need not stay in the history.
   if (code) history.replaceState(null, "", location.pathname + location.search);
   if (held !== undefined) caller.state = "in"; // the pages need not wait for the answer
   if (!code || held !== undefined) await refresh(); // drops an expired token

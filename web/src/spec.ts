@@ -2,7 +2,7 @@
 import type { Run, RunSpec } from "belljar-sdk";
 
 const prefix = "belljar.spec.";
-const draftKey = "belljar.draft"; // of the page for a new run
+const draftKey = "belljar.draft"; // for the page of a new run
 const ownerKey = "belljar.owner";
 
 /** keepDraft keeps the draft of a new run. */

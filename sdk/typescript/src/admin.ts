@@ -7,7 +7,7 @@ export interface AdminRunQuery {
   userId?: string | undefined;
   phase?: Phase | undefined;
   runtime?: string | undefined;
-  /** The image as requests name it. */
+  /** The image's name, as in requests. */
   image?: string | undefined;
   sessionId?: string | undefined;
   /** `created_at`, `started_at` or `finished_at`, with `:asc` or `:desc`; `created_at:desc` by default. */
@@ -56,7 +56,7 @@ export class Admin {
     return items ?? [];
   }
 
-  /** usage lists the users with the highest usage, by the bytes of their artifacts. */
+  /** usage lists the users whose artifacts have the most bytes. */
   async usage(options: CallOptions & { limit?: number } = {}): Promise<UserUsage[]> {
     const { items } = await this.#connection.json<{ items: UserUsage[] | null }>(
       { method: "GET", path: route("admin", "usage"), query: { limit: options.limit } },
@@ -102,7 +102,7 @@ export class Tokens {
     this.#connection = connection;
   }
 
-  /** create makes an API key for a user. Only this answer has its `secret`. */
+  /** create creates an API key for a user. Only this answer has its `secret`. */
   create(spec: TokenSpec, options?: CallOptions): Promise<Token> {
     return this.#connection.json({ method: "POST", path: route("admin", "tokens"), json: spec, once: true }, options);
   }

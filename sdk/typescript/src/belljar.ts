@@ -24,11 +24,11 @@ import type { Discovery, Login, LoginCode, Me, NetworkCheck, NetworkPreset, Netw
 export interface BelljarOptions {
   /** Address of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock; by default `$BELLJAR_SERVER`. */
   baseUrl?: string | undefined;
-  /** A unix socket that the server listens on; node only. */
+  /** A unix socket on which the server listens; node only. */
   socketPath?: string | undefined;
   /** The API key; by default `$BELLJAR_API_KEY`. */
   apiKey?: string | undefined;
-  /** A JWT in place of an API key. */
+  /** A JWT instead of an API key. */
   token?: string | undefined;
   /** The image of runs and sessions that name none; by default `host`, the machine's own programs. */
   image?: string | undefined;
@@ -40,9 +40,9 @@ export interface BelljarOptions {
   maxRetries?: number | undefined;
   /** How long the server may send nothing while the client waits for an answer, in milliseconds; 60,000 by default. */
   silenceMs?: number | undefined;
-  /** Carries requests in place of the global fetch, or of this package's own HTTP on node. */
+  /** Sends requests instead of the global fetch, or of this package's own HTTP on node. */
   fetch?: typeof fetch | undefined;
-  /** Opens WebSockets in place of the global WebSocket, or of this package's own on node. */
+  /** Opens WebSockets instead of the global WebSocket, or of this package's own on node. */
   WebSocket?: WebSocketLike | undefined;
   /** Carries requests in place of both, but not WebSockets. */
   transport?: Transport | undefined;
@@ -127,12 +127,12 @@ export class Belljar {
     return this.runs.run(spec, options);
   }
 
-  /** me returns the caller: the policy in force, the quotas, and what is used of them. */
+  /** me returns the caller, with the policy in force, the quotas and their usage. */
   me(options?: CallOptions): Promise<Me> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/me" }, options);
   }
 
-  /** runtimes returns the runtimes of the server, and why one does not work. */
+  /** runtimes returns the server's runtimes, with the reason for each that does not work. */
   runtimes(options?: CallOptions): Promise<Discovery> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/runtimes" }, options);
   }
@@ -142,7 +142,7 @@ export class Belljar {
     return this.#connection.json({ method: "POST", path: "/api/v1/sandbox/network/check", json: query }, options);
   }
 
-  /** networkPresets returns the indexes and hosts of each preset of `egress` in an image (default `host`), or why it cannot be used. */
+  /** networkPresets returns the indexes and hosts of each preset of `egress` in an image (default `host`), or why the preset cannot be used. */
   async networkPresets(query: { base_image?: string } = {}, options?: CallOptions): Promise<NetworkPreset[]> {
     const { items } = await this.#connection.json<{ items?: NetworkPreset[] | null }>(
       { method: "GET", path: "/api/v1/sandbox/network/presets", query, longerMs: 120_000 }, options,
@@ -192,7 +192,7 @@ export class Belljar {
     return this.#connection.json<T>({ method, path, query, json, headers, once }, options);
   }
 
-  /** The process id of a local belljar; undefined for any other. */
+  /** The process id of a private belljar; undefined for any other. */
   get pid(): number | undefined {
     return this.#server?.pid;
   }
@@ -203,7 +203,7 @@ export class Belljar {
     await this.#server?.stop();
   }
 
-  /** `await using belljar = …` closes it at the end of the block. */
+  /** `await using belljar = …` closes the client at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }

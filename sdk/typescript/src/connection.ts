@@ -61,7 +61,7 @@ export class Connection {
 
   constructor(readonly options: ConnectionOptions) {}
 
-  /** call begins a call of a method. */
+  /** call starts a call of a method. */
   call(options: CallOptions = {}): Call {
     const call = new Call(options, () => this.#calls.delete(call));
     this.#calls.add(call);
@@ -181,7 +181,7 @@ export class Connection {
     });
   }
 
-  /** once sends a request a single time. Its error may be passing. */
+  /** once sends a request without retries. Its error may be a Passing. */
   async once<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
     const watch = new Watch(call, this.options.silenceMs + (ask.longerMs ?? 0));
     let taken = false;
@@ -289,7 +289,7 @@ export class Connection {
     );
   }
 
-  /** met notes that the server has answered. */
+  /** met records that the server has answered. */
   met(): void {
     this.#met = true;
   }
@@ -308,7 +308,7 @@ export class Connection {
     return this.options.baseUrl + path + (text ? "?" + text : "");
   }
 
-  /** closed is aborted when the client closes. */
+  /** closed is a signal that is aborted when the client closes. */
   get closed(): AbortSignal {
     return this.#closing.signal;
   }

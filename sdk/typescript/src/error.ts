@@ -3,7 +3,7 @@ import type { components } from "./openapi.js";
 /** The error codes. Newer servers may add codes: expect unknown ones. */
 export type Code = components["schemas"]["Error"]["code"];
 
-/** An error as the server writes it. */
+/** An error in the server's JSON. */
 export interface ErrorBody {
   code: string;
   message: string;
@@ -30,11 +30,11 @@ export class BelljarError extends Error {
   override readonly name: string = "BelljarError";
   /** The error code, for programs. */
   readonly code: Code | (string & {});
-  /** HTTP status of the answer; undefined if the failure is not the server's. */
+  /** HTTP status of the answer; undefined if there was none. */
   readonly status: number | undefined;
   /** Details of the cause: often `field`, `provided`, `maximum`. */
   readonly details: Record<string, unknown>;
-  /** The next thing to do; "" if there is no advice. */
+  /** The next step; "" if there is no advice. */
   readonly hint: string;
   /** Seconds to wait before the same request; undefined if the server gave none. */
   readonly retryAfter: number | undefined;
@@ -84,7 +84,7 @@ export class ConflictError extends BelljarError {
 export class SessionExpiredError extends ConflictError {
   override readonly name = "SessionExpiredError";
 }
-/** The file is not the one in ifMatch: something else has written it. */
+/** The file does not match ifMatch: something else has written it. */
 export class PreconditionFailedError extends BelljarError {
   override readonly name = "PreconditionFailedError";
 }
@@ -100,7 +100,7 @@ export class QuotaExceededError extends BelljarError {
 export class PolicyDeniedError extends BelljarError {
   override readonly name = "PolicyDeniedError";
 }
-/** The time for the call was over. */
+/** The call took too long. */
 export class TimeoutError extends BelljarError {
   override readonly name = "TimeoutError";
 }
@@ -108,11 +108,11 @@ export class TimeoutError extends BelljarError {
 export class CanceledError extends BelljarError {
   override readonly name = "CanceledError";
 }
-/** The request is too large: details give the limit. */
+/** The request is too large: details has the limit. */
 export class PayloadTooLargeError extends BelljarError {
   override readonly name = "PayloadTooLargeError";
 }
-/** The path leaves the workspace. */
+/** The path leads out of the workspace. */
 export class PathEscapesError extends BelljarError {
   override readonly name = "PathEscapesError";
 }
@@ -139,7 +139,7 @@ export class InternalError extends BelljarError {
 
 type Kind = new (body: ErrorBody, extras?: ErrorExtras) => BelljarError;
 
-/** The class of every code. Its type makes a code without one a compile error. */
+/** The class of every code. The type makes a missing code a compile error. */
 export const errorKinds: Readonly<Record<Code, Kind>> = {
   invalid_request: InvalidRequestError,
   invalid_spec_version: InvalidSpecVersionError,

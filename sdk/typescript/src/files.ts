@@ -22,9 +22,9 @@ export interface WriteOptions extends CallOptions {
 /** A file, or a part of one. */
 export interface FilePart {
   content: Uint8Array;
-  /** Bytes of the whole file. */
+  /** The size of the whole file in bytes. */
   size: number;
-  /** Where the next part begins; undefined at the end. */
+  /** The offset of the next part; undefined at the end. */
   nextOffset?: number | undefined;
   /** The ETag of the file, if this is the whole file. */
   etag?: string | undefined;
@@ -45,7 +45,7 @@ const archiveTypes: Record<ArchiveFormat, string> = { tar: "application/x-tar", 
 // Extra time for an answer that waits for a sandbox.
 const longerMs = 60_000;
 
-/** The workspace of a session. `x` and `/workspace/x` are the same file; a path that leaves it is a {@link PathEscapesError}. */
+/** The workspace of a session. `x` and `/workspace/x` are the same file; a path that leads out of the workspace is a {@link PathEscapesError}. */
 export class Files {
   readonly #connection: Connection;
   readonly #session: string;
@@ -79,7 +79,7 @@ export class Files {
     return this.#connection.ticketUrl(this.#route("archive"), { path, format }, options);
   }
 
-  /** writeAll writes many small files, all of them or none: at most 1,000 of 2 MiB together. */
+  /** writeAll writes many small files, all of them or none: at most 1,000 files and 2 MiB in total. */
   async writeAll(
     files: Record<string, string | Uint8Array> | NamedContent[],
     options: Omit<WriteOptions, "mode" | "ifMatch"> = {},
@@ -163,12 +163,12 @@ export class Files {
     return download(this.#connection, { method: "GET", path: this.#route("archive"), query: { path, format }, longerMs }, options);
   }
 
-  /** space returns the space of the workspace, used and total. */
+  /** space returns the used and total space of the workspace. */
   space(options?: CallOptions): Promise<Space> {
     return this.#connection.json({ method: "GET", path: this.#route("space"), longerMs }, options);
   }
 
-  /** upload writes files below a folder, and replaces existing ones: all of them or, after an error, none. */
+  /** upload writes files below a folder, and replaces existing ones. It writes all of them or, after an error, none. */
   async upload(files: Record<string, Content> | { path: string; content: Content }[], options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
     const boundary = newKey();
     const form: BlobPart[] = [];
@@ -185,7 +185,7 @@ export class Files {
     );
   }
 
-  /** unpack writes the files of an archive below a folder: all of them or, after an error, none. */
+  /** unpack writes the files of an archive below a folder. It writes all of them or, after an error, none. */
   unpack(archive: Content, format: ArchiveFormat, options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
     const type = archiveTypes[format];
     if (!type) throw invalid("format", `"${format}" is no format of archives`, "formats are tar, tar.gz, zip");

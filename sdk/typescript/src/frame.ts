@@ -8,7 +8,7 @@ export interface OutputFrame {
   type: "stdout" | "stderr";
   /** `build` for the output of a compiler before the program runs; undefined for the program's own. */
   readonly step?: string | undefined;
-  /** The bytes. */
+  /** The output as bytes. */
   readonly data: Uint8Array;
   /** The bytes as text, with U+FFFD for invalid UTF-8. A character that two frames share is in the second. */
   readonly text: string;
@@ -128,7 +128,7 @@ class TextFrame implements OutputFrame {
  */
 export class Decoder {
   #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** Whether the last bytes were the beginning of a character. */
+  /** Whether the last bytes may end within a character. */
   pending = false;
 
   decode(bytes: Uint8Array): string {

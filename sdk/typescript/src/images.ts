@@ -22,7 +22,7 @@ export class Images {
     return items ?? [];
   }
 
-  /** get returns the image of a name or digest. */
+  /** get returns an image by its name or digest. */
   get(ref: string, options?: CallOptions): Promise<Image> {
     return this.#connection.json({ method: "GET", path: route("images", "inspect"), query: { ref } }, options);
   }
@@ -48,7 +48,7 @@ export class Images {
     return this.#follow(ask, options.name ?? "", options);
   }
 
-  /** tag adds a name to an image. If another image has the name, it moves. For operators. */
+  /** tag adds a name to an image. If another image has the name, the name moves. For operators. */
   tag(ref: string, name: string, options?: CallOptions): Promise<Image> {
     return this.#connection.json({ method: "POST", path: route("images", "tag"), json: { ref, name } }, options);
   }
@@ -58,7 +58,10 @@ export class Images {
     await this.#connection.json({ method: "DELETE", path: route("images"), query: { ref }, once: true }, options);
   }
 
-  /** prune removes images that no sandbox uses: `all`, those unused for a time, or the least recently used above a size. For operators. */
+  /**
+   * prune removes images that no sandbox uses: `all`, those unused for a time, or the least recently used ones above a total size. For
+   * operators.
+   */
   prune(bounds: ImagePrune, options?: CallOptions): Promise<ImagePruned> {
     return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, once: true, longerMs: 60_000 }, options);
   }

@@ -8,7 +8,7 @@ import type { Transport } from "./transport.js";
  * @internal
  */
 export interface Platform {
-  /** httpTransport carries requests, over a unix socket if a path is given. */
+  /** httpTransport sends requests, over a unix socket if a path is given. */
   httpTransport(socketPath?: string): Transport;
   /** dial opens a WebSocket, over a unix socket if a path is given. */
   dial(socketPath?: string): Dial;

@@ -105,7 +105,7 @@ export class RunResult {
   get id(): string {
     return this.run.id;
   }
-  /** completed, failed, killed or timed_out. */
+  /** The phase: completed, failed, killed or timed_out. */
   get phase(): Run["phase"] {
     return this.run.phase;
   }

@@ -80,7 +80,7 @@ export class Runs {
     }
   }
 
-  /** start starts a run and returns it at once, queued or starting. */
+  /** start starts a run and returns it without waiting for its end, queued or starting. */
   async start(spec: RunSpec | string[], options: StartOptions = {}): Promise<StartedRun> {
     const call = this.#connection.call(options);
     try {
@@ -137,7 +137,7 @@ export class Runs {
     }
   }
 
-  /** input opens the standard input of a run that was started with `interactive: true`, until the signal is aborted. */
+  /** input opens the standard input of a run that was started with `interactive: true`. Aborting the signal closes the connection. */
   input(id: string, options: CallOptions = {}): Promise<RunInput> {
     return RunInput.open(this.#doorway, id, options);
   }

@@ -3,7 +3,7 @@ import { Belljar, type BelljarOptions } from "./belljar.js";
 import type { CallOptions } from "./call.js";
 import type { Session } from "./session.js";
 
-/** A session as the shell API shows it. */
+/** A session in the shell API. */
 export interface SessionInfo {
   id: string;
   image: string;
@@ -27,7 +27,10 @@ interface Wire {
 
 const page = 200;
 
-/** A small client for sandboxes with a shell. Programs in their workspaces may be executed. {@link Belljar} has more. */
+/**
+ * A small client for sandboxes with a shell. Their workspaces allow programs to be executed. {@link Belljar} is the full
+ * client.
+ */
 export class SandboxClient {
   /** The full client of the same server. */
   readonly belljar: Belljar;

@@ -26,9 +26,9 @@ interface Parts {
 export interface CodeOptions extends RunOptions {
   /** python, ipython, javascript or bash; python by default. */
   language?: string | undefined;
-  /** The name of a context other than the language's own. */
+  /** The name of a context, instead of the language's default context. */
   context?: string | undefined;
-  /** If the context has lost its interpreter, its earlier code is executed again first, without output. */
+  /** If the context has lost its interpreter, first execute its earlier code again, without output. */
   replay?: boolean | undefined;
   /** The time limit for the code, in seconds. It is then interrupted, and the variables stay. */
   timeoutSec?: number | undefined;
@@ -40,7 +40,7 @@ export interface CodeOptions extends RunOptions {
 export class Session {
   /** The session's id. */
   readonly id: string;
-  /** Its workspace. */
+  /** The session's workspace. */
   readonly files: Files;
   /** Whether `sessions.open` has just created it. */
   readonly created: boolean;
@@ -62,12 +62,12 @@ export class Session {
     return exec(this.#parts.doorway.connection, this.id, cmd, options);
   }
 
-  /** write writes a file, and replaces an existing one. `files` has more. */
+  /** write writes a file, and replaces an existing one. `files` has more options. */
   async write(path: string, content: Content, options: CallOptions = {}): Promise<void> {
     await this.files.write(path, content, { ...options, overwrite: true });
   }
 
-  /** read returns a file's bytes, at most maxBytes of them if that is given. */
+  /** read returns a file's bytes, at most maxBytes of them; all by default. */
   read(path: string, options: CallOptions & { maxBytes?: number } = {}): Promise<Uint8Array> {
     return this.files.read(path, { signal: options.signal, timeoutMs: options.timeoutMs, limit: options.maxBytes });
   }
@@ -77,7 +77,7 @@ export class Session {
     return this.#parts.runs.run(this.#inside(spec), options);
   }
 
-  /** start starts a program in this session and returns its run at once. */
+  /** start starts a program in this session and returns its run without waiting for its end. */
   async start(spec: RunSpec | string[], options?: StartOptions): Promise<StartedRun> {
     return this.#parts.runs.start(this.#inside(spec), options);
   }
@@ -207,7 +207,7 @@ export class Session {
     await this.#parts.doorway.connection.json({ method: "DELETE", path: route("sessions", this.id) }, options);
   }
 
-  /** `await using session = …` destroys it at the end of the block. */
+  /** `await using session = …` destroys the session at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.destroy();
   }

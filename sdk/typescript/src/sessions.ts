@@ -32,8 +32,8 @@ export class Sessions {
   }
 
   /**
-   * create makes a new session, and returns when it can be used. If an operator must approve it first, that may take
-   * long; {@link PolicyDeniedError} if it is denied, or not approved in time.
+   * create creates a session, and returns when it can be used. If an operator must approve it first, this may take long; {@link
+   * PolicyDeniedError} if it is denied, or not approved in time.
    */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : (this.#image ?? "host")) };
@@ -74,8 +74,8 @@ export class Sessions {
   }
 
   /**
-   * closeAll ends every session whose scope begins with a prefix, such as `workflow:run_123:`, and returns their ids.
-   * With `retainSeconds` they end after that time: until then you can inspect them.
+   * closeAll ends every session whose scope begins with a prefix, such as `workflow:run_123:`, and returns their ids. With
+   * `retainSeconds` they end after that time; until then you can inspect them.
    */
   async closeAll(keyPrefix: string, options: CallOptions & { retainSeconds?: number } = {}): Promise<string[]> {
     const { closed } = await this.#connection.json<{ closed: string[] | null }>(
@@ -88,7 +88,7 @@ export class Sessions {
     return closed ?? [];
   }
 
-  /** #approved waits until a session that an operator must approve can be used. */
+  /** #approved waits until an operator has approved a session and it can be used. */
   async #approved(state: SessionState, call: Call): Promise<void> {
     while (state.approval && state.state === "starting") {
       await sleep(1000, call.signal).catch(() => {}); // the next request reports the abort

@@ -31,7 +31,7 @@ export interface ExecResult {
   cwd: string;
   /** The output of both streams in order of arrival: at most 1 MiB of each. A longer stream keeps its beginning and its end. */
   output: string;
-  /** Whether a part of the output is missing. */
+  /** Whether some of the output is missing. */
   truncated: boolean;
   durationMs: number;
   /** The output's bytes. */
@@ -122,7 +122,7 @@ class Command {
         }));
       } catch (error) {
         if (!(error instanceof Passing) || this.runId === undefined) {
-          await this.connection.wait(this.call, error, tries); // the same request finds the same run
+          await this.connection.wait(this.call, error, tries); // the same key finds the same run
         }
       }
     }

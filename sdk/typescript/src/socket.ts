@@ -19,11 +19,11 @@ export interface Closed {
 export interface Socket {
   /** receive waits for a message. After the end it returns the end again. */
   receive(): Promise<Received>;
-  /** send resolves when the network has taken the message. It rejects once the connection is over. */
+  /** send resolves when the network has taken the message. It rejects after the end. */
   send(data: string | Uint8Array): Promise<void>;
   /** close sends a close frame, and cuts the connection if the other side does not answer in time. */
   close(code?: number, reason?: string, waitMs?: number): Promise<void>;
-  /** cut ends the connection at once. */
+  /** cut ends the connection without a close frame. */
   cut(): void;
 }
 
@@ -51,7 +51,7 @@ export class Doorway {
     readonly socketPath: string | undefined,
   ) {}
 
-  /** open opens a WebSocket, once. Its error may be passing. */
+  /** open opens a WebSocket, without retries. Its error may be a Passing. */
   async open(call: Call, path: string, query: URLSearchParams): Promise<Socket> {
     const { connection } = this;
     const watch = new Watch(call, connection.options.silenceMs);

@@ -24,7 +24,7 @@ export class Templates {
     return this.#connection.json({ method: "GET", path: route("templates", name) }, options);
   }
 
-  /** list returns the templates by name. */
+  /** list returns the templates, sorted by name. */
   async list(options?: CallOptions): Promise<Template[]> {
     const page = await this.#connection.json<{ items: Template[] }>({ method: "GET", path: route("templates") }, options);
     return page.items;

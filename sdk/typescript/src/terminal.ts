@@ -11,13 +11,13 @@ import type { TerminalState } from "./types.js";
 export type TerminalEvent =
   /** Earlier output of the terminal (at most once, first), or new output. */
   | { kind: "history" | "output"; data: Uint8Array; text: string }
-  /** The program has ended; 128+n if a signal ended it. */
+  /** The program has ended; exitCode is 128+n if a signal ended it. */
   | { kind: "exit"; exitCode: number }
   /** Another client has taken the terminal over. */
   | { kind: "replaced" }
   /** This reader was too slow: attach again for the history. */
   | { kind: "overflow" }
-  /** The session, the terminal or its time has ended, or the server stops (`shutdown`: attach again). */
+  /** The session, the terminal or its time has ended, or the server is stopping (`shutdown`: attach again). */
   | { kind: "closed"; reason: string };
 
 interface Message {
@@ -243,7 +243,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   }
 }
 
-// greet waits for the server's first message. Its error may be passing.
+// greet waits for the server's first message. Its error may be a Passing.
 async function greet(socket: Socket, connection: Connection): Promise<Message> {
   const timer = setTimeout(() => socket.cut(), connection.options.silenceMs);
   try {

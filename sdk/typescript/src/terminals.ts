@@ -13,7 +13,7 @@ export interface TerminalSpec {
   rows?: number | undefined;
   /** A program and its arguments; the session's shell by default. */
   command?: string[] | undefined;
-  /** For people. */
+  /** A name for people. */
   name?: string | undefined;
   /** Several clients may type; otherwise the terminal belongs to the client that attached last. */
   shared?: boolean | undefined;
@@ -44,7 +44,7 @@ export class Terminals {
     return Terminal.attach(this.#doorway, route("sessions", sessionId, "terminals"), query, options);
   }
 
-  /** attach reattaches to a terminal. Its first event is the history, if there is any. */
+  /** attach reattaches to a terminal. The first event is the history, if there is any. */
   attach(place: TerminalPlace, options: CallOptions & { history?: boolean } = {}): Promise<Terminal> {
     const query = new URLSearchParams("id" in place ? { terminal_id: place.id } : { session_id: place.token });
     if (options.history === false) query.set("resume", "false");

@@ -77,6 +77,6 @@ async function* chunksOf(body: ReadableStream<Uint8Array> | null): AsyncGenerato
       yield value;
     }
   } finally {
-    if (!whole) void reader.cancel().catch(() => {}); // a body that broke off can no longer be cancelled
+    if (!whole) void reader.cancel().catch(() => {}); // a broken body can no longer be cancelled
   }
 }

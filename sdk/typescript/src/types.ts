@@ -80,7 +80,7 @@ export type TerminalState = Schemas["Terminal"];
 export type Port = Schemas["Port"];
 /** A host name at which browsers reach a port. */
 export type Preview = Schemas["Preview"];
-/** An image that is on the server. */
+/** An image on the server. */
 export type Image = Schemas["Image"];
 /** The progress of a pull. */
 export type ImageProgress = Schemas["ImageProgress"];
@@ -126,7 +126,7 @@ export type TemplateSpec = Schemas["TemplateSpec"];
 export type Workspace = Schemas["Workspace"];
 /** One page of snapshots. */
 export type SnapshotPage = Schemas["SnapshotPage"];
-/** The copies of a session. */
+/** The result of a fork: the copies of a session. */
 export type Fork = Schemas["Fork"];
 /** An API key. */
 export type Token = Schemas["Token"];

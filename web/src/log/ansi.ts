@@ -121,7 +121,7 @@ function sgr(style: Style, parameters: string): Style {
   return fg === style.fg && bg === style.bg && flags === style.flags ? style : { fg, bg, flags };
 }
 
-// Run is a line that only grows.
+// Run is a line without overwriting: text is only appended.
 class Run {
   #spans: Span[] = [];
 

@@ -9,7 +9,7 @@ export type Connection =
   | { state: "waiting"; until: number; message: string }
   /** The log is complete. */
   | { state: "ended" }
-  /** The server has refused it. */
+  /** The server has refused the request. */
   | { state: "refused"; status: number; body: unknown };
 
 export interface FeedOptions {
@@ -24,7 +24,7 @@ export interface FeedOptions {
   pause: () => Promise<void> | undefined;
   frame: (frame: RawFrame) => void;
   changed: (connection: Connection) => void;
-  /** How long the server may be silent. Its heartbeats come every 10 s. */
+  /** How long the server may be silent, in milliseconds; 30,000 by default. Its heartbeats come every 10 s. */
   silenceMs?: number;
 }
 

@@ -33,7 +33,7 @@ export class Lines {
   #marks = new Map<number, Mark>();
   #markRows: number[] = [];
 
-  /** append adds output. It reports false if the page keeps no more. */
+  /** append adds output. It returns false if the page cannot keep more. */
   append(bytes: Uint8Array, kind: Kind): boolean {
     if (this.size + bytes.length > mostBytes) return false;
     for (let from = 0; from < bytes.length; ) {
@@ -87,7 +87,7 @@ export class Lines {
   /** rowOf returns the row of a line's number; undefined if that line has not arrived. */
   rowOf(number: number): number | undefined {
     if (!(number >= 1 && number <= this.lines)) return undefined;
-    // The marks before it are those that have fewer lines before them.
+    // Marks before the line are those with fewer lines before them.
     return number - 1 + lowerBound(this.#markRows.length, (i) => this.#markRows[i]! - i >= number);
   }
 

@@ -23,7 +23,7 @@ export function lineHash({ from, to }: LineRange): string {
 export interface FilePlace {
   from: number;
   to: number;
-  /** Below /workspace. */
+  /** The path below /workspace. */
   path: string;
   line: number | undefined;
 }

@@ -60,7 +60,7 @@ export function block(lines: Lines, { row, within }: Place, size = blockBytes): 
   return { block: { bytes: lines.read(from, lines.start(to)), starts }, next: { row: to, within: 0 } };
 }
 
-/** searchBlock returns the rows of a block, counted from its first, that have a match. */
+/** searchBlock returns the rows of a block that match, counted from its first. */
 export function searchBlock({ bytes, starts }: Block, query: Query): number[] {
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
   // Each byte is one character, and is displayed unchanged.

@@ -9,7 +9,7 @@ export type Stream = "both" | "stdout" | "stderr";
 export type Ask =
   /** Read a log. `files` links files of the workspace. */
   | { do: "open"; url: string; headers: Record<string, string>; files: boolean }
-  /** Show these rows, and again when they change. With `last`, those at the end. */
+  /** Show these rows, and again when they change. With `last`, show those at the end. */
   | { do: "view"; first: number; count: number; last: boolean }
   | { do: "stream"; stream: Stream }
   | { do: "search"; query: Query | undefined }
@@ -22,7 +22,7 @@ export type Ask =
   /** Reopen the connection without further delay. */
   | { do: "retry" };
 
-/** From the worker. */
+/** Messages from the worker. */
 export type Told =
   | { is: "state"; rows: number; lines: number; size: number; connection: Connection }
   | { is: "rows"; first: number; rows: Row[] }

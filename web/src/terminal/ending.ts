@@ -7,7 +7,7 @@ export interface Ending {
   code: number;
   message: string;
   hint?: string | undefined;
-  /** Whether the page reconnects by itself. */
+  /** Whether the page reconnects automatically. */
   again: boolean;
 }
 

@@ -8,7 +8,7 @@ export interface Screen {
   readonly rows: number;
   /** write calls done once it has parsed the data. */
   write(data: Uint8Array, done: () => void): void;
-  /** reset clears it for the history that follows. */
+  /** reset clears the screen before the history. */
   reset(): void;
 }
 
@@ -53,7 +53,7 @@ export class Link {
     void this.#follow(this.#round);
   }
 
-  /** type sends what the user types. */
+  /** type sends the user's input. */
   type(data: string | Uint8Array): void {
     if (this.state === "connecting") this.#early?.push(data);
     if (this.state !== "open" || this.#silent > 0) return;

@@ -6,7 +6,7 @@ import { markOf, type RawFrame } from "../../src/log/marks.ts";
 const out = (seq: number): RawFrame => ({ type: "stdout", seq, encoding: "utf8", data: `${seq}\n` });
 const end = (seq: number): RawFrame => ({ type: "event", event: "end", seq, data: {} });
 
-/** An answer: frames, in pieces of three bytes; then it breaks, unless it is whole. */
+/** An answer with frames, in pieces of three bytes. It breaks at the end unless `whole`. */
 function answer(frames: unknown[], whole: boolean): Response {
   const bytes = new TextEncoder().encode(frames.map((frame) => JSON.stringify(frame) + "\n").join(""));
   let at = 0;

@@ -61,7 +61,7 @@ class Address:
 
 
 def _wrong(text: str) -> InvalidRequestError:
-    if "@" in text:  # an error must not repeat a password
+    if "@" in text:  # the error must not repeat a password
         return InvalidRequestError(
             "the address of the server has a user or a password",
             details={"field": "url"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-MAX_HEAD = 256 << 10  # bytes of an answer's head, and of a chunk's
+MAX_HEAD = 256 << 10  # bytes of an answer's head, and of a line of a chunk
 
 
 class Garbled(Exception):

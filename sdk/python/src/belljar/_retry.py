@@ -10,8 +10,8 @@ from . import errors
 from ._http import Head
 from .errors import BelljarError
 
-PATIENCE = 30.0  # seconds
-SILENCE = 60.0  # seconds
+PATIENCE = 30.0  # seconds to retry a request
+SILENCE = 60.0  # seconds to wait for the server to send anything
 
 
 class Passing(Exception):
@@ -64,7 +64,7 @@ def retry_after(given: str) -> Optional[float]:
         return max(min(seconds, latest), soonest) if seconds >= 0 else None
     except ValueError:
         pass
-    from email.utils import parsedate_to_datetime  # seldom needed, and slow to load
+    from email.utils import parsedate_to_datetime  # rarely needed, and slow to import
 
     try:
         return max(min(parsedate_to_datetime(given).timestamp() - time.time(), latest), soonest)

@@ -6,7 +6,7 @@ from typing import Any, Optional
 
 from ._frame import output
 
-NEVER = 125  # the exit code of a command that has none
+NEVER = 125  # the exit code of a command that never ran
 WORKSPACE = "/workspace"
 ENDED = ("completed", "failed", "killed", "timed_out")
 
@@ -87,7 +87,7 @@ class RunState:
 
     @property
     def network(self) -> Optional[dict[str, Any]]:
-        """The network that the request asked for (:class:`belljar.types.NetworkSpec`); None without one, and in a session."""
+        """The network of the request (:class:`belljar.types.NetworkSpec`); None without one, and in a session."""
         return self.raw.get("network")
 
     @property

@@ -90,7 +90,7 @@ def run(
 
 
 def default(more: dict[str, Any]) -> Optional[str]:
-    """The image of a request that names none; a template has its own."""
+    """The default image, or None for a request that has a template."""
     return None if more.get("template") else IMAGE
 
 

@@ -1,4 +1,4 @@
-"""WebSockets (RFC 6455) without input and output, for a client."""
+"""The client's side of WebSockets (RFC 6455), without I/O."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Wire:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if address.tls:
-                import ssl  # slow to load
+                import ssl  # slow to import
 
                 sock = ssl.create_default_context().wrap_socket(sock, server_hostname=address.host)
         except BaseException:
@@ -152,7 +152,7 @@ def pause(seconds: float) -> None:
 
 
 def settle(answer: Any) -> None:
-    """Refuses a callback that only an async client can wait for."""
+    """Refuses an async callback."""
     if hasattr(answer, "__await__"):
         getattr(answer, "close", lambda: None)()
         raise TypeError("the callback is async: use the async client, or give a plain function")

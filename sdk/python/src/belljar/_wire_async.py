@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 
 
 class _Line(asyncio.Protocol):
-    """The callbacks of asyncio for a connection."""
+    """asyncio's callbacks for a connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -166,7 +166,7 @@ class AsyncWire:
         return sock is not None and not _speaks(sock.fileno())
 
     def close(self) -> None:
-        """Cuts the connection."""
+        """Closes the connection."""
         line = self._line
         if self._pid != os.getpid() or line.transport is None:
             return

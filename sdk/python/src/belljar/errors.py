@@ -133,7 +133,7 @@ class TimeoutError(BelljarError, builtins.TimeoutError):  # the name in docs/err
 
 
 class CanceledError(BelljarError):
-    """It was cancelled."""
+    """The request was cancelled."""
 
     code = "canceled"
 
@@ -151,7 +151,7 @@ class PathEscapesError(InvalidRequestError):
 
 
 class RuntimeUnavailableError(BelljarError):
-    """The server cannot do it now, or cannot be reached."""
+    """The server cannot carry out the request now, or cannot be reached."""
 
     code = "runtime_unavailable"
 
@@ -184,7 +184,7 @@ class InternalError(BelljarError):
     code = "internal"
 
 
-#: The exception of each code, and the status of its HTTP answer.
+#: The exception and the HTTP status of each code.
 TABLE: dict[str, tuple[type[BelljarError], int]] = {
     "invalid_request": (InvalidRequestError, 400),
     "invalid_spec_version": (InvalidSpecVersionError, 400),

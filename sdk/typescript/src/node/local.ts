@@ -135,7 +135,7 @@ class Log {
     return (/^(?:panic|fatal error): .*/m.exec(this.kept)?.[0] ?? this.kept.trim().split("\n").at(-1))!;
   }
 
-  /** hint is the program's own advice, if there is any. */
+  /** hint returns the program's own hint, or a default. */
   get hint(): string {
     return /hint: (.*)/.exec(this.kept)?.[1] ?? "details.log has what it said";
   }

@@ -58,7 +58,7 @@ const mostQueued = 1 << 20;
 /** NodeSocket is a WebSocket over a stream. It reads no more data until the received data is taken. */
 class NodeSocket implements Socket {
   readonly #queue: { got: Received; size: number }[] = [];
-  #queued = 0; // bytes
+  #queued = 0; // bytes in the queue
   #waiting: ((got: Received) => void) | undefined;
   #closed: Closed | undefined;
   #closing = false; // our close frame is sent
@@ -172,7 +172,7 @@ class NodeSocket implements Socket {
     await this.#over;
   }
 
-  // part gives the other side some time to close the connection.
+  // part destroys the stream if the other side does not close it within waitMs.
   #part(waitMs = partingMs): void {
     if (!this.stream.closed) this.#parting ??= setTimeout(() => this.stream.destroy(), waitMs);
   }

@@ -13,7 +13,7 @@ export class ProtocolError extends Error {
   }
 }
 
-/** A whole message, or a control frame. */
+/** A complete message, or a control frame. */
 export interface WsFrame {
   opcode: number;
   payload: Uint8Array;

@@ -1,6 +1,6 @@
 // The content of a file: editable text, a picture, or bytes.
 
-/** The largest file that is shown. */
+/** The maximum size in bytes of a file that is shown. */
 export const mostShown = 5 << 20;
 
 /** The displayed content of a file. */

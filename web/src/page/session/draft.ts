@@ -2,7 +2,7 @@
 import type { FileEntry } from "belljar-sdk";
 import { SvelteMap } from "svelte/reactivity";
 
-/** A text that is not saved. */
+/** An unsaved text. */
 export interface Draft {
   text: string;
   /** The file's content when it was read, and its state. */
@@ -17,7 +17,7 @@ export interface Draft {
 // map.
 const kept = new SvelteMap<string, SvelteMap<string, Draft>>();
 
-/** keep keeps a draft until it is taken. */
+/** keep stores a draft until take removes it. */
 export function keep(session: string, path: string, draft: Draft): void {
   if (!kept.has(session)) kept.set(session, new SvelteMap());
   kept.get(session)!.set(path, draft);

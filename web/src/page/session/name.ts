@@ -28,7 +28,7 @@ export function wrongName(name: string, of?: string): string | undefined {
 
 const collator = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 
-/** byName puts folders first, then sorts by name: a2 comes before a10. */
+/** byName sorts folders first, then by name: a2 comes before a10. */
 export function byName(a: { path: string; type: string }, b: { path: string; type: string }): number {
   const folders = Number(b.type === "dir") - Number(a.type === "dir");
   return folders || collator.compare(baseOf(a.path), baseOf(b.path)) || (a.path < b.path ? -1 : 1);

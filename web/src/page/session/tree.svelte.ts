@@ -8,7 +8,7 @@ export interface Row {
   key: string;
   entry: FileEntry;
   name: string;
-  /** From 1. */
+  /** The depth, from 1. */
   level: number;
   /** Its position in its folder, from 1, and the number of entries. */
   place: number;

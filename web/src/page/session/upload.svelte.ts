@@ -104,7 +104,7 @@ export class Uploads {
   }
 }
 
-/** pause waits before another attempt; false if the user stops the upload. */
+/** pause waits before a retry; false if the user stops the upload. */
 function pause(retries: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const end = () => {

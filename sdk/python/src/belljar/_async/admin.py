@@ -62,7 +62,7 @@ class AsyncAdmin:
         return cast("types.Approval", await self._transport.ask(Ask("POST", path("admin", "approvals", id), body), "id", "state"))
 
     async def usage(self, limit: Optional[int] = None) -> List[types.UserUsage]:
-        """Lists the users with the highest usage, by the bytes of their artifacts."""
+        """Lists the users whose artifacts have the most bytes."""
         answer = await self._transport.ask(Ask("GET", path("admin", "usage"), values={"limit": limit}), "items")
         return cast("list[types.UserUsage]", answer["items"])
 

@@ -39,7 +39,7 @@ class AsyncFiles:
     ) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
 
-        An existing file is a ConflictError unless ``overwrite``. ``mode`` are permission bits, by default 0o644.
+        An existing file is a ConflictError unless ``overwrite``. ``mode`` sets the permission bits, by default 0o644.
 
         With ``if_match``, the file is replaced only if it has that ETag (the ``etag`` of an earlier write, or the SHA-256 of its
         contents in hexadecimal, in double quotes), or with ``"*"`` if it exists. Otherwise it raises PreconditionFailedError.
@@ -55,7 +55,7 @@ class AsyncFiles:
         return cast("types.FileEntry", (await self._transport.ask(ask, "entry"))["entry"])
 
     async def write_all(self, files: Mapping[str, Content], *, overwrite: bool = False) -> List[types.FileEntry]:
-        """Writes many small files, all of them or none: at most 1,000 of 2 MiB together."""
+        """Writes many small files, all of them or none: at most 1,000 files and 2 MiB in total."""
         body = {"files": [{"path": name, "contents_b64": _spec.base64(data)} for name, data in files.items()], "overwrite": overwrite}
         return cast("list[types.FileEntry]", (await self._ask("batch", body, overwrite, "entries"))["entries"])
 
@@ -68,7 +68,7 @@ class AsyncFiles:
             file.close()
 
     async def read(self, name: str, *, offset: int = 0, limit: Optional[int] = None) -> bytes:
-        """Returns the bytes of a file from ``offset`` on, at most ``limit`` of them."""
+        """Returns at most ``limit`` bytes of a file, starting at ``offset``."""
         if offset < 0 or limit is not None and limit < 0:
             raise InvalidRequestError("offset and limit must not be negative", details={"field": "offset"})
         if limit == 0:
@@ -94,7 +94,7 @@ class AsyncFiles:
             raise
 
     async def read_text(self, name: str, *, errors: str = "strict") -> str:
-        """Returns a file as text in UTF-8; ``errors`` is as for bytes.decode."""
+        """Returns a file as text in UTF-8. ``errors`` is as for bytes.decode."""
         return (await self.read(name)).decode("utf-8", errors)
 
     async def download(self, name: str, local: Local) -> None:
@@ -172,5 +172,5 @@ class AsyncFiles:
         return cast("types.UploadResult", await self._transport.ask(ask))
 
     async def space(self) -> types.Space:
-        """Returns the space of the workspace, used and total."""
+        """Returns the used and total space of the workspace."""
         return cast("types.Space", await self._transport.ask(Ask("GET", self._path("space"), longer=LONGER)))

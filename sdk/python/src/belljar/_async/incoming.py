@@ -20,7 +20,7 @@ from ..errors import InternalError
 if TYPE_CHECKING:
     from .transport import AsyncTransport
 
-MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
+MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded as JSON
 
 
 class AsyncIncoming:

@@ -22,7 +22,7 @@ GRACE = 60.0  # extra seconds for the answer, beyond the command's own time
 
 
 class AsyncSandboxClient:
-    """A sandbox for each thread: files stay from one command to the next, directory and variables do not.
+    """A sandbox for each thread. Files persist between commands; the current directory and variables do not.
 
     ``mode="local"`` starts a private belljar (no port, no configuration; clients of one program share it).
     ``mode="remote"`` uses the server at ``server_url`` with ``api_key``, by default $BELLJAR_API_KEY. It
@@ -99,8 +99,8 @@ class AsyncSandboxClient:
     async def execute(self, command: str, timeout: float = 30, auto_retry: bool = True) -> dict[str, Any]:
         """Runs a line of bash: a dict with exit_code, stdout, stderr and execution_time_ms.
 
-        ``timeout`` is in seconds; a command that exceeds it has exit code 124. If the session has expired, a new one is created
-        for the thread, and the command runs there. It raises SessionExpiredError if ``auto_retry`` is false, or if the private
+        ``timeout`` is in seconds; a command that exceeds it has exit code 124. If the session has expired, the client creates a new
+        one for the thread and runs the command there. It raises SessionExpiredError if ``auto_retry`` is false, or if the private
         belljar dies while a command runs; the command is not sent again.
         """
         if not self.session_id:
@@ -121,7 +121,7 @@ class AsyncSandboxClient:
     async def upload_file(self, file_path: Union[str, os.PathLike[str]], remote_name: Optional[str] = None) -> dict[str, Any]:
         """Writes a local file to the workspace, by default under its own name.
 
-        Returns a dict with status, filename, path and size_bytes. FileNotFoundError if there is no such file.
+        Returns a dict with status, filename, path and size_bytes. FileNotFoundError if the local file does not exist.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)
@@ -136,9 +136,9 @@ class AsyncSandboxClient:
             file.close()
 
     async def download_file(self, remote_name: str, local_path: Optional[Union[str, os.PathLike[str]]] = None) -> str:
-        """Writes a file of the workspace to a local file, by default in the current folder, and returns its path.
+        """Writes a file of the workspace to a local file, by default in the current folder, and returns the local path.
 
-        NotFoundError if there is none. The local file appears when it is complete.
+        NotFoundError if the workspace has no such file. The local file appears when it is complete.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)
@@ -243,7 +243,7 @@ def _elsewhere(error: BelljarError) -> bool:
 
 
 def _form(session: str, name: str, file: Any) -> tuple[Body, str]:
-    """A form with a file."""
+    """A multipart form with a file, and its content type."""
     from .._body import Body
 
     boundary = "belljar-" + os.urandom(16).hex()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class AsyncSecrets:
-    """Stored secrets, which runs and sessions name: ``secrets={"TOKEN": {"from": "TOKEN"}}``. The values are never returned."""
+    """Stored secrets, which runs and sessions name: ``secrets={"TOKEN": {"from": "TOKEN"}}``. The server never returns the values."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport

@@ -35,7 +35,7 @@ PRESETS = 120.0  # for resolving presets
 class AsyncSession:
     """A session. A ``with`` statement closes it at its end; otherwise it lives until it expires or is closed.
 
-    ``raw`` is the server's last answer about it (:class:`belljar.types.Session`), ``files`` is its workspace.
+    ``raw`` is the server's last answer about the session (:class:`belljar.types.Session`). ``files`` is its workspace.
     """
 
     def __init__(self, sessions: AsyncSessions, raw: dict[str, Any]) -> None:
@@ -429,7 +429,7 @@ class AsyncSessions:
     async def close_all(self, key_prefix: str, *, retain: Optional[float] = None) -> List[str]:
         """Ends all sessions whose scope begins with ``key_prefix``, such as ``workflow:run_123:``, and returns their ids.
 
-        With ``retain`` they end after so many seconds: until then you can inspect them. :func:`belljar.scope_prefix` makes a prefix.
+        With ``retain`` they end after that many seconds; until then you can inspect them. :func:`belljar.scope_prefix` makes a prefix.
         """
         body = _spec.given({"key_prefix": key_prefix, "retain_seconds": retain})
         answer = await self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP), "closed")

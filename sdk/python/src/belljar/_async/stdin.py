@@ -17,7 +17,7 @@ from .socket import AsyncSocket
 from .transport import AsyncTransport
 
 PIECE = 32 << 10  # bytes in one message
-PARTING = 10.0  # seconds
+PARTING = 10.0  # seconds to wait when closing
 
 
 class AsyncStdin:
@@ -52,7 +52,7 @@ class AsyncStdin:
             await self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     async def end(self) -> None:
-        """Closes the program's input for all clients, and returns when the server has done so."""
+        """Closes the program's input for all clients, and returns when the server has closed it."""
         if not self.reason:
             await self._say({"type": "stdin_close"})
         await self._over.wait()

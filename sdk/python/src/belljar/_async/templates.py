@@ -37,5 +37,5 @@ class AsyncTemplates:
         return cast("List[types.Template]", (await self._transport.ask(Ask("GET", path("templates")), "items"))["items"])
 
     async def remove(self, name: str, *, shared: bool = False) -> None:
-        """Removes a template with its files, or the shared one (operators only)."""
+        """Removes a template and its files; with ``shared`` the shared one of that name (operators only)."""
         await self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None, again=False))

@@ -305,7 +305,7 @@ class AsyncTransport:
         return wire, ws.Decoder(answer.rest)
 
     async def close(self) -> None:
-        """Closes the connections that are not in use. Calls in progress end first."""
+        """Closes the idle connections, after the cleanup for abandoned calls."""
         try:
             await self.leaving.wait()
         finally:  # also if a task is cancelled while it waits

@@ -21,7 +21,7 @@ from ..errors import InternalError
 if TYPE_CHECKING:
     from .transport import Transport
 
-MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
+MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded as JSON
 
 
 class Incoming:

@@ -119,24 +119,25 @@ class Runs:
     ) -> Run:
         """Runs a command, or a program's text, and returns the run with its output when it has ended.
 
-        ``command`` is a program and its arguments, or a line for ``sh -c``; ``code`` and ``language`` are a program's
-        text. With ``language``, a list in ``command`` begins with a source file. ``image`` is the root file system (``host``: the
-        server's own programs); ``session`` is the id of a session to run in instead. ``files`` are written to the workspace first;
-        files that match ``capture`` are kept when the run has ended.
-        ``timeout`` limits the program in seconds; output until then is kept. ``build_timeout`` and ``build_memory_mb`` limit a
-        compiler before it, whose output is in ``build``. ``cpu_time`` limits the CPU seconds of the program and its children
-        together. With ``build_cache`` the same program is compiled once.
-        With ``network_policy="allowlist"``, ``egress`` lists what it may reach: ``{"hosts": ["api.example.com"]}``. ``secrets`` are
-        files in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or ``{"from": ...}`` for a stored one.
-        The workspace begins with the repository ``git``: ``{"url": "https://…", "ref": "main", "patch": diff}``.
+        ``command`` is a program and its arguments, or a line for ``sh -c``. ``code`` and ``language`` are a program's text. With
+        ``language``, a list in ``command`` begins with a source file. ``image`` is the root file system (``host``: the server's own
+        programs). ``session`` is the id of a session to run in instead. ``files`` are written to the workspace first; files that
+        match ``capture`` are kept when the run has ended.
+        ``timeout`` limits the program in seconds; output until then is kept. ``build_timeout`` and ``build_memory_mb`` limit the
+        compiler, which runs first and whose output is in ``build``. ``cpu_time`` limits the total CPU seconds of the program and
+        its children. With ``build_cache`` the same program is compiled once.
+        With ``network_policy="allowlist"``, ``egress`` lists the hosts that the program may reach:
+        ``{"hosts": ["api.example.com"]}``. ``secrets`` are files in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or
+        ``{"from": ...}`` for a stored one.
+        ``git`` names a repository for the initial workspace: ``{"url": "https://…", "ref": "main", "patch": diff}``.
         ``packages`` are installed first, and kept for later runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         ``snapshot`` is the id of a snapshot to mount at ``/snapshot``. ``warm="off"`` starts an interpreter for this run alone.
         ``template`` names a template, which has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
-        ``on_output`` is called with each frame of stdout and stderr as it comes. ``wait`` limits this
-        call in seconds; after that it raises TimeoutError. A call that ends early, by ``wait``, an ``on_output`` that raises, a
-        cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
+        ``on_output`` is called with each frame of stdout and stderr as it arrives. ``wait`` limits this
+        call in seconds; after that it raises TimeoutError. Unless ``cancel`` is false, the run is cancelled if the call is ended by
+        ``wait``, an ``on_output`` that raises, or by Ctrl-C.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -187,10 +188,10 @@ class Runs:
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
     ) -> Run:
-        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open.
+        """Starts a run as :meth:`run` does and returns without waiting for its end. ``interactive`` keeps its standard input open.
 
-        The input is closed after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without input. ``stdin_bps`` is the
-        limit for a second, and ``stdin_max_frame_bytes`` that for one message.
+        The server closes the input after ``stdin_max_bytes``, or after ``stdin_idle_timeout`` seconds without input. ``stdin_bps``
+        limits the bytes per second, and ``stdin_max_frame_bytes`` the bytes of one message.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -257,7 +258,7 @@ class Runs:
         return known
 
     def _collect(self, id: str, until: Optional[float], tell: Optional[Callable[[Frame], None]] = None) -> dict[str, Any]:
-        """Follows a run to its end."""
+        """Follows a run to its end, and returns its state and output."""
         printed = Printed()
         for frame in self._follow(id, 0, until):
             printed.add(frame)
@@ -361,7 +362,7 @@ class Runs:
         return watch_usage(self._transport, path("runs", id, "usage"))
 
     def artifacts(self, id: str) -> List[types.Artifact]:
-        """Lists the files that were captured from a run, by path; none until it has ended."""
+        """Lists the files captured from a run, by path; none until it has ended."""
         return cast("list[types.Artifact]", (self._transport.ask(Ask("GET", path("runs", id, "artifacts")), "items"))["items"])
 
     def artifact(self, id: str, name: str) -> bytes:

@@ -18,7 +18,7 @@ from .socket import Socket
 from .transport import Transport
 
 PIECE = 32 << 10  # bytes in one message
-PARTING = 10.0  # seconds
+PARTING = 10.0  # seconds to wait when closing
 
 
 class Stdin:
@@ -53,7 +53,7 @@ class Stdin:
             self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     def end(self) -> None:
-        """Closes the program's input for all clients, and returns when the server has done so."""
+        """Closes the program's input for all clients, and returns when the server has closed it."""
         if not self.reason:
             self._say({"type": "stdin_close"})
         self._over.wait()

@@ -38,5 +38,5 @@ class Templates:
         return cast("List[types.Template]", (self._transport.ask(Ask("GET", path("templates")), "items"))["items"])
 
     def remove(self, name: str, *, shared: bool = False) -> None:
-        """Removes a template with its files, or the shared one (operators only)."""
+        """Removes a template and its files; with ``shared`` the shared one of that name (operators only)."""
         self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None, again=False))

@@ -28,12 +28,12 @@ REASONS = {1000: "exit", 1001: "shutdown", 1013: "overflow", 4004: "closed", 400
 
 
 class Terminal:
-    """An attachment to a terminal. When you leave it, its program continues, for a quarter of an hour by default.
+    """An attachment to a terminal. After you detach, its program continues, for a quarter of an hour by default.
 
     Iterate over it, or call :meth:`read`, to get the output; the first piece may be earlier output. ``raw`` is the server's
-    last answer about the terminal. ``exit_code`` is set once its program has ended. ``reason`` says why no more output
-    comes: exit, closed, timeout, replaced (another client attached), overflow (this client has not read for a minute, or
-    too slowly: attach again) or shutdown (the server stops: attach again).
+    last answer about the terminal. ``exit_code`` is set once its program has ended. ``reason`` is why the output has ended:
+    exit, closed, timeout, replaced (another client attached), overflow (this client has not read for a minute, or too
+    slowly: attach again) or shutdown (the server stops: attach again).
     """
 
     def __init__(self, transport: Transport, socket: Socket) -> None:

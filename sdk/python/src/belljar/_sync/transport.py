@@ -306,7 +306,7 @@ class Transport:
         return wire, ws.Decoder(answer.rest)
 
     def close(self) -> None:
-        """Closes the connections that are not in use. Calls in progress end first."""
+        """Closes the idle connections, after the cleanup for abandoned calls."""
         try:
             self.leaving.wait()
         finally:  # also if a task is cancelled while it waits

@@ -79,7 +79,7 @@ function languageOf(metadata: unknown): Language {
 // The format stores texts as lists of lines, to make them comparable.
 const linesOf = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 
-/** serialize writes a notebook as Jupyter does. */
+/** serialize writes a notebook in Jupyter's format. */
 export function serialize({ cells, language, rest }: SavedBook): string {
   const { kernel, label } = languages.find((one) => one.name === language)!;
   const metadata = isObject(rest["metadata"]) ? rest["metadata"] : {};
