@@ -27,8 +27,8 @@ type waits struct {
 
 // usual are the waits of a gate. Most tests use longer ones.
 var usual = waits{
-	dial: 10 * time.Second, accept: 10 * time.Second, head: 10 * time.Second, last: 5 * time.Second, silent: 30 * time.Second,
-	pin: 2 * time.Second, name: 4 * time.Second, lookup: 15 * time.Second,
+	dial: 10 * time.Second, accept: 10 * time.Second, first: 30 * time.Second, head: 10 * time.Second, last: 5 * time.Second,
+	silent: 30 * time.Second, pin: 2 * time.Second, name: 4 * time.Second, lookup: 15 * time.Second,
 }
 
 // conn is a connection of a program, from the request to the end.

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -22,8 +23,13 @@ func alert() []byte { return []byte{21, 3, 3, 0, 2, 2, 112} }
 
 // carryTLS carries a connection that begins with a ClientHello for the host.
 func (c *conn) carryTLS(stream Stream, target net.Conn) Reason {
-	_ = stream.SetReadDeadline(time.Now().Add(c.gate.waits.head))
-	raw, name, err := readHello(stream)
+	_ = stream.SetReadDeadline(time.Now().Add(c.gate.waits.first))
+	raw, err := readMore(stream, nil, 1)
+	name := ""
+	if err == nil {
+		_ = stream.SetReadDeadline(time.Now().Add(c.gate.waits.head))
+		raw, name, err = readHello(io.MultiReader(bytes.NewReader(raw), stream))
+	}
 	_ = stream.SetReadDeadline(time.Time{})
 	switch {
 	case err == nil && name == "", errors.Is(err, errNotHello):

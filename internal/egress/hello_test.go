@@ -266,17 +266,22 @@ func TestPort443(t *testing.T) {
 // A missing ClientHello ends the connection, however slowly its bytes arrive.
 func TestSlowHello(t *testing.T) {
 	hello := helloOf(t, &tls.Config{ServerName: "a.example.com"})
-	for name, drip := range map[string]func(net.Conn){
-		"silence": func(net.Conn) {},
-		"a start": func(c net.Conn) { _, _ = c.Write(hello[:100]) },
-		"slow drip": func(c net.Conn) {
-			for _, b := range hello {
-				if _, err := c.Write([]byte{b}); err != nil {
-					return
-				}
-				time.Sleep(time.Second) // of the bubble's clock
+	drip := func(c net.Conn) {
+		for _, b := range hello {
+			if _, err := c.Write([]byte{b}); err != nil {
+				return
 			}
-		},
+			time.Sleep(time.Second) // of the bubble's clock
+		}
+	}
+	for name, send := range map[string]struct {
+		do   func(net.Conn)
+		took time.Duration
+	}{
+		"silence":   {func(net.Conn) {}, usual.first},
+		"a start":   {func(c net.Conn) { _, _ = c.Write(hello[:100]) }, usual.head},
+		"slow drip": {drip, usual.head},
+		"late drip": {func(c net.Conn) { time.Sleep(usual.first - time.Second); drip(c) }, usual.first - time.Second + usual.head},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -289,9 +294,9 @@ func TestSlowHello(t *testing.T) {
 				defer target.Close()
 				start := time.Now()
 				dripped := make(chan struct{})
-				go func() { drip(program); close(dripped) }()
+				go func() { send.do(program); close(dripped) }()
 				reason := c.carryTLS(whole{stream}, target)
-				if took := time.Since(start); reason != SNIMissing || took != usual.head {
+				if took := time.Since(start); reason != SNIMissing || took != send.took {
 					t.Errorf("%q after %v", reason, took)
 				}
 				stream.Close()

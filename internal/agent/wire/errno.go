@@ -13,6 +13,7 @@ const (
 
 	ENAMETOOLONG = 36
 	ENOTEMPTY    = 39
+	ETIMEDOUT    = 110
 
 	SIGHUP = 1
 )

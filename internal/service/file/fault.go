@@ -101,7 +101,9 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 		case wire.ENOTDIR:
 			return refusal{belljar.CodeConflict, "not_a_folder", named("%q, or a parent of it, is not a folder"), ""}
 		case wire.ENOTEMPTY:
-			return refusal{belljar.CodeConflict, "not_empty", named("%q is a folder that is not empty"), "set recursive to delete a folder with all that is in it, and delete it before another takes its place; end programs that still write there"}
+			return refusal{belljar.CodeConflict, "not_empty", named("%q is a folder that is not empty"), "set recursive to delete a folder with all that is in it, and delete it before another takes its place"}
+		case wire.ETIMEDOUT:
+			return refusal{belljar.CodeTimeout, "", named("%q has so many files that only some were deleted in time"), "repeat the request to delete the rest; end programs that still write there"}
 		case wire.ENAMETOOLONG:
 			return refusal{belljar.CodeInvalidRequest, "", named("%q is too long"), ""}
 		case wire.EXDEV:

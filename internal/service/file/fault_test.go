@@ -96,6 +96,7 @@ func TestFaultOfTheAgent(t *testing.T) {
 		{wire.Error{Code: wire.CodeTooLarge}, belljar.CodeTooLarge, "entries", "too many entries"},
 		{wire.Error{Code: wire.CodeInvalid, Errno: wire.ENOTDIR}, belljar.CodeConflict, "not_a_folder", "not a folder"},
 		{wire.Error{Code: wire.CodeInvalid, Errno: wire.ENOTEMPTY}, belljar.CodeConflict, "not_empty", "not empty"},
+		{wire.Error{Code: wire.CodeInternal, Errno: wire.ETIMEDOUT}, belljar.CodeTimeout, nil, "in time"},
 		{wire.Error{Code: wire.CodeInternal, Errno: wire.EXDEV}, belljar.CodeConflict, "other_file_system", "another file system"},
 		{wire.Error{Code: wire.CodeInvalid, Errno: wire.ENAMETOOLONG}, belljar.CodeInvalidRequest, nil, "too long"},
 		{wire.Error{Code: wire.CodeInvalid}, belljar.CodeInvalidRequest, nil, "cannot be done"},

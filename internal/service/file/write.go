@@ -221,7 +221,8 @@ func packFiles(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, e
 		if size += n; size > belljar.MaxBatchBytes {
 			return tooMuch("bytes together", belljar.MaxBatchBytes)
 		}
-		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n})
+		// The time is the entry's. PAX has fractions of a second: rounded, a file could be older than what was built before it.
+		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n, ModTime: now, Format: tar.FormatPAX})
 		if err == nil {
 			_, err = w.Write(buf.Bytes())
 		}

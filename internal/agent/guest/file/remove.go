@@ -17,11 +17,11 @@ import (
 const (
 	removeDepth = 32               // directories that a removal has open at a time
 	removeBatch = 256              // names that it reads from each of them
-	removeTime  = 30 * time.Second // programs may write to the tree faster than it is removed
+	removeTime  = 50 * time.Second // programs may write to the tree faster than it is removed; the host waits for a minute
 )
 
-// removeTree removes name and everything below. It removes links without following them. If it fails, part of the tree may be
-// gone. Runs with the requester's rights.
+// removeTree removes name and everything below. It removes links without following them. If it fails, as with ETIMEDOUT for
+// a large tree, part of it may be gone. Runs with the requester's rights.
 func (w *Workspace) removeTree(name string) error {
 	parent, err := w.openDir(path.Dir(name))
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *remover) remove(parent int, base string, depth int) error {
 		case held != nil:
 			return held
 		case time.Now().After(r.until):
-			return err
+			return unix.ETIMEDOUT
 		}
 		// A directory was moved up to here, or a program has created files meanwhile.
 		if _, err := dir.Seek(0, io.SeekStart); err != nil {

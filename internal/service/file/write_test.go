@@ -1,0 +1,27 @@
+package file
+
+import (
+	"archive/tar"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// A batch's answer has the times that its files get, though a second may begin before they are written. The times are no older
+// than the request: make compares them with what a program has just built.
+func TestBatchTimes(t *testing.T) {
+	now := time.Unix(1_796_010_596, 999_999_000)
+	packed, entries, _, err := packFiles([]belljar.FileWrite{{Path: "a", Content: strings.NewReader("x")}, {Path: "b", Mode: 0o755}}, now)
+	if err != nil || len(entries) != 2 {
+		t.Fatalf("%+v, %v", entries, err)
+	}
+	r := tar.NewReader(packed)
+	for _, e := range entries {
+		head, err := r.Next()
+		if err != nil || !head.ModTime.Equal(now) || e.MtimeUnix != now.Unix() || head.Name != e.Path {
+			t.Errorf("%+v of %+v, %v", e, head, err)
+		}
+	}
+}
