@@ -17,7 +17,8 @@ import (
 type waits struct {
 	dial   time.Duration // for all addresses of a name
 	accept time.Duration // for the agent to accept
-	head   time.Duration // for a ClientHello or the head of a request
+	first  time.Duration // for the first byte of a ClientHello: Git reads all authorities after it has connected
+	head   time.Duration // for the rest of a ClientHello, or the head of a request
 	last   time.Duration // for a program to read the reason of a denial
 	silent time.Duration // for a host to send more of a response after the program has ended its side
 	pin    time.Duration // for the names of a run
