@@ -22,7 +22,7 @@ import (
 const patience = 2 * time.Minute
 
 // patient makes a gate wait as long: a busy machine must not look like a peer that does not answer.
-var patient = waits{dial: patience, accept: patience, head: patience, last: patience, silent: patience, pin: patience, name: patience, lookup: patience}
+var patient = waits{dial: patience, accept: patience, first: patience, head: patience, last: patience, silent: patience, pin: patience, name: patience, lookup: patience}
 
 // public is the default address of names.
 var public = netip.MustParseAddr("203.0.113.10")
