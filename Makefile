@@ -2,7 +2,7 @@
 
 GO      ?= go
 VERSION ?= dev
-# The commit is told where git knows it; the build does not depend on it.
+# The version names the commit if git knows it; the build does not depend on it.
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 ARCHES  := amd64 arm64
 AGENTS  := cmd/belljar/agent

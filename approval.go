@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ApprovalState is where an approval stands.
+// ApprovalState is the state of an approval.
 type ApprovalState string
 
 // The states of an approval. All but the first are final.
@@ -17,7 +17,7 @@ const (
 	ApprovalWithdrawn ApprovalState = "withdrawn" // the run or the session ended before a decision
 )
 
-// Approval is a request that waits, or waited, for a person (docs/approvals.md). Its id is that of the run or session that it is for.
+// Approval is a request that waits, or waited, for an operator's decision (docs/approvals.md). Its id is the id of the run or session.
 type Approval struct {
 	ID    string        `json:"id"`
 	Kind  string        `json:"kind"` // run | session
@@ -26,7 +26,7 @@ type Approval struct {
 	Reasons     []string  `json:"reasons"`
 	RequestedAt time.Time `json:"requested_at"`
 	ExpiresAt   time.Time `json:"expires_at"`
-	// DecidedAt is when it left the state pending, DecidedBy the user who approved or denied, Note what they said.
+	// DecidedAt is when the approval left the state pending. DecidedBy is the operator who decided, Note their note.
 	DecidedAt *time.Time `json:"decided_at,omitempty"`
 	DecidedBy string     `json:"decided_by,omitempty"`
 	Note      string     `json:"note,omitempty"`
@@ -36,12 +36,12 @@ type Approval struct {
 	SessionID string      `json:"session_id,omitempty"` // of a run in a session
 	Command   []string    `json:"command,omitempty"`    // of a run, at most its first 16 KiB
 	BaseImage string      `json:"base_image,omitempty"`
-	Network   NetworkSpec `json:"network,omitzero"` // what the sandbox may reach; nothing for a run in a session
+	Network   NetworkSpec `json:"network,omitzero"` // what the sandbox may reach; empty for a run in a session
 	CPU       float64     `json:"cpu,omitempty"`
 	MemoryMB  int         `json:"memory_mb,omitempty"`
-	// TimeoutSec is that of the run, or of the session's runs that set none.
+	// TimeoutSec is the timeout of the run, or the default timeout of the session's runs.
 	TimeoutSec float64 `json:"timeout_sec,omitempty"`
-	// Fingerprint is the SHA-256 of the request: the decision is about that alone.
+	// Fingerprint is the SHA-256 of the request. The decision covers this request only.
 	Fingerprint string `json:"fingerprint"`
 }
 
@@ -51,7 +51,7 @@ const (
 	DecisionDeny    = "deny"
 )
 
-// ApprovalDecision decides about a request that waits.
+// ApprovalDecision is an operator's decision about a waiting request.
 type ApprovalDecision struct {
 	Decision string `json:"decision"`       // approve | deny
 	Note     string `json:"note,omitempty"` // for the user who asked; at most 1000 bytes
@@ -60,7 +60,7 @@ type ApprovalDecision struct {
 // maxNote is the most bytes of the note of a decision.
 const maxNote = 1000
 
-// Validate checks what needs no server.
+// Validate checks the decision as far as that is possible without a server.
 func (d ApprovalDecision) Validate() error {
 	if d.Decision != DecisionApprove && d.Decision != DecisionDeny {
 		return invalid("decision", "decision must be approve or deny, not %q", d.Decision)
@@ -79,7 +79,7 @@ type ApprovalQuery struct {
 	Offset int
 }
 
-// Validate checks what needs no server, apart from the page.
+// Validate checks the query, except for its page, as far as that is possible without a server.
 func (q ApprovalQuery) Validate() error {
 	switch q.State {
 	case "", ApprovalPending, ApprovalApproved, ApprovalDenied, ApprovalExpired, ApprovalWithdrawn:
@@ -97,17 +97,17 @@ type ApprovalPage struct {
 	HasMore bool       `json:"has_more"`
 }
 
-// Approvals is how operators decide about requests that wait for a person.
+// Approvals lets operators decide about requests that wait for an approval.
 type Approvals interface {
-	// Approvals lists them, newest first.
+	// Approvals lists approvals, newest first.
 	Approvals(ctx context.Context, q ApprovalQuery) (ApprovalPage, error)
-	// Decide approves or denies a request, and returns its approval. [CodeConflict] if it was decided before, [CodeNotFound] if there
-	// is none. After an error that says the server has no room for it, the request still waits.
+	// Decide approves or denies a request, and returns its approval. It fails with [CodeConflict] if the request was already decided,
+	// and with [CodeNotFound] if it does not exist. After an error for lack of capacity, the request still waits.
 	Decide(ctx context.Context, id string, d ApprovalDecision) (Approval, error)
 }
 
-// Approved waits until a session that an operator must approve can be used, and returns it. It asks once a second; one that needs no
-// approval it returns at once. [CodePolicyDenied] if the session was denied, or its approval expired.
+// Approved waits until an operator has approved the session, and returns it. It polls once a second. A session that needs no approval
+// is returned immediately. The error is [CodePolicyDenied] if the session was denied, or its approval expired.
 func Approved(ctx context.Context, sessions Sessions, s Session) (Session, error) {
 	if s.Approval == nil {
 		return s, nil

@@ -14,17 +14,18 @@ type Caller struct {
 	ID   string // user id
 	Role Role
 
-	// For the audit trail and the log. Nothing else depends on them, but for rules of SANDBOX_APPROVAL about Source.
+	// These fields are for the audit trail and the log. Only the rules of SANDBOX_APPROVAL depend on one of them,
+	// Source.
 	Source    string // IDE, MCP, Web, cli, rest … (the audit trail's source; header X-Belljar-Source)
 	Model     string // header X-Belljar-Model
 	ContextID string // header X-Belljar-Context-Id
-	Address   string // of the client, without its port
+	Address   string // the client's IP address, without the port
 	RequestID string
-	TraceID   string // of the W3C traceparent
+	TraceID   string // from the W3C traceparent
 }
 
 // Admin reports whether the caller is an operator.
 func (c Caller) Admin() bool { return c.Role == RoleAdmin }
 
-// Sees reports whether the caller may know of what owner has.
+// Sees reports whether the caller may see objects of this owner.
 func (c Caller) Sees(owner string) bool { return c.Admin() || c.ID == owner }

@@ -11,79 +11,78 @@ import (
 	"time"
 )
 
-// ContextSpec asks for a context in a session: a living interpreter, whose variables stay from one run to the next.
+// ContextSpec is a request for a context in a session: a running interpreter whose variables persist between runs.
 type ContextSpec struct {
-	Language string `json:"language"`       // python, ipython, javascript or bash, or another name of these
-	Name     string `json:"name,omitempty"` // letters, digits, and ._- after the first, at most 40; "" is the language's
-	Cwd      string `json:"cwd,omitempty"`  // in the workspace, where it starts; "" is its root
+	Language string `json:"language"`       // python, ipython, javascript or bash, or an alias of these
+	Name     string `json:"name,omitempty"` // letters, digits, and ._- after the first, at most 40; "" is the language's name
+	Cwd      string `json:"cwd,omitempty"`  // start directory in the workspace; "" is the workspace's root
 }
 
-// ContextState is where a context stands.
+// ContextState is the state of a context.
 type ContextState string
 
 // The states of a context.
 const (
 	ContextIdle    ContextState = "idle"    // its interpreter waits for code
-	ContextBusy    ContextState = "busy"    // code is executed
-	ContextStopped ContextState = "stopped" // its interpreter has ended, or has not begun: the next run starts one
+	ContextBusy    ContextState = "busy"    // it executes code
+	ContextStopped ContextState = "stopped" // it has no interpreter: the next run starts one
 )
 
-// Context is a living interpreter of a session.
+// Context is a running interpreter of a session.
 type Context struct {
 	Name       string       `json:"name"`
 	Language   string       `json:"language"` // python, ipython, javascript or bash
 	Cwd        string       `json:"cwd,omitempty"`
 	State      ContextState `json:"state"`
-	Runs       int          `json:"runs"` // that were executed in it
+	Runs       int          `json:"runs"` // how many runs it has executed
 	CreatedAt  time.Time    `json:"created_at"`
 	LastUsedAt time.Time    `json:"last_used_at"`
 }
 
-// ContextRun is the context of a run.
+// ContextRun describes the context of a run.
 type ContextRun struct {
 	Name     string `json:"name"`
 	Language string `json:"language"`
-	// State is kept, or replaced if the run began in a new interpreter, although there had been one, or has ended its own: the
-	// variables are gone. It is new for the first run since the session was hibernated: the variables are gone, too. "" until the run
-	// has ended.
+	// State is kept if the variables persisted. It is replaced if the run replaced an earlier interpreter, or ended its own, and new for
+	// the first run since the session was hibernated: in both cases the variables are lost. It is "" until the run has ended.
 	State string `json:"state,omitempty"`
-	// Replayed is how many pieces of earlier code were executed again before this run's ([RunSpec.Replay]).
+	// Replayed is how many pieces of earlier code were executed before this run's own ([RunSpec.Replay]).
 	Replayed int `json:"replayed,omitempty"`
 }
 
-// ContextNew is the state of a context in which code runs for the first time since its session was hibernated.
+// ContextNew is the state of a context that runs code for the first time since its session was hibernated.
 const ContextNew = "new"
 
-// Lost reports whether the variables of a context are gone, and its earlier code did not bring them back.
+// Lost reports whether the context lost its variables, and a replay did not restore them.
 func (c *ContextRun) Lost() bool {
 	return c != nil && (c.State == ShellReplaced || c.State == ContextNew && c.Replayed == 0)
 }
 
-// Completion is what may follow the beginning of code.
+// Completion lists the possible continuations of code.
 type Completion struct {
 	Word    string   `json:"word"`    // the end of the code, which each match replaces
 	Matches []string `json:"matches"` // sorted, at most 200
 }
 
-// Contexts is the contexts of a caller's sessions. A run is executed in one with [RunSpec.Context].
+// Contexts manages the contexts of a caller's sessions. [RunSpec.Context] executes a run in one.
 type Contexts interface {
-	// Create starts a context. One of that name is returned as it is; [CodeConflict] if its language or cwd is another.
+	// Create starts a context. If the name exists, it returns the existing context, or [CodeConflict] if the language or cwd differs.
 	Create(ctx context.Context, sessionID string, spec ContextSpec) (Context, error)
 	// List returns a session's contexts, sorted by name.
 	List(ctx context.Context, sessionID string) ([]Context, error)
-	// Complete returns what may follow the beginning of code. A context that is busy has no matches.
+	// Complete returns the possible continuations of code. A busy context returns no matches.
 	Complete(ctx context.Context, sessionID, name, code string) (Completion, error)
-	// Restart ends a context's interpreter, and with it its runs and what they have started, and starts a new one.
+	// Restart ends a context's interpreter, its runs and all processes that they started, and starts a new interpreter.
 	Restart(ctx context.Context, sessionID, name string) (Context, error)
-	// Delete ends a context in the same way. It is idempotent.
+	// Delete ends a context, its runs and all processes that they started. It is idempotent.
 	Delete(ctx context.Context, sessionID, name string) error
 }
 
 // maxContextName is the length of the longest name of a context.
 const maxContextName = 40
 
-// ContextLanguage is the name of a language as contexts have it: python, ipython (Python, with the image's IPython), javascript or bash;
-// false for one that has no contexts.
+// ContextLanguage returns the canonical name of a context's language: python, ipython (Python, with the image's IPython), javascript or
+// bash. It returns false for a language without contexts.
 func ContextLanguage(name string) (string, bool) {
 	if name == "ipython" {
 		return name, true
@@ -120,7 +119,7 @@ func (s ContextSpec) Validate() error {
 	return nil
 }
 
-// CheckContextName checks the name of a context in a field of a request.
+// CheckContextName checks the name of a context. field is the request's field, for the error.
 func CheckContextName(field, name string) error {
 	if ok, _ := regexp.MatchString(`^[A-Za-z0-9][A-Za-z0-9._-]*$`, name); ok && len(name) <= maxContextName {
 		return nil
@@ -140,7 +139,7 @@ func checkContextLanguage(name string) error {
 	return e
 }
 
-// checkContext checks code for a context, which has a directory and an environment already.
+// checkContext checks the fields of a run in a context. The context already has a directory and an environment.
 func (s *RunSpec) checkContext() error {
 	for _, other := range []struct {
 		name  string
@@ -181,7 +180,7 @@ func (s *RunSpec) checkContext() error {
 	return nil
 }
 
-// ResultType says what a result is.
+// ResultType is the type of a result.
 type ResultType string
 
 // The types of results.
@@ -190,26 +189,26 @@ const (
 	ResultDisplay ResultType = "display" // what the code displayed
 	ResultError   ResultType = "error"   // how the code failed
 	ResultInput   ResultType = "input"   // the code asks for a line of standard input
-	ResultCut     ResultType = "cut"     // further results were dropped; Text has why
+	ResultCut     ResultType = "cut"     // further results were dropped; Text has the reason
 )
 
-// Result is something that code in a context has shown. It comes from the program, and is not to be trusted: HTML must not be part of a
-// page, and an SVG only an image.
+// Result is a value, display or error from code in a context. The program controls it, so do not trust it: never put its HTML into a
+// page, and show an SVG only as an image.
 type Result struct {
 	Type ResultType `json:"type"`
 	// Data are the representations of a value or of what was displayed, by MIME type. JSON types are [json.RawMessage] where they are
 	// read. Others are strings, in base64 unless they are text or SVG.
 	Data map[string]any `json:"data,omitempty"`
-	// Count numbers the code in its context; of a value.
+	// Count is the number of the code in its context. Only values have one.
 	Count int `json:"count,omitempty"`
-	// Name, Value, Frames (outermost first) and Traceback are an error's.
+	// Name, Value, Frames (outermost first) and Traceback describe an error.
 	Name      string        `json:"name,omitempty"`
 	Value     string        `json:"value,omitempty"`
 	Frames    []ResultFrame `json:"frames,omitempty"`
 	Traceback string        `json:"traceback,omitempty"`
-	// Prompt and Password are of input.
+	// Prompt and Password describe a request for input.
 	Prompt   string `json:"prompt,omitempty"`
-	Password bool   `json:"password,omitempty"` // it is not to be shown
+	Password bool   `json:"password,omitempty"` // do not echo the input
 	Text     string `json:"text,omitempty"`
 }
 
@@ -258,7 +257,7 @@ func (list *resultFrames) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the name, value and frames of every error, also empty ones.
+// MarshalJSON always writes the name, value and frames of an error, even if they are empty.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type result Result
 	if r.Type != ResultError {
@@ -275,7 +274,7 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	}{result(r), r.Name, r.Value, r.Frames})
 }
 
-// ResultFrame is a place in code where an error passed.
+// ResultFrame is one stack frame of an error.
 type ResultFrame struct {
 	File     string `json:"file"`
 	Line     int    `json:"line"`
@@ -329,7 +328,7 @@ func (r Result) known() bool {
 	return false
 }
 
-// Results reads a log to its end, and returns the results of the run. A log that was cut may have lost some.
+// Results reads a log to its end, and returns the results of the run. cut reports that the log was truncated, so results may be missing.
 func Results(log iter.Seq2[Frame, error]) (list []Result, cut bool, err error) {
 	var r ResultReader
 	for f, err := range log {

@@ -44,7 +44,7 @@ func TestContextRuns(t *testing.T) {
 	}
 }
 
-// The variables of a session that was hibernated are not gone where replay has brought them back.
+// A replay restores the variables of a hibernated session.
 func TestLostVariables(t *testing.T) {
 	for _, c := range []struct {
 		context *belljar.ContextRun
@@ -62,7 +62,7 @@ func TestLostVariables(t *testing.T) {
 	}
 }
 
-// Results are put together from pieces; lines that are none are left out.
+// Results are assembled from pieces; other lines are skipped.
 func TestResults(t *testing.T) {
 	text := `{"type":"value","data":{"text/plain":"é"},"count":3}` + "\n" + "{no json\n" + `{"type":"value"}` + "\n" + `{"type":"other","data":{}}` + "\n" +
 		`{"type":"error","name":"E","frames":[{"file":"f","line":2}]}` + "\n" + `{"type":"value","data":{"text/plain":"unfinished"`
@@ -79,7 +79,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// Numbers keep all their digits on the way through.
+// Numbers keep all their digits.
 func TestResultNumbers(t *testing.T) {
 	const text = `{"type":"value","data":{"application/json":[9007199254740993,12345678901234567890,0.1]},"count":1}`
 	var r belljar.ResultReader

@@ -5,8 +5,7 @@ import (
 	"fmt"
 )
 
-// Code is what went wrong, for programs. The list is closed. [Table] maps each
-// to every door's own way of saying it.
+// Code classifies an error for programs. The list is closed. [Table] maps each code to its form in every API.
 type Code string
 
 // The error codes.
@@ -36,8 +35,8 @@ const (
 // CodeInfo is one row of the error table.
 type CodeInfo struct {
 	Code    Code
-	HTTP    int    // status of an HTTP answer
-	JSONRPC int    // error code of a JSON-RPC answer (MCP, LSP)
+	HTTP    int    // status of an HTTP response
+	JSONRPC int    // error code of a JSON-RPC response (MCP, LSP)
 	Exit    int    // exit status of the command line
 	SDK     string // name of the exception in the SDKs
 	Advice  string // what the user should do
@@ -69,7 +68,7 @@ func Table() []CodeInfo {
 	}
 }
 
-// Info returns the row of a code; that of [CodeInternal] for an unknown one.
+// Info returns the row of a code, or the row of [CodeInternal] for an unknown code.
 func (c Code) Info() CodeInfo {
 	rows := Table()
 	for _, row := range rows {
@@ -80,13 +79,12 @@ func (c Code) Info() CodeInfo {
 	return rows[len(rows)-1]
 }
 
-// Error is every failure that is the caller's fault or ours. A program that fails inside a sandbox is never an Error:
-// it is the outcome of its run.
+// Error is every failure of a request or of Belljar itself. A program that fails inside a sandbox is not an Error: it is the outcome of its run.
 type Error struct {
 	Code    Code           `json:"code"`
 	Message string         `json:"message"`
 	Details map[string]any `json:"details,omitempty"`
-	Hint    string         `json:"hint,omitempty"` // the next thing to do, lower case, no full stop
+	Hint    string         `json:"hint,omitempty"` // the next step for the user, lower case, no full stop
 	Err     error          `json:"-"`              // the cause, for the log
 }
 
@@ -100,7 +98,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// CodeOf returns the code of err: "" for nil, [CodeInternal] for anything that is not an [Error].
+// CodeOf returns the code of err: "" for nil, [CodeInternal] for any error that is not an [Error].
 func CodeOf(err error) Code {
 	if err == nil {
 		return ""

@@ -17,5 +17,5 @@ const (
 	InlineBytes     = inlineBytes
 )
 
-// Namespaces are what a scope can be in.
+// Namespaces are the valid namespaces of a scope.
 func Namespaces() []string { return namespaces() }

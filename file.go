@@ -2,7 +2,7 @@ package belljar
 
 import "io"
 
-// MaxBatchBytes is how much the files of one [FileWriter.WriteAll] may hold together.
+// MaxBatchBytes is the most bytes that the files of one [FileWriter.WriteAll] may have together.
 const MaxBatchBytes = 2 << 20
 
 // FileEntry is one file, directory or link in a workspace (docs/compatibility.md#tools). Its path is relative to the workspace.
@@ -13,11 +13,11 @@ type FileEntry struct {
 	Mode      string `json:"mode"` // octal permission bits: "0644"
 	MtimeUnix int64  `json:"mtime_unix"`
 	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
-	// ETag is the SHA-256 of the content in hexadecimal, in quotes. A write of more than 8 MiB returns none. Belljar's own
+	// ETag is the SHA-256 of the content in hexadecimal, in quotes. A write of more than 8 MiB returns no ETag. Belljar's own
 	ETag string `json:"etag,omitempty"`
 }
 
-// FileWrite is one file to write. Missing parent directories are created. The file appears whole or not at all.
+// FileWrite is one file to write. Missing parent directories are created. The write is atomic.
 type FileWrite struct {
 	Path      string    // "x" and "/workspace/x" are the same file
 	Content   io.Reader // read to its end; nil is an empty file
@@ -29,21 +29,21 @@ type FileWrite struct {
 	IfMatch string
 }
 
-// FileQuery selects what a listing has.
+// FileQuery selects the entries of a listing.
 type FileQuery struct {
 	Path      string // of a directory; "" is the workspace. A file lists itself
-	Recursive bool   // everything below, parents first
+	Recursive bool   // include all levels below, parents first
 	Limit     int    // entries; 0 is 1000, at most 10000
 }
 
-// FileList is a listing, by path. Links are listed, not followed.
+// FileList is a listing, sorted by path. It lists links and does not follow them.
 type FileList struct {
 	Entries   []FileEntry `json:"entries"`
-	Truncated bool        `json:"truncated"` // there are more: than the limit, or deeper than 255 directories
+	Truncated bool        `json:"truncated"` // entries are missing: more than the limit, or deeper than 255 directories
 }
 
-// FileSearch looks for files by name, by content, or both: it needs one of them. Without Content it finds whatever has
-// the name; with it, regular files. Links are not followed.
+// FileSearch finds files by name, by content, or both; at least one is required. Without Content it finds entries of any type; with it,
+// only regular files. It does not follow links.
 type FileSearch struct {
 	Path       string `json:"path,omitempty"`        // directory to look in; "" is the workspace
 	Name       string `json:"name,omitempty"`        // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
@@ -53,24 +53,23 @@ type FileSearch struct {
 	MaxResults int    `json:"max_results,omitempty"` // matches; 0 is 100, at most 1000
 }
 
-// FileMatch is one find: a file, or with Content a line in one. Files that are not text (they have a NUL near their
-// beginning) are not searched by content.
+// FileMatch is one match: a file, or with Content a line of a file. The content of binary files (with a NUL near the beginning) is not searched.
 type FileMatch struct {
 	Path string `json:"path"`
 	Line int    `json:"line,omitempty"` // from 1
-	Text string `json:"text,omitempty"` // the line, at most 500 bytes of it around the find
+	Text string `json:"text,omitempty"` // the line, at most 500 bytes of it around the match
 }
 
-// FileMatches is what a search found, by path and line.
+// FileMatches are the matches of a search, sorted by path and line.
 type FileMatches struct {
 	Matches       []FileMatch `json:"matches"`
-	Truncated     bool        `json:"truncated"` // it stopped at a bound (matches, files, bytes, time), or passed over the rest of a very long file or line
+	Truncated     bool        `json:"truncated"` // it reached a bound (matches, files, bytes, time), or skipped the rest of a very long file or line
 	FilesSearched int         `json:"files_searched"`
 }
 
-// Space is what a workspace holds and may hold.
+// Space is the usage and capacity of a workspace.
 type Space struct {
-	Bytes    int64 `json:"bytes"` // of what files take on its file system
+	Bytes    int64 `json:"bytes"` // allocated by files on its file system
 	Files    int64 `json:"files"` // files, directories and links
 	MaxBytes int64 `json:"max_bytes"`
 	MaxFiles int64 `json:"max_files"`

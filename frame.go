@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FrameType says what a frame of a run's log carries (docs/compatibility.md#frames).
+// FrameType is the type of a frame in a run's log (docs/compatibility.md#frames).
 type FrameType string
 
 // The frame types.
@@ -18,44 +18,44 @@ const (
 	FrameEvent     FrameType = "event"
 	FrameHeartbeat FrameType = "heartbeat"
 	FrameTruncated FrameType = "truncated"
-	// FrameResult is a [Result] of code in a context, as a line of JSON, or a piece of it: the last piece ends with a newline.
+	// FrameResult is a [Result] of code in a context, as a line of JSON, or a part of the line. The last part ends with a newline.
 	FrameResult FrameType = "result"
 )
 
-// The events a run's log carries.
+// The events of a run's log.
 const (
 	EventPhase = "phase"
 	EventStart = "start"
 	EventEnd   = "end"
 	EventError = "error"
-	// EventEgress is a host that was reached, or denied; once a host and reason.
+	// EventEgress is a host that was reached or denied. It is logged once for each host and reason.
 	EventEgress = "egress"
 	// EventGit is the clone of a run's repository: state is cloning, with url and ref, then cloned, with commit, files and bytes.
 	EventGit = "git"
-	// EventApproval is that the run waits for a person, or what was decided; its data has the approval's id, state, reasons and more.
+	// EventApproval reports that the run waits for an approval, or the decision. Its data has the approval's id, state, reasons and
+	// more.
 	EventApproval = "approval"
-	// EventPackages is a line about the installation of packages: tool and text.
+	// EventPackages is a line of output from the installation of packages: tool and text.
 	EventPackages = "packages"
 )
 
-// Notes to one reader of a log. They borrow a seq and are not in the log, so that a reader who drops frames seen
-// before must not count them.
+// Notes for one reader of a log. Each has the seq of another frame and is not in the log, so a reader that drops duplicate seqs must
+// exempt them.
 const (
-	EventResume      = "resume"       // frames that were asked for are gone; has the seq of the frame that follows
-	EventStdinClosed = "stdin_closed" // an interactive run takes no more input; has the seq of the last frame before
+	EventResume      = "resume"       // requested frames are missing; has the seq of the next frame
+	EventStdinClosed = "stdin_closed" // the input of an interactive run was closed; has the seq of the frame before
 )
 
-// MaxFrameBytes is the most output one frame carries, so that its JSON stays within a message of 64 KB even when the
-// bytes have to travel as base64.
+// MaxFrameBytes is the most output of one frame. Its JSON then fits into a message of 64 KB even if the output is encoded as base64.
 const MaxFrameBytes = 45 << 10
 
-// Frame is one entry of a run's log. Seq counts from 1 within the run, without a gap. Marshalled, it is the fixed
-// envelope: stdout and stderr carry encoding and data, utf8 when Output is valid UTF-8 and base64 otherwise.
+// Frame is one entry of a run's log. Seq counts from 1 within the run, without a gap. In JSON it is the fixed envelope: stdout and
+// stderr have encoding and data, utf8 if Output is valid UTF-8, else base64.
 type Frame struct {
 	Seq    uint64
 	Type   FrameType
 	Output []byte         // stdout, stderr, result
-	Step   string         // of stderr: [StepBuild], or "" for the program's own. That of an event is in its Data
+	Step   string         // of stderr: [StepBuild], or "" for the program's own output. For an event, Data has the step
 	Event  string         // event
 	Data   map[string]any // event
 	Reason string         // truncated
@@ -73,11 +73,10 @@ type frameJSON struct {
 	Seq      uint64          `json:"seq"`
 }
 
-// MarshalJSON writes the envelope. [Frame.AppendJSON] is the faster way to the same.
+// MarshalJSON writes the envelope. [Frame.AppendJSON] does the same faster.
 func (f Frame) MarshalJSON() ([]byte, error) { return f.AppendJSON(nil) }
 
-// AppendJSON appends the envelope, which has at most 64 KB if Output has at most [MaxFrameBytes]. It fails for Data that
-// JSON cannot hold only.
+// AppendJSON appends the envelope, of at most 64 KB if Output has at most [MaxFrameBytes]. It fails only if Data has no form in JSON.
 func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 	switch f.Type {
 	case FrameStdout, FrameStderr, FrameResult:
@@ -111,7 +110,7 @@ func (f *Frame) AppendJSON(dst []byte) ([]byte, error) {
 	return append(dst, raw...), err
 }
 
-// maxTextBytes is the longest JSON string that output travels as: what [MaxFrameBytes] take as base64.
+// maxTextBytes is the longest JSON string of output: the base64 of [MaxFrameBytes].
 const maxTextBytes = MaxFrameBytes/3*4 + 2
 
 // UnmarshalJSON reads the envelope.

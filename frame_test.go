@@ -57,7 +57,7 @@ func TestFrameJSONRefuses(t *testing.T) {
 	}
 }
 
-// The largest frame stays below 64 KB, also where JSON needs six bytes for one.
+// The largest frame stays below 64 KB, even if JSON needs six bytes for one.
 func TestFrameJSONSize(t *testing.T) {
 	for _, unit := range []string{"x", "\x00", "<", `"`, "\n", "é", "\xff", "\u2028", "😀"} {
 		f := belljar.Frame{Seq: 1 << 63, Type: belljar.FrameStdout}
@@ -73,7 +73,7 @@ func TestFrameJSONSize(t *testing.T) {
 	}
 }
 
-// FuzzFrameOutput: whatever a program prints comes back, as text if it is text that needs little escaping.
+// FuzzFrameOutput: any output is encoded and decoded unchanged, as text if it is text with few escapes.
 func FuzzFrameOutput(f *testing.F) {
 	for _, seed := range []string{"", "hello", "\xff", "é", "\xc3", "\x00\x00", "</script>"} {
 		f.Add([]byte(seed), uint64(1))
@@ -99,7 +99,7 @@ func FuzzFrameOutput(f *testing.F) {
 	})
 }
 
-// FuzzFrameJSON: what is read as a frame is written as one that is read as the same.
+// FuzzFrameJSON: a decoded frame is unchanged after encoding and decoding.
 func FuzzFrameJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"stdout","encoding":"utf8","data":"x","seq":1}`, `{"type":"event","event":"end","data":{"a":[1,null]},"seq":2}`,

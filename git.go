@@ -9,37 +9,37 @@ import (
 	"unicode/utf8"
 )
 
-// GitSpec is a Git repository whose files a workspace begins with. It is cloned before the sandbox is made, in another one
-// that reaches the repository's host and nothing else. What a request brings of files goes over those of the repository.
+// GitSpec is a Git repository that provides the initial files of a workspace. It is cloned before the sandbox is made, in a side
+// sandbox that reaches only the repository's host. Files of the request overwrite files of the repository.
 type GitSpec struct {
 	URL string `json:"url"` // https://host[:port]/path, at most 2 KiB, without a user or password
-	// Ref is a branch, a tag, or a commit by its whole hash; "" is the branch that the repository names as its own.
+	// Ref is a branch, a tag, or a full commit hash; "" is the repository's default branch.
 	Ref string `json:"ref,omitempty"`
-	// Depth is how many commits of history are cloned; 0 is 1. It matters with KeepGit only.
+	// Depth is how many commits of history are cloned; 0 is 1. It has an effect only with KeepGit.
 	Depth int `json:"depth,omitempty" minimum:"1"`
-	// Patch is a unified diff, as git diff prints it, for the files of the repository; at most 1 MiB.
+	// Patch is a unified diff, in git diff's format, that is applied to the repository; at most 1 MiB.
 	Patch string `json:"patch,omitempty"`
-	// Subdir is the folder of the repository that becomes the workspace; "" is all of it.
+	// Subdir is the folder of the repository that becomes the workspace; "" is the whole repository.
 	Subdir string `json:"subdir,omitempty"`
-	// KeepGit keeps the repository itself, .git, with the commit checked out. It excludes Subdir.
+	// KeepGit keeps .git, with the commit checked out. It cannot be combined with Subdir.
 	KeepGit bool `json:"keep_git,omitempty"`
-	// KeepIgnored keeps what the .dockerignore of the repository, or of Subdir, names.
+	// KeepIgnored keeps the files that the .dockerignore of the repository, or of Subdir, excludes.
 	KeepIgnored bool `json:"keep_ignored,omitempty"`
-	// Secret is the name of one of the request's secrets, for a repository that is not public. Belljar sets it as a header on the
-	// requests of the clone; the sandbox in which git runs never has it.
+	// Secret is the name of one of the request's secrets, for a private repository. Belljar adds it to the clone's requests as a
+	// header. The sandbox in which git runs never sees it.
 	Secret string `json:"secret,omitempty"`
 }
 
-// GitSource is the repository that a workspace began with.
+// GitSource describes the repository that a workspace was cloned from.
 type GitSource struct {
 	URL    string `json:"url"`
 	Ref    string `json:"ref,omitempty"`
-	Commit string `json:"commit,omitempty"` // the whole hash; "" until it is known
-	// Ignored is how many files were left out, as the repository's .dockerignore says.
+	Commit string `json:"commit,omitempty"` // the full hash; "" until it is known
+	// Ignored is how many files the repository's .dockerignore excluded.
 	Ignored int `json:"ignored,omitempty"`
 }
 
-// Bounds of a [GitSpec], in bytes but for the depth.
+// Bounds of a [GitSpec], in bytes except for the depth.
 const (
 	maxGitURL   = 2 << 10
 	maxGitRef   = 250
@@ -47,8 +47,7 @@ const (
 	maxGitPatch = 1 << 20
 )
 
-// Validate checks everything about a repository that can be known without a server. The error is [CodeInvalidRequest] and
-// names the field.
+// Validate checks the spec as far as that is possible without a server. The error is [CodeInvalidRequest] and names the field.
 func (g *GitSpec) Validate() error {
 	if g == nil {
 		return nil
@@ -82,20 +81,20 @@ func (g *GitSpec) Host() (host string, port uint16, err error) {
 	case len(g.URL) > maxGitURL:
 		return refuse("", "git.url is limited to %d bytes, got %d", maxGitURL, len(g.URL))
 	case !utf8.ValidString(g.URL) || strings.ContainsFunc(g.URL, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
-		return refuse("percent-encode what is in the path", "git.url has a space, a control character, a backslash, or bytes that are not UTF-8")
+		return refuse("percent-encode the path", "git.url has a space, a control character, a backslash, or bytes that are not UTF-8")
 	case strings.HasPrefix(g.URL, "-"):
 		return refuse(form, "git.url begins with a hyphen")
 	}
 	u, err := url.Parse(g.URL)
 	switch {
 	case err != nil:
-		return refuse(form, "git.url is not a URL") // what the parser says may hold a password
+		return refuse(form, "git.url is not a URL") // the parser's error may contain a password
 	case u.Scheme == "" || u.Opaque != "" || u.Scheme != "https":
 		return refuse("use the repository's https address: https://host/path", "git.url must be https: other ways to a repository are not supported")
 	case u.User != nil:
-		return refuse("leave out what is before the @", "git.url must not have a user or password")
+		return refuse("remove the part before the @", "git.url must not have a user or password")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(g.URL, "#"):
-		return refuse("leave out what is after ? or #; a branch or tag goes in git.ref", "git.url must not have a query or fragment")
+		return refuse("remove the part after ? or #; a branch or tag goes in git.ref", "git.url must not have a query or fragment")
 	case u.Hostname() == "":
 		return refuse(form, "git.url has no host")
 	}
@@ -116,7 +115,7 @@ func (g *GitSpec) Host() (host string, port uint16, err error) {
 	return strings.ToLower(u.Hostname()), port, nil
 }
 
-// checkPatch checks that the patch can be sent to git; git reports whether it applies.
+// checkPatch checks that the patch can be sent to git. git itself reports whether it applies.
 func (g *GitSpec) checkPatch() error {
 	switch {
 	case len(g.Patch) > maxGitPatch:
@@ -124,7 +123,7 @@ func (g *GitSpec) checkPatch() error {
 		e.Details["provided"], e.Details["maximum"] = len(g.Patch), maxGitPatch
 		return e
 	case !utf8.ValidString(g.Patch):
-		return invalidGit("patch", "git diff --binary prints what is not text as text", "git.patch is not valid UTF-8")
+		return invalidGit("patch", "git diff --binary prints binary changes as text", "git.patch is not valid UTF-8")
 	case g.Patch != "" && !strings.Contains(g.Patch, "--- ") && !strings.Contains(g.Patch, "diff --git "):
 		return invalidGit("patch", "git diff prints one", "git.patch is not a unified diff")
 	}
@@ -156,7 +155,7 @@ func (g *GitSpec) checkSubdir() error {
 	return nil
 }
 
-// checkRef returns what is wrong with a ref, by the rules of git check-ref-format; "" if nothing is.
+// checkRef returns the reason why a ref is invalid by the rules of git check-ref-format, or "".
 func checkRef(ref string) string {
 	switch {
 	case ref == "":

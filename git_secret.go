@@ -1,14 +1,13 @@
 package belljar
 
-// gitTemplate is the header of a clone whose secret says nothing else. Most servers look at the password alone, which is a token.
+// gitTemplate is the header of a clone whose secret sets no template. Most servers check only the password, which is a token.
 const gitTemplate = basicScheme + "x-access-token:{}"
 
-// uses reports whether the clone uses the secret of that name.
+// uses reports whether the clone uses the secret with that name.
 func (g *GitSpec) uses(name string) bool { return g != nil && g.Secret != "" && g.Secret == name }
 
-// Credential returns the secret that the clone uses, among those of the request, as a brokered one of the repository's host: with
-// the header of its own if it has one, and else with Basic. Its value may still be unknown. It must not be called if Secret is "".
-// The error is [CodeInvalidRequest].
+// Credential returns the request's secret that the clone uses, as a brokered secret for the repository's host. The header is the secret's
+// own if it sets one, else Basic. The value may still be unknown. Do not call it if Secret is "". The error is [CodeInvalidRequest].
 func (g *GitSpec) Credential(secrets map[string]Secret) (Secret, error) {
 	refuse := func(hint, format string, args ...any) (Secret, error) {
 		return Secret{}, invalidGit("secret", hint, format, args...)
@@ -19,7 +18,7 @@ func (g *GitSpec) Credential(secrets map[string]Secret) (Secret, error) {
 	}
 	s, ok := secrets[g.Secret]
 	switch {
-	case !ok: // what it says is not repeated: it may be the value
+	case !ok: // the error leaves out the field's content, which may be the value
 		return refuse("add the secret to secrets (--secret NAME), and name it", "git.secret is not the name of one of the request's secrets")
 	case s.Brokered() && s.Host != host:
 		return refuse("leave out its host, or name another secret", "git.secret %s goes to %s alone, and the repository's host is %s", g.Secret, s.Host, host)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fieldOf is the field that a bad request is about, "" for a good one.
+// fieldOf returns the field of an error about a request, "" for a valid one.
 func fieldOf(t *testing.T, err error) string {
 	t.Helper()
 	var e *Error
@@ -112,7 +112,7 @@ func TestGitSpec(t *testing.T) {
 	}
 }
 
-// FuzzGitURL: what is accepted is https, to that host, and neither an option nor more than one line.
+// FuzzGitURL: an accepted URL is https, for that host, and neither an option nor more than one line.
 func FuzzGitURL(f *testing.F) {
 	for _, s := range []string{"https://example.com/a.git", "https://a:b@c/d", "https://e\\@f/g", "ssh://x", "https://[::1]/", "https://a:443/b?c#d"} {
 		f.Add(s)
@@ -131,7 +131,7 @@ func FuzzGitURL(f *testing.F) {
 	})
 }
 
-// FuzzGitRef: what is accepted cannot be taken for an option or a refspec.
+// FuzzGitRef: an accepted ref is never parsed as an option or a refspec.
 func FuzzGitRef(f *testing.F) {
 	for _, s := range []string{"main", "refs/heads/a", "-x", "+a", "a:b", "a^{commit}", ".lock"} {
 		f.Add(s)

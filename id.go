@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// NewID returns a fresh lower-case UUIDv7 (RFC 9562 §5.7): sortable by time, 74 random bits.
+// NewID returns a new lower-case UUIDv7 (RFC 9562 §5.7): sortable by time, 74 random bits.
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[6:])
@@ -26,7 +26,8 @@ func NewID() string {
 	return string(s[:])
 }
 
-// ValidID reports whether s looks like an id of ours: it may then become part of a path.
+// ValidID reports whether s has the form of an id from [NewID], so that it is safe in a
+// path.
 func ValidID(s string) bool {
 	if len(s) == 0 || len(s) > 64 {
 		return false

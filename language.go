@@ -7,18 +7,17 @@ import (
 
 // Language is how programs in one language are run.
 type Language struct {
-	Name       string   // as people write it: Python, C++
-	Aliases    []string // what requests call it, lower case; the first is its own name
-	Extensions []string // without the dot; the first is the usual one
-	Programs   []string // interpreters or compilers, best first: the first that the image has is used
+	Name       string   // display name: Python, C++
+	Aliases    []string // names in requests, lower case; the first is the canonical one
+	Extensions []string // without the dot; the first is the default
+	Programs   []string // interpreters or compilers, best first: the first one in the image is used
 
-	flags []string // between the program and the file
-	// build is what a compiler is given after its name, with PROGRAM for what it makes of SOURCE. "" for languages that are
-	// interpreted.
+	flags []string // arguments between the program and the file
+	// build is the compiler's arguments, with the placeholders PROGRAM for the output and SOURCE for the input. It is "" for interpreted languages.
 	build string
 }
 
-// Languages is every language that Belljar knows how to run, in the order of the documentation.
+// Languages returns every supported language, in the order of the documentation.
 func Languages() []Language {
 	return []Language{
 		{Name: "Python", Aliases: []string{"python", "python3", "py"}, Extensions: []string{"py"}, Programs: []string{"python3"}},
@@ -40,7 +39,7 @@ func Languages() []Language {
 	}
 }
 
-// LanguageOf returns the language that a request calls by name, whatever its case.
+// LanguageOf returns the language with a name or alias, in any case.
 func LanguageOf(name string) (Language, bool) {
 	name = strings.ToLower(name)
 	for _, l := range Languages() {
@@ -51,16 +50,16 @@ func LanguageOf(name string) (Language, bool) {
 	return Language{}, false
 }
 
-// Compiled reports whether programs are built before they run.
+// Compiled reports whether programs are compiled before they run.
 func (l Language) Compiled() bool { return l.build != "" }
 
-// Executed reports whether what is built is executed by itself, in a workspace whose programs may be executed.
+// Executed reports whether the compiled program is executed directly, so that the workspace must permit execution.
 func (l Language) Executed() bool { return l.Compiled() && l.Name != java }
 
-// File is what a program is called that has no name of its own.
+// File is the default file name of a program.
 func (l Language) File() string { return "main." + l.Extensions[0] }
 
-// FileOf is File for a program with that text: the compiler of Java wants a file to be called as the public class in it.
+// FileOf is File for a program with that text: Java's compiler requires the file to have the name of its public class.
 func (l Language) FileOf(source string) string {
 	if l.Name == java {
 		if name := scanJava(source).public; name != "" {
@@ -70,10 +69,10 @@ func (l Language) FileOf(source string) string {
 	return l.File()
 }
 
-// Command is the argv that runs file with args in a language that is interpreted, program being the interpreter that was
-// found; "" for the first of Programs that the sandbox turns out to have.
+// Command is the argv that runs file with args in an interpreted language. program is the interpreter that was found; ""
+// looks for the first of Programs inside the sandbox.
 //
-// File and arguments reach a shell as parameters and are never read as shell text.
+// File and arguments reach a shell as parameters and are never parsed as shell text.
 func (l Language) Command(program, file string, args []string) []string {
 	if program == "" && len(l.Programs) == 1 {
 		program = l.Programs[0]
@@ -85,9 +84,9 @@ func (l Language) Command(program, file string, args []string) []string {
 	return append(append(argv, operand(file)), args...)
 }
 
-// Build is how file becomes a program at a place, an absolute path, in a language that is compiled: the argv of each
-// compiler that may be there, best first, and the argv of the program with args. Source is the text of file, or "" where
-// that is not known yet, which the program of a language that goes by its text then does without.
+// Build returns how file is compiled to a program at place, an absolute path: the argv of each possible compiler, best
+// first, and the argv of the program with args. source is the text of file, or "" if it is not known yet. Only a language
+// for which [Language.GoesByText] is true depends on it.
 func (l Language) Build(file, source, place string, args []string) (compilers [][]string, program []string) {
 	given := strings.Fields(l.build)
 	for i, word := range given {
@@ -100,7 +99,7 @@ func (l Language) Build(file, source, place string, args []string) (compilers []
 	}
 	program = []string{place}
 	if l.Name == java {
-		// A compiler of one file ends before what the machine's second compiler does to it pays.
+		// quick disables the JVM's second compiler: a compiler run of one file ends before that pays off.
 		const quick = "-XX:TieredStopAtLevel=1"
 		compilers = [][]string{
 			append([]string{"javac", "-J" + quick}, given...), append([]string{"java", quick, "-m", "jdk.compiler/com.sun.tools.javac.Main"}, given...),
@@ -117,7 +116,7 @@ func (l Language) Build(file, source, place string, args []string) (compilers []
 // GoesByText reports whether [Language.Build] needs the source's text.
 func (l Language) GoesByText() bool { return l.Name == java }
 
-// operand is a file's name in a form that no program takes for an option.
+// operand is a file name in a form that no program parses as an option.
 func operand(file string) string {
 	if strings.HasPrefix(file, "-") {
 		return "./" + file
@@ -125,9 +124,9 @@ func operand(file string) string {
 	return file
 }
 
-// search is shell text that looks for the language's programs and leaves the first that is there in $tool.
+// search is shell text that sets $tool to the first of the language's programs that exists.
 func (l Language) search() string {
-	lines := []string{"tool=" + shellQuote(l.Programs[0])} // if none is there, its absence is what fails
+	lines := []string{"tool=" + shellQuote(l.Programs[0])} // if none exists, running it fails with its name
 	for _, name := range slices.Backward(l.Programs) {
 		lines = append(lines, "command -v "+shellQuote(name)+" >/dev/null && tool="+shellQuote(name))
 	}

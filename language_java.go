@@ -9,15 +9,15 @@ import (
 
 const java = "Java"
 
-// javaSource is what the text of a Java program says of its classes.
+// javaSource describes the classes in the text of a Java program.
 type javaSource struct {
 	pack   string   // its package, "" for none
-	types  []string // at the top, in their order
-	public string   // the public one of them
-	main   string   // the first with a method main; "." for methods that are in no class
+	types  []string // top-level types, in order
+	public string   // the public one of types
+	main   string   // the first type with a method main; "." for methods outside a class
 }
 
-// runs is the name by which the program in file is run: its first class with a main, else its first class.
+// runs is the name to run the program by: the first class with a main, else the first class.
 func (s javaSource) runs(file string) string {
 	name := s.main
 	switch {
@@ -32,12 +32,12 @@ func (s javaSource) runs(file string) string {
 	return name
 }
 
-// scanJava reads the text of a Java program as far as its classes need. Text that is no Java makes no sense of its own: the
-// compiler is the one to say so.
+// scanJava parses the text of a Java program only as far as its classes. It accepts invalid text: the compiler reports the
+// error.
 func scanJava(text string) (s javaSource) {
 	words := javaWords{rest: text}
 	depth, before, last := 0, "", "" // last is the last word, before the one before it
-	open := ""                       // the class at the top whose body this is
+	open := ""                       // the top-level class whose body this is
 	pending, public := "", false     // a class whose body has not begun
 	for word := words.next(); word != ""; word = words.next() {
 		switch {
@@ -91,10 +91,10 @@ func javaName(word string) bool {
 	return r == '_' || r == '$' || unicode.IsLetter(r)
 }
 
-// javaWords are the words and signs of a Java text, without comments and the insides of literals.
+// javaWords iterates over the words and symbols of Java text, without comments and the contents of literals.
 type javaWords struct{ rest string }
 
-// next returns the next one, "" at the end.
+// next returns the next word, "" at the end.
 func (w *javaWords) next() string {
 	for w.rest != "" {
 		switch {

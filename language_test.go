@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestLanguageCommands states the command line of every language, also of those that this machine lacks.
+// TestLanguageCommands lists the command line of every language, including those that this machine lacks.
 func TestLanguageCommands(t *testing.T) {
 	want := map[string]string{
 		"py":   `python3|x.py|a|b c`,
@@ -45,7 +45,7 @@ func TestLanguageCommands(t *testing.T) {
 	}
 }
 
-// A file that begins with a dash is no option.
+// A file name that begins with a dash is not parsed as an option.
 func TestLanguageOperand(t *testing.T) {
 	for _, l := range belljar.Languages() {
 		var argv []string
@@ -61,7 +61,7 @@ func TestLanguageOperand(t *testing.T) {
 	}
 }
 
-// The compiler of Java wants a file to be called as its public class, and the program to be called by the class with main.
+// Java's compiler requires the file name of the public class, and the JVM the name of the class with main.
 func TestJavaNames(t *testing.T) {
 	l, _ := belljar.LanguageOf("java")
 	for _, test := range []struct{ text, file, runs string }{
@@ -121,7 +121,7 @@ func TestLanguageNames(t *testing.T) {
 	}
 }
 
-// A program that was not looked up is found inside: the first program that is there, by its name only.
+// Without a lookup, the program is found inside the sandbox: the first one that exists, by name.
 func TestProgramIsFoundInside(t *testing.T) {
 	bin := t.TempDir()
 	l := belljar.Language{Name: "x", Extensions: []string{"x"}, Programs: []string{"first", "second", "third"}}

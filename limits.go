@@ -6,23 +6,22 @@ import (
 	"strconv"
 )
 
-// Resources is what a request may ask for; a zero field means the default. In JSON the default
-// is to leave a field out: an explicit 0 is below the least value, which the tag repeats, and is refused. Names follow the sandbox API's `resources`; those
-// after MemoryMB are Belljar's own.
+// Resources are the resources of a request. A zero field means the default; in JSON, leave the field out. An explicit 0 is below the minimum, which the tag
+// repeats, and is refused. Names follow the sandbox API's `resources`; those after MemoryMB are Belljar's own.
 type Resources struct {
 	CPU         float64 `json:"cpu,omitempty" minimum:"0.01"`       // cores; 0.5 is half a core
 	MemoryMB    int     `json:"memory_mb,omitempty" minimum:"8"`    // MiB for the programs, without the workspace
-	Pids        int     `json:"pids,omitempty" minimum:"1"`         // processes and threads at once
+	Pids        int     `json:"pids,omitempty" minimum:"1"`         // processes and threads at the same time
 	NoFile      int     `json:"nofile,omitempty" minimum:"16"`      // open descriptors a process
-	NProc       int     `json:"nproc,omitempty" minimum:"1"`        // RLIMIT_NPROC; as Pids unless asked for
+	NProc       int     `json:"nproc,omitempty" minimum:"1"`        // RLIMIT_NPROC; the same as Pids by default
 	WorkspaceMB int     `json:"workspace_mb,omitempty" minimum:"1"` // MiB of /workspace
 	LogBytes    int64   `json:"log_bytes,omitempty" minimum:"1"`    // output kept; the rest is counted and dropped
 	ArtifactMB  int     `json:"artifact_mb,omitempty" minimum:"1"`  // MiB of captured artifacts, together
 }
 
-// Limits is what is in force for one run. A report has every field set, except that CPU, MemoryMB and Pids are 0 where
-// nothing on the host holds the sandbox to them; what stands in is in the limits_enforced of the report.
-// docs/compatibility.md#limits-and-defaults gives the defaults, and its decisions those that it leaves open.
+// Limits are the limits in force for one run. A report has every field set, except that CPU, MemoryMB and Pids are 0 if the host cannot enforce them.
+// limits_enforced of the report names the substitutes. docs/compatibility.md#limits-and-defaults gives the defaults, and its decisions those that it leaves
+// open.
 type Limits struct {
 	CPU               float64 `json:"cpu"`
 	MemoryMB          int     `json:"memory_mb"`
@@ -42,7 +41,7 @@ type Limits struct {
 	GraceSec          float64 `json:"grace_sec"`                 // between TERM and KILL
 }
 
-// DefaultLimits are those of a request that asks for nothing.
+// DefaultLimits are the limits of a request that sets none.
 func DefaultLimits() Limits {
 	return Limits{
 		CPU: 1, MemoryMB: 512, Pids: 256, NoFile: 1024, NProc: 256,
@@ -52,7 +51,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// MaxLimits are the most a request may ask for unless the operator says otherwise (docs/compatibility.md#limits-and-defaults gives cpu and memory).
+// MaxLimits are the most a request may set, unless the operator configures others (docs/compatibility.md#limits-and-defaults gives cpu and memory).
 func MaxLimits() Limits {
 	return Limits{
 		CPU: 4, MemoryMB: 8192, Pids: 4096, NoFile: 65536, NProc: 4096,
@@ -62,7 +61,7 @@ func MaxLimits() Limits {
 	}
 }
 
-// resource is one row of the limit table: how a field is called, asked for, capped and set.
+// resource is one row of the limit table: a field's name, requested value, maximum and target.
 type resource struct {
 	field string
 	ask   float64
@@ -72,9 +71,8 @@ type resource struct {
 	set   func(float64)
 }
 
-// Resolve turns a request into the limits in force: defaults where nothing was asked, refused where something
-// impossible was. The error is [CodeInvalidRequest] for a value that makes no sense and [CodePolicyDenied] for one
-// above the maximum; its details name the field, the value and the bound.
+// Resolve returns the limits in force for a request, with defaults for the fields that it leaves out. The error is [CodeInvalidRequest] for an invalid
+// value and [CodePolicyDenied] for one above the maximum; its details name the field, the value and the bound.
 func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Limits, error) {
 	out := d
 	rows := []resource{
@@ -94,13 +92,13 @@ func (d Limits) Resolve(r Resources, startup, timeout float64, most Limits) (Lim
 			return Limits{}, err
 		}
 	}
-	if r.Pids != 0 && r.NProc == 0 { // or it would be the lower of the two
+	if r.Pids != 0 && r.NProc == 0 { // otherwise the lower of the two would apply
 		out.NProc = min(out.Pids, most.NProc)
 	}
 	return out, nil
 }
 
-// ResolveRun is [Limits.Resolve] for a run, whose program may be built first and has a limit of CPU time.
+// ResolveRun is [Limits.Resolve] for a run, which may also have a build and a limit of CPU time.
 func (d Limits) ResolveRun(s *RunSpec, most Limits) (Limits, error) {
 	out, err := d.Resolve(s.Resources, s.StartupTimeoutSec, s.TimeoutSec, most)
 	if err != nil {
@@ -118,7 +116,7 @@ func (d Limits) ResolveRun(s *RunSpec, most Limits) (Limits, error) {
 	return out, nil
 }
 
-// settle sets the field to what is asked for, if it can be had.
+// settle sets the field to the requested value, if that is permitted.
 func (row resource) settle() error {
 	switch {
 	case row.ask == 0:
@@ -140,5 +138,5 @@ func (row resource) settle() error {
 	return nil
 }
 
-// plain is a number without an exponent.
+// plain formats a number without an exponent.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

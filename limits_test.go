@@ -58,7 +58,7 @@ func TestResolveRefuses(t *testing.T) {
 	}
 }
 
-// Nothing asked is no limit of CPU time.
+// A request that sets no CPU time has no limit of it.
 func TestResolveCPUTime(t *testing.T) {
 	for ask, want := range map[float64]belljar.Code{0: "", 0.01: "", 86400: "", 0.009: belljar.CodeInvalidRequest, -1: belljar.CodeInvalidRequest, 86401: belljar.CodePolicyDenied} {
 		got, err := belljar.DefaultLimits().ResolveRun(&belljar.RunSpec{CPUTimeSec: ask}, belljar.MaxLimits())
@@ -68,7 +68,7 @@ func TestResolveCPUTime(t *testing.T) {
 	}
 }
 
-// Whatever is asked, the answer is a refusal or limits that keep every asked value and stay between the bounds.
+// For any request, the result is a refusal, or limits that keep every requested value and stay between the bounds.
 func TestResolveProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		num := func(name string) int { return rapid.OneOf(rapid.Just(0), rapid.IntRange(-10, 100_000)).Draw(t, name) }
@@ -81,7 +81,7 @@ func TestResolveProperty(t *testing.T) {
 		}
 		startup, timeout := real("startup"), real("timeout")
 		base, most := belljar.DefaultLimits(), belljar.MaxLimits()
-		follows := cmp.Or(ask.Pids, base.NProc) // unset, it follows pids
+		follows := cmp.Or(ask.Pids, base.NProc) // unset, it equals pids
 		got, err := base.Resolve(ask, startup, timeout, most)
 		if err != nil {
 			if c := belljar.CodeOf(err); c != belljar.CodeInvalidRequest && c != belljar.CodePolicyDenied {
@@ -116,7 +116,7 @@ func TestResolveProperty(t *testing.T) {
 			}
 		}
 		if got.TmpMB != base.TmpMB || got.Inodes != base.Inodes || got.GraceSec != base.GraceSec {
-			t.Fatalf("what nobody can ask for changed: %+v", got)
+			t.Fatalf("a field that no request can set changed: %+v", got)
 		}
 	})
 }

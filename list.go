@@ -4,13 +4,13 @@ import "time"
 
 // RunQuery selects runs (docs/compatibility.md#administration). The zero value is the first 50, newest first. Time bounds are inclusive.
 type RunQuery struct {
-	UserID       string // admins only
+	UserID       string // operators only
 	Phase        Phase
 	Runtime      string
 	BaseImage    string
 	ImageDigest  string
 	SessionID    string
-	Q            string // part of the image's name or of the message
+	Q            string // substring of the image's name or of the message
 	StartedFrom  time.Time
 	StartedTo    time.Time
 	FinishedFrom time.Time
@@ -21,7 +21,7 @@ type RunQuery struct {
 	Offset int
 }
 
-// MaxPage is the most entries that one page has (docs/compatibility.md#administration).
+// MaxPage is the most entries of one page (docs/compatibility.md#administration).
 const MaxPage = 200
 
 // RunPage is one page of a list.
@@ -33,7 +33,7 @@ type RunPage struct {
 	HasMore bool  `json:"has_more"`
 }
 
-// Replay is what became of a request's Idempotency-Key (docs/compatibility.md#idempotency).
+// Replay is the result of a request's Idempotency-Key (docs/compatibility.md#idempotency).
 type Replay struct {
 	Key    string `json:"idempotency_key_echo"`
 	Status string `json:"idempotency_status"` // created | replayed
@@ -55,24 +55,24 @@ type KeyEntry struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// UserUsage is what one user takes up.
+// UserUsage is what one user consumes.
 type UserUsage struct {
 	UserID          string  `json:"user_id"`
 	ArtifactBytes   int64   `json:"artifact_bytes"`
-	LogBytes        int64   `json:"log_bytes"`         // of logs that are kept, with what stands between the output
+	LogBytes        int64   `json:"log_bytes"`         // of kept logs, including the framing between the output
 	CPUSecondsToday float64 `json:"cpu_seconds_today"` // since midnight UTC
-	// EgressBytesToday is what runs have sent and received over the network since midnight UTC.
+	// EgressBytesToday is the bytes that runs have sent and received since midnight UTC.
 	EgressBytesToday int64 `json:"egress_bytes_today"`
 }
 
-// Quota is how much one user may have. A zero field is no limit of that kind.
+// Quota is the limits of one user. A zero field means no limit.
 type Quota struct {
 	ConcurrentRuns   int     `json:"concurrent_runs"`
 	CPUSecondsPerDay float64 `json:"cpu_seconds_per_day"`
 	ArtifactMB       int     `json:"artifact_mb"`         // kept at once
 	LogMB            int     `json:"log_mb,omitempty"`    // of logs kept at once
-	MemoryMB         int     `json:"memory_mb,omitempty"` // that sandboxes may use together, files in memory included
-	CPU              float64 `json:"cpu,omitempty"`       // cores that sandboxes may use together
+	MemoryMB         int     `json:"memory_mb,omitempty"` // used by all sandboxes together, files in memory included
+	CPU              float64 `json:"cpu,omitempty"`       // cores for all sandboxes together
 	// EgressMBPerDay is what runs may send and receive over the network from midnight UTC to the next, in MiB.
 	EgressMBPerDay int `json:"egress_mb_per_day,omitempty"`
 }

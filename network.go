@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// Egress is what the programs of a run or session may reach when its network_policy is allowlist. Nothing else is
-// reachable, and an empty list is nothing.
+// Egress lists the destinations that programs of a run or session may reach if network_policy is allowlist. No other
+// destination is reachable, and an empty list permits nothing.
 type Egress struct {
 	Hosts []string `json:"hosts,omitempty"` // example.com, or *.example.com for every name below it
 	CIDRs []string `json:"cidrs,omitempty"` // 203.0.113.0/24
 	IPs   []string `json:"ips,omitempty"`   // 203.0.113.7, 2001:db8::7
-	// Presets are where tools of the image get their packages: names of [EgressPresets] that the server has switched on.
+	// Presets permit the package sources of the image's tools: names of [EgressPresets] that the server has enabled.
 	Presets []string `json:"presets,omitempty"`
 }
 
-// EgressPresets are the names that [Egress.Presets] may have.
+// EgressPresets are the valid names of [Egress.Presets].
 func EgressPresets() []string { return []string{"pip", "npm", "cargo", "go", "maven", "apt", "github"} }
 
-// NetworkPreset is what a preset stands for, in one image.
+// NetworkPreset is the expansion of a preset, for one image.
 type NetworkPreset struct {
 	Name    string   `json:"name"`
-	Enabled bool     `json:"enabled"`           // the server has switched it on
-	Indexes []string `json:"indexes,omitempty"` // addresses of what the tool asks
-	Hosts   []string `json:"hosts,omitempty"`   // what a program may reach with it
-	// Source is from where the indexes are known: mirror, the operator's setting, or image, what the tool of the image says.
+	Enabled bool     `json:"enabled"`           // the server has enabled it
+	Indexes []string `json:"indexes,omitempty"` // URLs of the package indexes that the tool uses
+	Hosts   []string `json:"hosts,omitempty"`   // hosts that a program may reach with it
+	// Source is the origin of the indexes: mirror is the operator's setting, image is the configuration of the image's tool.
 	Source   string     `json:"source,omitempty"`
 	LearntAt *time.Time `json:"learnt_at,omitempty"`
 	Reason   string     `json:"reason,omitempty"` // why it cannot be used
-	Hint     string     `json:"hint,omitempty"`   // what to do about that
+	Hint     string     `json:"hint,omitempty"`   // how to fix that
 }
 
-// EgressReport is what left a sandbox, and what was denied.
+// EgressReport lists the destinations that a sandbox reached, and those that were denied.
 type EgressReport struct {
 	Allowed  int          `json:"allowed"` // connections
 	Denied   int          `json:"denied"`  // connections and names
 	BytesIn  int64        `json:"bytes_in"`
 	BytesOut int64        `json:"bytes_out"`
 	Hosts    []EgressHost `json:"hosts"` // at most 100
-	// Presets are those of the request, with what they stood for.
+	// Presets are the request's presets with their expansions.
 	Presets []NetworkPreset `json:"presets,omitempty"`
 }
 
 // EgressHost is one row of an [EgressReport]: a host, with the rule that allowed it or the reason why it was denied.
 type EgressHost struct {
 	Host     string `json:"host"`
-	IP       string `json:"ip,omitempty"`     // the address that was dialled last
+	IP       string `json:"ip,omitempty"`     // the last address dialled
 	Rule     string `json:"rule,omitempty"`   // the rule that allowed it
 	Reason   string `json:"reason,omitempty"` // why it was denied: no_match, dns_mismatch, private_address, …
 	Allowed  int    `json:"allowed"`
@@ -57,7 +57,7 @@ type EgressHost struct {
 	BytesOut int64  `json:"bytes_out"`
 }
 
-// NetworkCheck is what would happen to a URL: the answer of a dry run.
+// NetworkCheck is the predicted handling of a URL: the result of a dry run.
 type NetworkCheck struct {
 	URL       string   `json:"url"`
 	Host      string   `json:"host"`
@@ -66,26 +66,26 @@ type NetworkCheck struct {
 	Rule      string   `json:"rule,omitempty"`
 	Reason    string   `json:"reason,omitempty"`
 	Message   string   `json:"message"`
-	Addresses []string `json:"addresses,omitempty"` // that the host has now, without those that no request can reach
+	Addresses []string `json:"addresses,omitempty"` // the host's current addresses, without those that no request can reach
 }
 
 // The network policies of a run or session.
 const (
-	NetworkDenyAll   = "deny_all"  // nothing leaves: the default
-	NetworkAllowlist = "allowlist" // what [Egress] lists, within the server's rules
+	NetworkDenyAll   = "deny_all"  // no egress: the default
+	NetworkAllowlist = "allowlist" // the destinations in [Egress], within the server's rules
 )
 
 // maxEgressRules bounds the rules of a request.
 const maxEgressRules = 1000
 
-// NetworkSpec is what a session may reach.
+// NetworkSpec is the network policy of a session.
 type NetworkSpec struct {
 	NetworkPolicy string `json:"network_policy"` // deny_all | allowlist
 	Egress        Egress `json:"egress,omitzero"`
 }
 
-// Validate checks everything about a network that can be known without a server's rules. The error is [CodeInvalidRequest]
-// and names the field.
+// Validate checks the policy as far as that is possible without the server's rules. The error is [CodeInvalidRequest] and names the
+// field.
 func (s NetworkSpec) Validate() error {
 	rules := s.Egress.Len()
 	switch s.NetworkPolicy {
@@ -112,17 +112,17 @@ func (s NetworkSpec) Validate() error {
 	}
 }
 
-// NetworkQuery asks what would happen to a URL: in a session, or with a network of its own.
+// NetworkQuery asks how a URL would be handled: in a session, or with the given network policy.
 type NetworkQuery struct {
 	URL       string `json:"url"` // https://host[:port]/…
 	SessionID string `json:"session_id,omitempty"`
-	// NetworkPolicy and Egress are as in [RunSpec], without a session. Presets are those of the host image.
+	// NetworkPolicy and Egress are as in [RunSpec], and excluded with a session. Presets are those of the host image.
 	NetworkPolicy string `json:"network_policy,omitempty"`
 	Egress        Egress `json:"egress,omitzero"`
 }
 
-// Validate checks everything about a question that can be known without a server's rules. The error is [CodeInvalidRequest]
-// and names the field.
+// Validate checks the query as far as that is possible without the server's rules. The error is [CodeInvalidRequest] and names the
+// field.
 func (q NetworkQuery) Validate() error {
 	switch {
 	case q.URL == "":
@@ -149,17 +149,17 @@ func (e Egress) checkPresets() error {
 	return nil
 }
 
-// Len is how many rules and presets there are.
+// Len is the number of rules and presets.
 func (e Egress) Len() int { return len(e.Hosts) + len(e.CIDRs) + len(e.IPs) + len(e.Presets) }
 
 // IsZero reports whether there are no rules and no presets.
 func (e Egress) IsZero() bool { return e.Len() == 0 }
 
-// List returns the rules in one list, as [ParseEgress] reads them, without the presets.
+// List returns the rules in one list, in the form that [ParseEgress] accepts, without the presets.
 func (e Egress) List() []string { return slices.Concat(e.Hosts, e.CIDRs, e.IPs) }
 
-// ParseEgress sorts rules of any kind: hosts, networks such as 203.0.113.0/24, and addresses. What is neither a network nor
-// an address counts as a host, which a server refuses if it is none.
+// ParseEgress sorts rules by kind: hosts, networks such as 203.0.113.0/24, and addresses. A rule that is neither a network
+// nor an address counts as a host, and the server refuses it if it is invalid.
 func ParseEgress(rules []string) (e Egress) {
 	for _, rule := range rules {
 		address, _, network := strings.Cut(rule, "/")

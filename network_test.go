@@ -12,7 +12,7 @@ func TestParseEgress(t *testing.T) {
 	rules := []string{"api.example.com", "*.example.org", "203.0.113.0/24", "10.0.0.0/99", "203.0.113.7", "2001:db8::7", "https://x/y", "127.0.0.1:80"}
 	got := belljar.ParseEgress(rules)
 	want := belljar.Egress{
-		Hosts: []string{"api.example.com", "*.example.org", "https://x/y", "127.0.0.1:80"}, // the last two are refused as hosts
+		Hosts: []string{"api.example.com", "*.example.org", "https://x/y", "127.0.0.1:80"}, // the last two are invalid hosts
 		CIDRs: []string{"203.0.113.0/24", "10.0.0.0/99"}, IPs: []string{"203.0.113.7", "2001:db8::7"},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -32,7 +32,7 @@ func TestNetworkValidate(t *testing.T) {
 	}{
 		{spec: belljar.NetworkSpec{}},
 		{spec: belljar.NetworkSpec{NetworkPolicy: "deny_all"}},
-		{spec: belljar.NetworkSpec{NetworkPolicy: "allowlist"}}, // an empty list is nothing
+		{spec: belljar.NetworkSpec{NetworkPolicy: "allowlist"}}, // an empty list permits nothing
 		{spec: belljar.NetworkSpec{NetworkPolicy: "allowlist", Egress: some}},
 		{belljar.NetworkSpec{Egress: some}, "egress", belljar.CodeInvalidRequest},
 		{belljar.NetworkSpec{NetworkPolicy: "deny_all", Egress: some}, "egress", belljar.CodeInvalidRequest},

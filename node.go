@@ -2,18 +2,18 @@ package belljar
 
 import "time"
 
-// Discovery is what a server can do (docs/compatibility.md#discovery).
+// Discovery describes the capabilities of a server (docs/compatibility.md#discovery).
 type Discovery struct {
 	StoreMode string        `json:"store_mode"` // memory | sqlite | postgres | redis
 	Runtimes  []RuntimeInfo `json:"runtimes"`
-	// TrustLevels is the weakest isolation that each trust level may have, DefaultTrustLevel the level of requests that say
-	// none, if there is one. Belljar's own.
+	// TrustLevels is the weakest isolation for each trust level. DefaultTrustLevel is the level of requests that set none, if there
+	// is one. Belljar's own.
 	TrustLevels       map[TrustLevel]string `json:"trust_levels"`
 	DefaultTrustLevel TrustLevel            `json:"default_trust_level,omitempty"`
 }
 
-// RuntimeInfo is one runtime, with what this host lets it do (docs/compatibility.md#discovery; those after Notes are
-// Belljar's own).
+// RuntimeInfo is one runtime, with its capabilities on this host (docs/compatibility.md#discovery; fields after Notes are Belljar's
+// own).
 type RuntimeInfo struct {
 	Name                     string   `json:"name"`
 	Available                bool     `json:"available"`
@@ -22,7 +22,7 @@ type RuntimeInfo struct {
 	MaxCPU                   float64  `json:"max_cpu"`
 	MaxMemMB                 int      `json:"max_mem_mb"`
 	MaxUploadMB              int      `json:"max_upload_mb"`
-	MaxUploadFiles           int      `json:"max_upload_files"` // Belljar's own, as the next
+	MaxUploadFiles           int      `json:"max_upload_files"` // Belljar's own, like the next
 	MaxUploadDepth           int      `json:"max_upload_depth"` // folders above a file
 	MaxLogBytes              int64    `json:"max_log_bytes"`
 	QueueMaxLength           int      `json:"queue_max_length"`
@@ -39,35 +39,35 @@ type RuntimeInfo struct {
 	Isolation           string            `json:"isolation"`
 	Reasons             []RuntimeReason   `json:"reasons,omitempty"`
 	LimitsEnforced      map[string]string `json:"limits_enforced,omitempty"`
-	// Protections are all boundaries and limits, also those that this host cannot enforce.
+	// Protections are all boundaries and limits, including those that this host cannot enforce.
 	Protections []RuntimeProtection `json:"protections,omitempty"`
 	Rootless    bool                `json:"rootless,omitempty"`
-	OOMScope    string              `json:"oom_scope,omitempty"` // process: a memory hog dies alone; sandbox: all of it dies
-	AgentUID    string              `json:"agent_uid,omitempty"` // separate: programs have another user than Belljar's agent; shared
+	OOMScope    string              `json:"oom_scope,omitempty"` // out of memory kills one process (process) or all (sandbox)
+	AgentUID    string              `json:"agent_uid,omitempty"` // separate: programs and agent have different users; shared: the same
 	OCIRuntime  string              `json:"oci_runtime,omitempty"`
-	// HostImage says that the image host can be used, UnpackedImages that those in Belljar's store can, OwnImages that its
-	// engine has images of its own.
+	// HostImage reports support for the image host, UnpackedImages for images in Belljar's store, OwnImages for images of the
+	// runtime's engine.
 	HostImage      bool `json:"host_image"`
 	UnpackedImages bool `json:"unpacked_images"`
 	OwnImages      bool `json:"own_images"`
 	Snapshots      bool `json:"snapshots"`
 	Pause          bool `json:"pause"`
-	// DiskWorkspaces reports whether a workspace can be on disk, of at most DiskCapMB MiB; NoDisk is why not.
+	// DiskWorkspaces reports whether a workspace can be on disk, of at most DiskCapMB MiB. NoDisk is the reason if not.
 	DiskWorkspaces bool           `json:"disk_workspaces"`
 	DiskCapMB      int            `json:"disk_workspace_cap_mb"`
 	NoDisk         *RuntimeReason `json:"disk_workspaces_reason,omitempty"`
 }
 
-// RuntimeProtection is one boundary or limit as this host can enforce it.
+// RuntimeProtection is one boundary or limit with its enforcement on this host.
 type RuntimeProtection struct {
 	Name     string `json:"name"`
 	Enforced bool   `json:"enforced"`
 	By       string `json:"by,omitempty"`     // what enforces it here
-	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best that the runtime knows
+	Weaker   string `json:"weaker,omitempty"` // how it is weaker than the runtime's best
 	Hint     string `json:"hint,omitempty"`
 }
 
-// RuntimeReason is why a runtime is not available, in words and a normalised code.
+// RuntimeReason is why a runtime is not available, as text and as a normalised code.
 type RuntimeReason struct {
 	Code   string `json:"code"`
 	Step   string `json:"step,omitempty"`
@@ -75,38 +75,38 @@ type RuntimeReason struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Me is what the caller is and may do here.
+// Me describes the caller and their permissions on this server.
 type Me struct {
 	UserID     string         `json:"user_id"`
 	Role       Role           `json:"role"`
 	PolicyHash string         `json:"policy_hash"`
-	Policy     map[string]any `json:"policy"` // the policy in force, by the names of its settings
-	Limits     Limits         `json:"limits"` // of a run that asks for nothing
+	Policy     map[string]any `json:"policy"` // the policy in force, keyed by setting
+	Limits     Limits         `json:"limits"` // of a run that sets none
 	MaxLimits  Limits         `json:"max_limits"`
 	Quota      Quota          `json:"quota"`
 	Used       Used           `json:"used"`
 }
 
-// Used is what of a quota is used.
+// Used is the used part of a quota.
 type Used struct {
 	ConcurrentRuns  int     `json:"concurrent_runs"`
 	QueuedRuns      int     `json:"queued_runs"`
 	Sessions        int     `json:"sessions"`
 	CPUSecondsToday float64 `json:"cpu_seconds_today"`
 	ArtifactBytes   int64   `json:"artifact_bytes"`
-	LogBytes        int64   `json:"log_bytes"` // of logs that are kept, those of runs under way included
-	MemoryMB        int     `json:"memory_mb"` // that sandboxes may use, those that wait included
-	CPU             float64 `json:"cpu"`       // cores that they may use
+	LogBytes        int64   `json:"log_bytes"` // of kept logs, running runs included
+	MemoryMB        int     `json:"memory_mb"` // that sandboxes may use, queued ones included
+	CPU             float64 `json:"cpu"`       // cores that sandboxes may use
 
 	EgressBytesToday int64 `json:"egress_bytes_today"` // sent and received
 }
 
-// TokenSpec asks for an API key.
+// TokenSpec is a request for an API key.
 type TokenSpec struct {
 	UserID string  `json:"user_id"`
 	Role   Role    `json:"role,omitempty"`    // "" is user
-	Name   string  `json:"name,omitempty"`    // what it is for
-	TTLSec float64 `json:"ttl_sec,omitempty"` // 0 is for ever
+	Name   string  `json:"name,omitempty"`    // its purpose
+	TTLSec float64 `json:"ttl_sec,omitempty"` // 0 is no expiry
 }
 
 // Token is an API key. Only its hash is stored: Secret is set by Create alone.
@@ -115,7 +115,7 @@ type Token struct {
 	UserID     string     `json:"user_id"`
 	Role       Role       `json:"role"`
 	Name       string     `json:"name,omitempty"`
-	Prefix     string     `json:"prefix"` // its first characters, to tell keys apart
+	Prefix     string     `json:"prefix"` // its first characters, for display
 	Secret     string     `json:"secret,omitempty"`
 	CreatedAt  time.Time  `json:"created_at"`
 	ExpiresAt  *time.Time `json:"expires_at,omitempty"`

@@ -8,33 +8,32 @@ import (
 	"sync"
 )
 
-// Packages are installed before a run's command, or with a session, in a sandbox of their own. The sandbox of the command reads them
-// below /packages and cannot change them. The same packages are installed once, and kept.
+// Packages are installed before a run's command, or with a session, in a side sandbox. The sandbox of the command can read them
+// below /packages but not change them. An installation is cached and reused.
 type Packages struct {
-	// Pip are requirements for Python: a name, with extras and versions if need be: requests, "pandas[excel]>=2,<3".
+	// Pip are requirements for Python: a name, optionally with extras and versions: requests, "pandas[excel]>=2,<3".
 	Pip []string `json:"pip,omitempty"`
-	// Npm are packages for Node: a name, with a version or tag if need be: left-pad, "@types/node@^22".
+	// Npm are packages for Node: a name, optionally with a version or tag: left-pad, "@types/node@^22".
 	Npm []string `json:"npm,omitempty"`
-	// Apt is refused: Debian's packages belong into an image.
+	// Apt is refused: install Debian's packages in an image.
 	Apt []string `json:"apt,omitempty"`
-	// Build lets the packages run programs of their own when they are installed, where there is none that is built already. They run
-	// in the sandbox of the installation.
+	// Build permits packages without a prebuilt form to run their own programs during the installation. They run in the sandbox of the installation.
 	Build bool `json:"build,omitempty"`
-	// Refresh looks for newer versions now. Otherwise those that were found in the last 24 hours are taken.
+	// Refresh looks for newer versions now. Otherwise versions found in the last 24 hours are reused.
 	Refresh bool `json:"refresh,omitempty"`
 }
 
-// PackageLock is what the requirements of a run or session were resolved to, with all of their dependencies.
+// PackageLock is the resolved requirements of a run or session, with all dependencies.
 type PackageLock struct {
 	Pip []Package `json:"pip,omitempty"`
 	Npm []Package `json:"npm,omitempty"`
 }
 
-// Package is one package that was installed.
+// Package is one installed package.
 type Package struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Hash    string `json:"hash,omitempty"` // of the file it came in: sha256:…, or as npm writes it
+	Hash    string `json:"hash,omitempty"` // of the package's file: sha256:…, or in npm's format
 }
 
 // Bounds of the packages in a request.
@@ -43,7 +42,7 @@ const (
 	maxPackageBytes = 200 // of one requirement
 )
 
-// IsZero reports whether nothing is asked for.
+// IsZero reports whether no packages are requested.
 func (p Packages) IsZero() bool {
 	return len(p.Pip)+len(p.Npm)+len(p.Apt) == 0 && !p.Build && !p.Refresh
 }
@@ -55,7 +54,7 @@ const (
 	npmVersion = `[A-Za-z0-9^~<>=.*+_|-][A-Za-z0-9^~<>=.*+_| -]*`
 )
 
-// packageKind is how requirements of a kind are written.
+// packageKind is the syntax of one kind of requirements.
 type packageKind struct {
 	field   string
 	list    []string
@@ -70,8 +69,7 @@ var (
 	npmGrammar = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^` + npmName + `(?:@` + npmVersion + `)?$`) })
 )
 
-// Validate checks everything about packages that can be known without a server. The error is [CodeInvalidRequest] and names the
-// field.
+// Validate checks the packages as far as that is possible without a server. The error is [CodeInvalidRequest] and names the field.
 func (p Packages) Validate() error {
 	if len(p.Apt) > 0 {
 		e := invalid("packages.apt", "packages.apt is not installed for a run or session: Debian's packages belong into an image")

@@ -69,7 +69,7 @@ func wantField(t *testing.T, p belljar.Packages, field string) {
 	}
 }
 
-// FuzzPackages holds that no requirement that passes is read by pip or npm as an option, a path or a URL.
+// FuzzPackages: pip and npm never read a valid requirement as an option, a path or a URL.
 func FuzzPackages(f *testing.F) {
 	for _, seed := range []string{"requests", "a[b]==1", "@a/b@1", "-r", "a @ https://x", "../x"} {
 		f.Add(seed)

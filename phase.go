@@ -2,7 +2,7 @@ package belljar
 
 import "slices"
 
-// Phase is where a run stands (docs/compatibility.md#phases).
+// Phase is the phase of a run (docs/compatibility.md#phases).
 type Phase string
 
 // The phases of a run. The last four are terminal.
@@ -16,7 +16,7 @@ const (
 	PhaseTimedOut  Phase = "timed_out"
 )
 
-// Terminal reports whether a run in this phase has ended for good.
+// Terminal reports whether the phase is final.
 func (p Phase) Terminal() bool {
 	switch p {
 	case PhaseCompleted, PhaseFailed, PhaseKilled, PhaseTimedOut:
@@ -41,7 +41,7 @@ func (p Phase) next() []Phase {
 // CanBecome reports whether a run in phase p may move to phase q.
 func (p Phase) CanBecome(q Phase) bool { return slices.Contains(p.next(), q) }
 
-// Reason says why a run did not simply complete. It is set whenever the terminal phase is not completed.
+// Reason is why a run did not complete. It is set in every terminal phase except completed.
 type Reason string
 
 // Reasons (docs/compatibility.md#phases; those marked * are Belljar's own).
@@ -52,7 +52,7 @@ const (
 	ReasonOOMKilled        Reason = "oom_killed"
 	ReasonPidsLimit        Reason = "pids_limit_exceeded"
 	ReasonExecFailed       Reason = "exec_failed"
-	ReasonCompileFailed    Reason = "compile_failed" // * the program was not built, for a fault of its own or at a limit of the build
+	ReasonCompileFailed    Reason = "compile_failed" // * the compiler failed, or reached a limit of the build
 	ReasonProvisionFailed  Reason = "provision_failed"
 	ReasonImagePullFailed  Reason = "image_pull_failed"
 	ReasonPolicyDenied     Reason = "policy_denied"
@@ -61,11 +61,11 @@ const (
 	ReasonSignaled         Reason = "signaled"          // * a signal that belljar did not send ended the command
 	ReasonQueueTTLExpired  Reason = "queue_ttl_expired" // *
 	ReasonApprovalExpired  Reason = "approval_expired"  // * no operator approved it in time
-	ReasonSandboxDied      Reason = "sandbox_died"      // * the jar went away under the run
+	ReasonSandboxDied      Reason = "sandbox_died"      // * the sandbox disappeared during the run
 	ReasonKillFailed       Reason = "kill_failed"       // * processes survived every kill; the sandbox was destroyed
 	ReasonNodeLost         Reason = "node_lost"         // *
-	ReasonSessionExpired   Reason = "session_expired"   // * its session's lifetime or idle timeout was over
-	// * killed because the sandboxes together, or the host, were out of memory, and not by its own limit
+	ReasonSessionExpired   Reason = "session_expired"   // * its session reached its lifetime or idle timeout
+	// * killed because the sandboxes together, or the host, ran out of memory, not because of its own limit
 	ReasonNodeOutOfMemory Reason = "node_out_of_memory"
 	ReasonCloneFailed     Reason = "clone_failed" // * its Git repository could not be cloned
 	ReasonPatchFailed     Reason = "patch_failed" // * the patch for its Git repository does not apply

@@ -6,7 +6,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestPhases pins the state machine of docs/compatibility.md#phases: a row is what a phase may become.
+// TestPhases pins the state machine of docs/compatibility.md#phases: a row lists the phases that may
+// follow a phase.
 func TestPhases(t *testing.T) {
 	all := []belljar.Phase{"queued", "starting", "running", "completed", "failed", "killed", "timed_out"}
 	allowed := map[belljar.Phase]string{

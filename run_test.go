@@ -32,7 +32,7 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-// FuzzCleanPath: what passes is relative, clean, inside, and the same when cleaned again.
+// FuzzCleanPath: a valid path is relative, clean, inside the workspace, and unchanged when cleaned again.
 func FuzzCleanPath(f *testing.F) {
 	for _, seed := range []string{"x", "./x", "/workspace/x", "..", "a/../b", "/", "//workspace/.", "a/./..", "\x00"} {
 		f.Add(seed)
@@ -59,7 +59,7 @@ func FuzzCleanPath(f *testing.F) {
 	})
 }
 
-// good is a request that passes.
+// good returns a valid request.
 func good() belljar.RunSpec {
 	return belljar.RunSpec{
 		SpecVersion: "1.1", BaseImage: "host",
@@ -69,7 +69,7 @@ func good() belljar.RunSpec {
 	}
 }
 
-// inShell makes a request one for a session's shell, and changes that.
+// inShell converts a request to one for a session's shell, and applies change to it.
 func inShell(change func(*belljar.RunSpec)) func(*belljar.RunSpec) {
 	return func(s *belljar.RunSpec) {
 		*s = belljar.RunSpec{SessionID: "x", Shell: &belljar.ShellCommand{Cmd: "true"}}
@@ -218,7 +218,7 @@ func TestValidateRefuses(t *testing.T) {
 	}
 }
 
-// FuzzValidate: a request that passes has a program, a clean environment and files inside the workspace.
+// FuzzValidate: a valid request has a program, a clean environment and files inside the workspace.
 func FuzzValidate(f *testing.F) {
 	f.Add("true", "A", "b", "x", "*.csv", "deny_all")
 	f.Add("", "", "", "", "", "")
@@ -243,7 +243,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// TestCwd: a command starts in the workspace, or it is refused with the field's name.
+// TestCwd: a command starts in the workspace, or is refused with the field's name.
 func TestCwd(t *testing.T) {
 	for cwd, ok := range map[string]bool{
 		"": true, ".": true, "a/b": true, "/workspace": true, "/workspace/a": true, "a/./b/": true,

@@ -9,28 +9,28 @@ import (
 	"unicode/utf8"
 )
 
-// Scope names a session among its owner's, so that clients with the same purpose share it
-// (docs/compatibility.md#scopes). The zero value names nothing: such a session is known by its id only.
+// Scope names a session within its owner's sessions, so that clients with the same purpose share it
+// (docs/compatibility.md#scopes). A session with the zero value has only an id.
 type Scope struct {
 	Namespace string `json:"namespace"`     // workflow | agent | user | thread
-	ID        string `json:"id"`            // of the workflow run, the agent run, the thread …
-	Key       string `json:"key,omitempty"` // the session's name there; "" is [DefaultKey], [IsolatedKey] is no name at all
+	ID        string `json:"id"`            // the workflow run, the agent run, the thread …
+	Key       string `json:"key,omitempty"` // the session's name within ID; "" is [DefaultKey], [IsolatedKey] gives no name
 }
 
-// The keys with a meaning of their own (docs/compatibility.md#scopes).
+// The keys with a special meaning (docs/compatibility.md#scopes).
 const (
 	DefaultKey  = "default"
-	IsolatedKey = "isolated" // always a new session, which its scope does not find
+	IsolatedKey = "isolated" // always a new session, which cannot be found by its scope
 )
 
-// namespaces are what a scope can be in.
+// namespaces are the valid namespaces of a scope.
 func namespaces() []string { return []string{"workflow", "agent", "user", "thread"} }
 
 // maxScopeBytes bounds each part of a scope.
 const maxScopeBytes = 256
 
-// String is namespace:id:key, with % and : inside the parts as %25 and %3A, so that no two scopes read alike and a prefix
-// that ends with a colon means whole parts. "" if the scope names nothing.
+// String is namespace:id:key. It escapes % and : in the parts as %25 and %3A, so that two scopes never collide and a
+// prefix that ends with a colon matches whole parts. It is "" if the scope is not named.
 func (s Scope) String() string {
 	if !s.Named() {
 		return ""
@@ -39,8 +39,8 @@ func (s Scope) String() string {
 	return s.Prefix() + escapePart(key)
 }
 
-// Prefix is namespace:id: as [Scope.String] begins with it for every key: what to close or list by when a workflow, an
-// agent's run or a thread is over. "" if the scope has no namespace.
+// Prefix is namespace:id:, the beginning of [Scope.String] for every key. Use it to close or list the sessions of a
+// finished workflow, agent run or thread. It is "" if the scope has no namespace.
 func (s Scope) Prefix() string {
 	if s.Namespace == "" {
 		return ""
@@ -109,7 +109,7 @@ func (r CloseRequest) Validate() error {
 	return checkKeyPrefix(r.KeyPrefix)
 }
 
-// Covers reports whether the request is about the session with that scope.
+// Covers reports whether the request applies to the session with that scope.
 func (r CloseRequest) Covers(scope string) bool {
 	rest, ok := strings.CutPrefix(scope, r.KeyPrefix)
 	return ok && (rest == "" || rest[0] == ':' || strings.HasSuffix(r.KeyPrefix, ":"))
@@ -118,9 +118,9 @@ func (r CloseRequest) Covers(scope string) bool {
 // Validate checks a query of sessions. The error is [CodeInvalidRequest].
 func (q SessionQuery) Validate() error { return checkKeyPrefix(q.KeyPrefix) }
 
-// checkKeyPrefix refuses what no scope begins with. The error is [CodeInvalidRequest].
+// checkKeyPrefix refuses a prefix that no scope can have. The error is [CodeInvalidRequest].
 func checkKeyPrefix(prefix string) error {
-	const most = 3 * (3*maxScopeBytes + 1) // every byte of every part as three
+	const most = 3 * (3*maxScopeBytes + 1) // every byte of every part escaped to three
 	if len(prefix) > most {
 		return invalid("key_prefix", "key_prefix is longer than %d bytes", most)
 	}
@@ -130,7 +130,7 @@ func checkKeyPrefix(prefix string) error {
 	return nil
 }
 
-// shortened is a text as an error repeats it.
+// shortened truncates a text for an error message.
 func shortened(text string) string {
 	const most = 64
 	if len(text) > most {

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// anyScope draws scopes that are made of what could be confused.
+// anyScope draws scopes from parts that could be confused.
 func anyScope(t *rapid.T, name string) belljar.Scope {
 	part := rapid.StringOf(rapid.SampledFrom([]rune("a:%253A\u00e9\U0001f600/ ")))
 	return belljar.Scope{
@@ -21,7 +21,7 @@ func anyScope(t *rapid.T, name string) belljar.Scope {
 	}
 }
 
-// Scopes read alike only if they are alike, and a prefix that ends with a colon means whole parts.
+// Only equal scopes have equal strings, and a prefix that ends with a colon matches whole parts.
 func TestScopesAreApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyScope(t, "a"), anyScope(t, "b")
@@ -129,7 +129,7 @@ func TestCloseRequest(t *testing.T) {
 	}
 }
 
-// FuzzKeyPrefix: what is accepted can be told in JSON and in a URL, and is bounded.
+// FuzzKeyPrefix: an accepted prefix is valid in JSON and in a URL, and is bounded.
 func FuzzKeyPrefix(f *testing.F) {
 	for _, seed := range []string{"", "workflow:run_123:", "thread:%3A", "agent:\x00", "user:\xff\xfe", "workflow:é:"} {
 		f.Add(seed)

@@ -13,44 +13,43 @@ import (
 	"unicode/utf8"
 )
 
-// Secret is one secret of a run or session. Its programs find the value in the file NAME of [SecretDir], which only they
-// can read.
+// Secret is one secret of a run or session. Programs read the value from the file NAME in [SecretDir], which only they can read.
 type Secret struct {
-	// Value is text of at most 64 KiB, of which at least 8 bytes are no surrounding white space.
+	// Value is text of at most 64 KiB, with at least 8 bytes besides surrounding white space.
 	Value string `json:"value,omitempty"`
-	// From is the name of a stored secret, in place of Value.
+	// From is the name of a stored secret, instead of Value.
 	From string `json:"from,omitempty"`
 
-	// Host makes it a brokered secret, of which the programs see a placeholder, in the environment variable NAME. Belljar sets the
-	// real header on their HTTPS requests to this host, which the network of the run or session has to allow.
+	// Host makes this a brokered secret. Programs see only a placeholder, in the environment variable NAME. Belljar sets the real
+	// header on their HTTPS requests to this host, which the network policy must permit.
 	Host     string `json:"host,omitempty"`     // api.example.com
 	Header   string `json:"header,omitempty"`   // Authorization
 	Template string `json:"template,omitempty"` // of the header's value, with {} for the secret: "Bearer {}" for Authorization, else "{}"
 }
 
-// SecretDir is where the files of secrets are inside every sandbox.
+// SecretDir is the directory of secret files inside every sandbox.
 const SecretDir = "/run/secrets"
 
 // Bounds of secrets.
 const (
 	maxSecrets      = 32
-	minSecretBytes  = 8 // a shorter value is found in ordinary output
+	minSecretBytes  = 8 // a shorter value would match ordinary output
 	maxSecretBytes  = 64 << 10
 	maxSecretsBytes = 256 << 10 // of all values of a request
 )
 
-// Secrets is how a caller stores secrets, for requests that name them in [Secret.From]. The values are never returned.
+// Secrets stores secrets for requests that refer to them with [Secret.From]. It never returns the values.
 type Secrets interface {
-	// Set stores a secret, or replaces its value. A shared one is the operators' ([CodeForbidden] for others), and every
-	// user may use it.
+	// Set stores a secret, or replaces its value. Only operators may set a shared one ([CodeForbidden] for others). Every user may use
+	// it.
 	Set(ctx context.Context, name string, spec SecretSpec) (StoredSecret, error)
 	// List returns the caller's own secrets and the shared ones, by name.
 	List(ctx context.Context) ([]StoredSecret, error)
-	// Remove removes a secret; [CodeNotFound] if there is none. Runs and sessions that have it keep it.
+	// Remove removes a secret; [CodeNotFound] if there is none. Runs and sessions that already use it keep it.
 	Remove(ctx context.Context, name string, shared bool) error
 }
 
-// SecretSpec is a secret to be stored.
+// SecretSpec is a request to store a secret.
 type SecretSpec struct {
 	Value  string `json:"value"`            // as in [Secret]
 	Shared bool   `json:"shared,omitempty"` // for every user; operators only
@@ -64,16 +63,16 @@ type StoredSecret struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Format writes a word in place of the secret, whatever the verb.
+// Format prints a placeholder instead of the secret, for every verb.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
 
-// Format writes a word in place of the secret, whatever the verb.
+// Format prints a placeholder instead of the secret, for every verb.
 func (s SecretSpec) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "[secret]") }
 
 // Validate checks the value. The error is [CodeInvalidRequest].
 func (s SecretSpec) Validate() error { return checkSecretValue("value", s.Value) }
 
-// secretName is what the name of a secret looks like.
+// secretName is the syntax of a secret's name.
 var secretName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`) })
 
 // CheckSecretName checks the name of a secret. The error is [CodeInvalidRequest] and names the field.
@@ -86,7 +85,7 @@ func CheckSecretName(field, name string) error {
 	return e
 }
 
-// checkSecrets checks the secrets in a request. No error has anything of a value.
+// checkSecrets checks the secrets of a request. Its errors never contain a part of a value.
 func checkSecrets(secrets map[string]Secret) error {
 	if len(secrets) > maxSecrets {
 		e := invalid("secrets", "secrets are limited to %d, got %d", maxSecrets, len(secrets))
@@ -116,8 +115,7 @@ func checkSecrets(secrets map[string]Secret) error {
 	return CheckSecretsSize(total)
 }
 
-// CheckSecretsSize checks how many bytes the values of all secrets of a run or session have together. The error is
-// [CodeInvalidRequest].
+// CheckSecretsSize checks the total size of the secrets of a run or session. The error is [CodeInvalidRequest].
 func CheckSecretsSize(total int) error {
 	if total <= maxSecretsBytes {
 		return nil
@@ -144,7 +142,7 @@ func checkSecretValue(field, value string) error {
 	case len(strings.TrimSpace(value)) < minSecretBytes:
 		e := invalid(field, "%s is shorter than %d bytes", field, minSecretBytes)
 		e.Details["minimum"] = minSecretBytes
-		e.Hint = "a secret so short cannot be kept out of the output; give it as env if it is none"
+		e.Hint = "so short a secret cannot be hidden in the output; use env if it is not secret"
 		return e
 	}
 	return nil

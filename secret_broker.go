@@ -10,25 +10,24 @@ import (
 	"sync"
 )
 
-// What a brokered secret has if the request says nothing else.
+// Defaults of a brokered secret.
 const (
 	defaultHeader   = "Authorization"
-	defaultTemplate = "Bearer {}" // of Authorization; other headers have the value alone
+	defaultTemplate = "Bearer {}" // of Authorization; other headers have only the value
 )
 
-// basicScheme begins a template whose rest HTTP wants encoded.
+// basicScheme begins a template whose rest is encoded with base64 for HTTP.
 const basicScheme = "Basic "
 
-// maxHeaderBytes bounds a header of a brokered secret. Servers accept about as much for all headers.
+// maxHeaderBytes bounds a header of a brokered secret. Servers usually accept about as much for all headers.
 const maxHeaderBytes = 8 << 10
 
-// TrustVars are the environment variables by which the programs of a sandbox with brokered secrets find the authorities to
-// trust.
+// TrustVars are the environment variables that point programs of a sandbox with brokered secrets to the trusted certificate authorities.
 func TrustVars() []string {
 	return []string{"CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "SSL_CERT_FILE"}
 }
 
-// Brokered reports whether the programs never see the secret: it goes to its host alone.
+// Brokered reports whether the secret is brokered: programs never see it, and only its host receives it.
 func (s Secret) Brokered() bool { return s.Host != "" }
 
 // Credential returns the header of a brokered secret, and its value.
@@ -55,7 +54,7 @@ func (s Secret) credential() (header, template string) {
 	return header, template
 }
 
-// CheckBrokered checks the value of a brokered secret. The error is [CodeInvalidRequest] and has nothing of the value.
+// CheckBrokered checks the value of a brokered secret. The error is [CodeInvalidRequest] and never contains a part of the value.
 func (s Secret) CheckBrokered(field string) error {
 	value := strings.TrimSpace(s.Value)
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
@@ -71,7 +70,7 @@ func (s Secret) CheckBrokered(field string) error {
 	return nil
 }
 
-// brokerHost is what the host of a brokered secret looks like: a name in lower case whose last label is no number.
+// brokerHost is the syntax of a brokered secret's host: a lower-case name whose last label is not numeric.
 var brokerHost = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z]([a-z0-9-]{0,61}[a-z0-9])?$`)
 })
@@ -79,10 +78,10 @@ var brokerHost = sync.OnceValue(func() *regexp.Regexp {
 // maxHostName is the length of the longest name of a host.
 const maxHostName = 253
 
-// headerName is a token of HTTP.
+// headerName is the syntax of an HTTP token.
 var headerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$") })
 
-// checkBroker checks where a brokered secret goes.
+// checkBroker checks the host, header and template of a brokered secret.
 func (s Secret) checkBroker(field string) error {
 	if !s.Brokered() {
 		for name, value := range map[string]string{"header": s.Header, "template": s.Template} {
@@ -145,7 +144,7 @@ func hostHint(host string) string {
 	return "name one host, such as api.example.com; HTTPS on port 443 is implied"
 }
 
-// ofConnection reports whether a header says how a request is carried. No credential is in such a header.
+// ofConnection reports whether a header controls the connection or framing. Such a header never carries a credential.
 func ofConnection(header string) bool {
 	switch h := strings.ReplaceAll(strings.ToLower(header), "_", "-"); h {
 	case "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding",
@@ -156,8 +155,8 @@ func ofConnection(header string) bool {
 	}
 }
 
-// checkBrokered checks the brokered secrets of a request together, and with its environment and network. One that its clone uses
-// needs no network besides.
+// checkBrokered checks the brokered secrets of a request against each other, its environment and its network. A secret of the clone needs no network
+// policy.
 func checkBrokered(secrets map[string]Secret, env map[string]string, networkPolicy string, clone *GitSpec) error {
 	seen := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {

@@ -62,7 +62,7 @@ func TestSecretsValidate(t *testing.T) {
 	}
 }
 
-// A secret that gets into a message by mistake is not shown.
+// A secret that is formatted into a message by mistake is not shown.
 func TestSecretIsNotFormatted(t *testing.T) {
 	s := belljar.Secret{Value: "hunter2 hunter2"}
 	spec := belljar.RunSpec{Secrets: map[string]belljar.Secret{"TOKEN": s}}

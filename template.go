@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TemplateSpec is what a template is made of. Its first fields are those of a [SessionSpec]: a session or run of the template has them,
-// unless its own request sets others.
+// TemplateSpec is a request to build a template. Its first fields are those of a [SessionSpec]: they are defaults for the sessions and runs
+// that use the template.
 type TemplateSpec struct {
 	Name          string            `json:"name"` // a-z, 0-9, - _ .; at most 64
 	BaseImage     string            `json:"base_image"`
@@ -18,39 +18,39 @@ type TemplateSpec struct {
 	Packages      Packages          `json:"packages,omitzero"`
 	Env           map[string]string `json:"env,omitempty"`
 	WorkspaceExec bool              `json:"workspace_exec,omitempty"`
-	// Snapshot is the id of the caller's snapshot whose files the build begins with; "" for none. The template keeps the files.
+	// Snapshot is the id of the caller's snapshot that provides the build's initial files; "" for none. The template keeps the files.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Run is shell commands that make the template's files, in /workspace. They are executed once, when it is built.
+	// Run is shell commands that make the template's files, in /workspace. They run once, during the build.
 	Run []string `json:"run,omitempty"`
-	// Start is shell commands that are executed in each new sandbox of the template, before it can be used. What they leave running
-	// stays. A session that wakes, and a copy of a session, do not execute them.
+	// Start is shell commands that run in each new sandbox of the template, before it is usable. Processes that they leave running
+	// continue. They do not run when a session resumes or is copied.
 	Start []string `json:"start,omitempty"`
 	// TimeoutSec bounds each command of Run; 0 is the server's default for a run.
 	TimeoutSec float64 `json:"timeout_sec,omitempty" minimum:"0.001"`
-	// Shared makes it a template of all users. Only an operator may.
+	// Shared makes the template available to all users. Operators only.
 	Shared bool `json:"shared,omitempty"`
-	// Rebuild builds it even if nothing has changed.
+	// Rebuild forces a build even if nothing has changed.
 	Rebuild bool `json:"rebuild,omitempty"`
 }
 
-// Template is the environment of sessions and runs by a name.
+// Template is a named environment for sessions and runs.
 type Template struct {
 	TemplateSpec
-	UserID         string    `json:"user_id,omitempty"`      // who built it
-	Digest         string    `json:"digest"`                 // SHA-256 of all that it was made of, as sha256:…, without the image
-	ImageDigest    string    `json:"image_digest,omitempty"` // of the image that it was built with; "" for host
+	UserID         string    `json:"user_id,omitempty"`      // the user who built it
+	Digest         string    `json:"digest"`                 // SHA-256 of all inputs except the image, as sha256:…
+	ImageDigest    string    `json:"image_digest,omitempty"` // of the image used for the build; "" for host
 	SnapshotDigest string    `json:"snapshot_digest"`        // of its files
 	Bytes          int64     `json:"bytes"`                  // of its files
 	Files          int       `json:"files"`
-	Reason         string    `json:"reason"`            // why it was built last: new, changed, asked, image_changed, image_removed
-	BuiltAt        time.Time `json:"built_at,omitzero"` // zero while it is built for the first time
-	// Building is what a build that is under way does: create (its session, with the packages), run[0], run[1] …, or save (its files).
-	// "" without a build. The other fields are those of the template as it can be used or, for the first build, as it was asked for.
+	Reason         string    `json:"reason"`            // reason of the last build: new, changed, asked, image_changed, image_removed
+	BuiltAt        time.Time `json:"built_at,omitzero"` // zero during the first build
+	// Building is the current step of a running build: create (its session, with the packages), run[0], run[1] …, or save (its files). It
+	// is "" without a build. The other fields are those of the usable template or, during the first build, those of the request.
 	Building   string `json:"building,omitempty"`
-	BuildRunID string `json:"build_run_id,omitempty"` // of the command that the build executes
+	BuildRunID string `json:"build_run_id,omitempty"` // run of the build's current command
 }
 
-// maxTemplateCommands bounds the commands of a template, of each kind.
+// maxTemplateCommands bounds the number of commands of each kind in a template.
 const maxTemplateCommands = 64
 
 // Validate checks a request. The error is [CodeInvalidRequest] and names the field.
@@ -80,7 +80,7 @@ func (s TemplateSpec) Validate() error {
 
 const maxTemplateCommandBytes = 64 << 10
 
-// checkTemplate checks the template in a request that asks for other things, too.
+// checkTemplate checks the template of a request against its other fields.
 func checkTemplate(name, snapshot string, git *GitSpec) error {
 	switch {
 	case name == "":
@@ -110,16 +110,16 @@ func (s *RunSpec) checkTemplate() error {
 	return checkTemplate(s.Template, s.Snapshot, s.Git)
 }
 
-// Templates is the templates of a caller. A session or run has one by its name ([SessionSpec.Template], [RunSpec.Template]): the caller's
-// own, or else a shared one.
+// Templates manages the caller's templates. A session or run refers to one by name ([SessionSpec.Template], [RunSpec.Template]): the
+// caller's own template, else a shared one.
 type Templates interface {
-	// Build makes a template, or makes it again in place of the one of its name. It is answered as it is if nothing has changed. A build is
-	// a session of the caller's, with a run for each command; one that fails leaves the template as it was.
+	// Build makes a template, or rebuilds the template with that name. If nothing has changed, it returns the template as it is. A build is
+	// a session of the caller, with a run for each command. A failed build leaves the template unchanged.
 	Build(ctx context.Context, spec TemplateSpec) (Template, error)
-	// Get returns a template, which may be one that is built for the first time; [CodeNotFound] if there is none.
+	// Get returns a template, also during its first build; [CodeNotFound] if there is none.
 	Get(ctx context.Context, name string) (Template, error)
-	// List returns the caller's templates and the shared ones, by name, with those that are built for the first time.
+	// List returns the caller's templates and the shared ones, by name, including those in their first build.
 	List(ctx context.Context) ([]Template, error)
-	// Remove removes the caller's template or, for an operator, a shared one. Sessions and runs of it keep their files.
+	// Remove removes the caller's template or, for an operator, a shared one. Sessions and runs made from it keep their files.
 	Remove(ctx context.Context, name string, shared bool) error
 }

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// TerminalSpec asks for a terminal in a session (docs/compatibility.md#terminals).
+// TerminalSpec is a request for a terminal in a session (docs/compatibility.md#terminals).
 type TerminalSpec struct {
 	Cols    int      `json:"cols,omitempty"` // 1 to 1000; 0 is 80
 	Rows    int      `json:"rows,omitempty"` // 1 to 1000; 0 is 24
 	Command []string `json:"command,omitempty"`
-	Name    string   `json:"name,omitempty"`   // for people: session_name of its API
-	Shared  bool     `json:"shared,omitempty"` // several may write; else the newest attachment replaces the one before
+	Name    string   `json:"name,omitempty"`   // display name: session_name of its API
+	Shared  bool     `json:"shared,omitempty"` // several attachments may write; else a new one replaces the previous one
 }
 
 // Bounds of a TerminalSpec.
@@ -57,7 +57,7 @@ func CheckTerminalSize(cols, rows int) error {
 	return nil
 }
 
-// Terminal is a PTY in a session that one can leave and come back to.
+// Terminal is a PTY in a session that clients can detach from and reattach to.
 type Terminal struct {
 	ID         string    `json:"terminal_id"`
 	SessionID  string    `json:"session_id"`
@@ -74,32 +74,34 @@ type Terminal struct {
 	ExitCode   *int      `json:"exit_code,omitempty"`  // once its program has ended
 }
 
-// Terminals are the terminals in a caller's sessions.
+// Terminals manages the terminals in a caller's sessions.
 type Terminals interface {
 	// Open starts a terminal, detached.
 	Open(ctx context.Context, sessionID string, spec TerminalSpec) (Terminal, error)
-	// Get returns a terminal; [CodeNotFound] if there is none or its reattach window is over.
+	// Get returns a terminal; [CodeNotFound] if there is none or its reattach window has passed.
 	Get(ctx context.Context, id string) (Terminal, error)
 	// List returns a session's terminals, oldest first.
 	List(ctx context.Context, sessionID string) ([]Terminal, error)
-	// Attach begins to follow a terminal: first its history, then what comes.
+	// Attach follows a terminal: first its history, then new output.
 	Attach(ctx context.Context, id string) (Attachment, error)
 	// Close ends a terminal's program and the terminal.
 	Close(ctx context.Context, id string) error
 }
 
-// Attachment is a client that follows a terminal. Methods are safe for concurrent use, but only one Next may run.
+// Attachment is a client's attachment to a terminal. Methods are safe for concurrent use, except that only one Next may
+// run at a time.
 type Attachment interface {
-	// Terminal is the terminal as it stands.
+	// Terminal returns the terminal's current state.
 	Terminal() Terminal
-	// Next waits for what comes. After [TerminalExit], [TerminalReplaced] and [TerminalOverflow] nothing more does, and
-	// Next returns io.EOF.
+	// Next waits for the next event. After [TerminalExit], [TerminalReplaced] and [TerminalOverflow] there are no more
+	// events, and Next returns io.EOF.
 	Next(ctx context.Context) (TerminalEvent, error)
-	// Write types. It blocks while the program does not read; [CodeRateLimited] if it comes too fast.
+	// Write sends input. It blocks while the program does not read. The error is [CodeRateLimited] if input arrives too
+	// fast.
 	Write(ctx context.Context, b []byte) error
 	// Resize changes the size for all clients.
 	Resize(cols, rows int) error
-	// Close leaves the terminal, whose program lives on for its reattach window.
+	// Close detaches from the terminal. The program continues for its reattach window.
 	Close() error
 }
 
@@ -108,15 +110,15 @@ type TerminalEventKind string
 
 // The kinds of events.
 const (
-	TerminalHistory  TerminalEventKind = "history" // what was on the terminal before the attachment: at most one, first
+	TerminalHistory  TerminalEventKind = "history" // output from before the attachment: at most one, first
 	TerminalOutput   TerminalEventKind = "output"
 	TerminalExit     TerminalEventKind = "exit"     // the program has ended
 	TerminalReplaced TerminalEventKind = "replaced" // a newer attachment took the terminal over
-	TerminalOverflow TerminalEventKind = "overflow" // the reader was too slow: attach again for the history
-	TerminalClosed   TerminalEventKind = "closed"   // the session, the terminal or its time ended; Reason says which
+	TerminalOverflow TerminalEventKind = "overflow" // the reader was too slow: attach again to get the history
+	TerminalClosed   TerminalEventKind = "closed"   // the session, the terminal or its time ended; Reason has the cause
 )
 
-// TerminalEvent is what one who follows a terminal sees.
+// TerminalEvent is one event of an attachment.
 type TerminalEvent struct {
 	Kind     TerminalEventKind
 	Data     []byte // history, output

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// The envelope of output is written by hand: a run's output passes here once for every reader, and encoding/json would
-// look at each byte three times. What is written is what encoding/json writes, byte for byte; a fuzz test holds it to that.
+// The envelope of output is encoded by hand: a run's output passes here once for every reader, and encoding/json would scan
+// each byte three times. The result equals that of encoding/json byte for byte, which a fuzz test checks.
 
-// appendOutput appends output as a JSON string after its encoding: text as it is, unless JSON's escapes would make a
-// short text a long message, and anything else as base64.
+// appendOutput appends output as a JSON string after its encoding: as text, unless JSON's escapes would make the message too
+// long, else as base64.
 func appendOutput(dst, output []byte) []byte {
 	mark := len(dst)
 	if utf8.Valid(output) {
@@ -24,8 +24,8 @@ func appendOutput(dst, output []byte) []byte {
 	return append(dst, '"')
 }
 
-// appendText appends valid UTF-8 as a JSON string of at most most bytes; false if it takes more. The result is of no
-// use then.
+// appendText appends valid UTF-8 as a JSON string of at most most bytes. If the string is longer, it returns false and an
+// unusable result.
 func appendText(dst, text []byte, most int) ([]byte, bool) {
 	const hex = "0123456789abcdef"
 	most += len(dst)
@@ -52,14 +52,14 @@ func appendText(dst, text []byte, most int) ([]byte, bool) {
 			dst = append(dst, '\\', 'b')
 		case '\f':
 			dst = append(dst, '\\', 'f')
-		case 0xe2: // U+2028 and U+2029, which JavaScript took for line ends once
+		case 0xe2: // U+2028 and U+2029, which older JavaScript parses as line ends
 			if text[1] != 0x80 || text[2]&^1 != 0xa8 {
 				dst = append(dst, text[:3]...)
 			} else {
 				dst = append(dst, '\\', 'u', '2', '0', '2', hex[text[2]&0xf])
 			}
 			text = text[2:]
-		default: // control characters, and < > & for pages that carry JSON
+		default: // control characters, and < > & for JSON that is embedded in pages
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 		}
 		text = text[1:]
@@ -68,7 +68,7 @@ func appendText(dst, text []byte, most int) ([]byte, bool) {
 	return dst, len(dst) <= most
 }
 
-// literal returns how many bytes at the beginning of valid UTF-8 a JSON string holds as they are. It may stop early at 0xe2.
+// literal returns how many bytes at the beginning of valid UTF-8 need no escape in a JSON string. It may stop early at 0xe2.
 func literal(text []byte) int {
 	n := 0
 	for ; len(text)-n >= 8; n += 8 {
@@ -85,11 +85,11 @@ func literal(text []byte) int {
 	return n
 }
 
-// special reports whether one of eight bytes needs a closer look: less than space, or one of " \ < > & and 0xe2. It looks
-// at all eight at once.
+// special reports whether one of eight bytes needs a closer look: less than space, or one of " \ < > & and 0xe2. It checks
+// all eight in one operation.
 func special(x uint64) bool {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	zero := func(v uint64) uint64 { return (v - ones) &^ v } // its top bits show whether a byte of v is 0
+	zero := func(v uint64) uint64 { return (v - ones) &^ v } // sets the top bit of each byte of v that is 0
 	found := (x - ones*0x20) &^ x                            // less than space
 	found |= zero(x ^ ones*'"')
 	found |= zero(x ^ ones*'\\')

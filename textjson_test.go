@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// envelope is what encoding/json makes of a frame of output.
+// envelope returns encoding/json's encoding of a frame of output.
 func envelope(t *testing.T, f belljar.Frame) string {
 	t.Helper()
 	if utf8.Valid(f.Output) {
@@ -27,7 +27,7 @@ func envelope(t *testing.T, f belljar.Frame) string {
 	return fmt.Sprintf(`{"type":%q,"encoding":"base64","data":%q,"seq":%d}`, f.Type, base64.StdEncoding.EncodeToString(f.Output), f.Seq)
 }
 
-// TestTextJSON holds the hand-written envelope to what encoding/json writes, for every character in every place of a word.
+// TestTextJSON compares the hand-written envelope with that of encoding/json, for every character at every position of a word.
 func TestTextJSON(t *testing.T) {
 	check := func(output string) {
 		t.Helper()
@@ -52,7 +52,7 @@ func TestTextJSON(t *testing.T) {
 	}
 }
 
-// FuzzTextJSON does so for whatever a program prints.
+// FuzzTextJSON does the same for any output.
 func FuzzTextJSON(f *testing.F) {
 	for _, seed := range []string{"", "hello\n", "\xff", "é\u2028\u2029\u202a", "\xe2", "</script>&", "\x7f\x1f \"\\"} {
 		f.Add([]byte(seed))

@@ -1,19 +1,19 @@
 package belljar
 
-// ToolMode is what tools a model gets (docs/compatibility.md#two-modes).
+// ToolMode selects the tools of a model (docs/compatibility.md#two-modes).
 type ToolMode string
 
 // The modes of a toolset.
 const (
 	ToolsCompute ToolMode = "compute" // one-shot runs
-	ToolsCode    ToolMode = "code"    // a session that lasts: exec and files
+	ToolsCode    ToolMode = "code"    // a persistent session: exec and files
 )
 
-// Toolset is what an operator lets a model do with Belljar, as in the `sandbox:` block of an agent file (docs/compatibility.md#agent-files). A model
-// cannot widen it; the policy of the server holds besides. The zero value is compute mode with the server's defaults.
+// Toolset is the operator's configuration of a model's tools, as in the `sandbox:` block of an agent file (docs/compatibility.md#agent-files). A
+// model cannot extend it, and the server's policy applies as well. The zero value is compute mode with the server's defaults.
 type Toolset struct {
 	Mode     ToolMode // "" is [ToolsCompute]
-	Language string   // `runtime` of the tools: what code is written in that does not say; "" leaves it to the model
+	Language string   // `runtime` of the tools: the default language of code; "" lets the model choose
 	Image    string   // "" is the server's default, or the template's
 	Template string   // the template of every sandbox; "" is none
 
@@ -23,21 +23,21 @@ type Toolset struct {
 	TrustLevel TrustLevel
 
 	Resources      Resources
-	TimeoutSec     float64 // of every command; a model can ask for less. 0 is the server's default
+	TimeoutSec     float64 // of every command; a model can set less. 0 is the server's default
 	IdleTimeoutSec float64 // of the session, `limits.timeout_seconds` of an agent file; 0 is the server's default
-	Network        bool    // sandboxes reach what Egress lists; otherwise nothing
+	Network        bool    // sandboxes reach the destinations in Egress; otherwise none
 	Egress         Egress
 	Secrets        map[string]Secret // of every sandbox
 	Packages       Packages          // of every sandbox
-	Git            *GitSpec          // whose files every sandbox begins with; nil is none
+	Git            *GitSpec          // repository cloned into every sandbox; nil is none
 
-	// Session is the session's key among those of the same workflow: "" is [DefaultKey], [IsolatedKey] is a session of its own.
+	// Session is the session's key within the same workflow: "" is [DefaultKey], [IsolatedKey] is a separate session.
 	Session string
-	// Workflow is the run of a workflow whose agents share their sessions, Agent an agent's run of its own; at most one of them.
+	// Workflow is the workflow run whose agents share their sessions, Agent a single agent run. At most one is set.
 	Workflow, Agent string
 }
 
-// InMode is the mode in force.
+// InMode returns the mode in force.
 func (t Toolset) InMode() ToolMode {
 	if t.Mode == "" {
 		return ToolsCompute
@@ -45,8 +45,8 @@ func (t Toolset) InMode() ToolMode {
 	return t.Mode
 }
 
-// Scope names the session that the toolset's tools work in (docs/compatibility.md#scopes): the workflow's, or the agent run's own, which is
-// always [DefaultKey].
+// Scope returns the scope of the session in which the tools work (docs/compatibility.md#scopes): the workflow's, or the agent run's own with
+// [DefaultKey].
 func (t Toolset) Scope() Scope {
 	switch {
 	case t.Session == IsolatedKey:
@@ -59,7 +59,7 @@ func (t Toolset) Scope() Scope {
 	return Scope{Key: IsolatedKey}
 }
 
-// Tools are the names of the tools that a mode consists of (docs/compatibility.md#two-modes), without sandbox.run, which every mode may have.
+// Tools returns the names of a mode's tools (docs/compatibility.md#two-modes), without sandbox.run, which every mode may have.
 func (m ToolMode) Tools() []string {
 	if m == ToolsCode {
 		return []string{

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// TrustLevel is how far the code of a request is trusted. The policy says for each the weakest isolation it may run in.
+// TrustLevel is how far the code of a request is trusted. The policy maps each level to the weakest permitted isolation.
 type TrustLevel string
 
 // The trust levels.
 const (
-	TrustTrusted   TrustLevel = "trusted"   // ours, or read by us
-	TrustStandard  TrustLevel = "standard"  // a model's, or a known user's
+	TrustTrusted   TrustLevel = "trusted"   // your own code, or code that you have reviewed
+	TrustStandard  TrustLevel = "standard"  // from a model, or a known user
 	TrustUntrusted TrustLevel = "untrusted" // from an unknown source
 )
 
-// TrustLevels are the trust levels, the most trusted first.
+// TrustLevels returns the trust levels, the most trusted first.
 func TrustLevels() []TrustLevel { return []TrustLevel{TrustTrusted, TrustStandard, TrustUntrusted} }
 
-// Isolations are the classes of isolation that a request may ask for, the weakest first: the kernel's namespaces, a kernel in
+// Isolations returns the classes of isolation that a request may set, the weakest first: the kernel's namespaces, a kernel in
 // user space, a virtual machine.
 func Isolations() []string { return []string{"namespace", "user_space_kernel", "microvm"} }
 
-// checkIsolation checks what a request says about the isolation of its program.
+// checkIsolation checks the isolation fields of a request.
 func checkIsolation(isolation string, trust TrustLevel) error {
 	if isolation != "" && !slices.Contains(Isolations(), isolation) {
 		e := invalid("isolation", "isolation %.40q does not exist", isolation)

@@ -18,8 +18,8 @@ const (
 	maxEnvBytes     = 1 << 20
 	MaxInlineBytes  = 1 << 20 // docs/compatibility.md#runs
 	maxStdinBytes   = 1 << 20 // of the stdin that comes with the request
-	maxPathBytes    = 1024    // of a place in the workspace that a request names
-	maxNameBytes    = 255     // of each part of it: file systems take no more
+	maxPathBytes    = 1024    // of a path in the workspace
+	maxNameBytes    = 255     // of each path element: the limit of file systems
 	maxPatterns     = 256
 	maxPatternBytes = 1024
 	maxLabels       = 64
@@ -27,10 +27,10 @@ const (
 	maxLabelsBytes  = 16 << 10 // of all names and values
 )
 
-// SpecVersion is the newest version of the specification that this package speaks.
+// SpecVersion is the newest version of the specification that this package supports.
 const SpecVersion = "1.1"
 
-// CheckVersion refuses a version of the specification that is none of those supported. The error is [CodeInvalidSpecVersion].
+// CheckVersion refuses an unsupported version of the specification. The error is [CodeInvalidSpecVersion].
 func CheckVersion(v string, supported []string) error {
 	if slices.Contains(supported, v) {
 		return nil
@@ -46,8 +46,7 @@ func CheckVersion(v string, supported []string) error {
 	return e
 }
 
-// Validate checks everything about a request that can be known without a host or a policy. The error is
-// [CodeInvalidRequest] and names the field.
+// Validate checks the spec as far as that is possible without a host or a policy. The error is [CodeInvalidRequest] and names the field.
 func (s *RunSpec) Validate() error {
 	return firstError(s.checkPlace, s.checkVersion, s.checkProgram, s.checkCwd, s.checkEnv, s.checkFiles, s.checkPatterns,
 		func() error { return checkLabels(s.Labels) },
@@ -57,8 +56,7 @@ func (s *RunSpec) Validate() error {
 		s.checkGit, s.checkSnapshot, s.checkTemplate, s.checkWorkspace, s.Packages.Validate, NetworkSpec{s.NetworkPolicy, s.Egress}.Validate)
 }
 
-// Validate checks everything about a request that can be known without a host or a policy. The error is
-// [CodeInvalidRequest] and names the field.
+// Validate checks the spec as far as that is possible without a host or a policy. The error is [CodeInvalidRequest] and names the field.
 func (s *SessionSpec) Validate() error {
 	return firstError(s.Scope.Validate,
 		func() error { return checkEnv(s.Env) },
@@ -81,7 +79,7 @@ func firstError(checks ...func() error) error {
 	return nil
 }
 
-// checkSnapshot checks the snapshot that the workspace begins with.
+// checkSnapshot checks the snapshot that provides the workspace's initial files.
 func (s *SessionSpec) checkSnapshot() error {
 	if s.Snapshot != "" && s.Git != nil {
 		return invalid("snapshot", "snapshot and git exclude each other: each is what the workspace begins with")
@@ -107,7 +105,7 @@ func (s *RunSpec) checkSnapshot() error {
 	return checkSnapshot(s.Snapshot)
 }
 
-// checkGit checks the repository, which is a sandbox's and not a run's.
+// checkGit checks the repository, which excludes a session.
 func (s *RunSpec) checkGit() error {
 	if s.Git != nil && s.SessionID != "" {
 		e := invalid("git", "git cannot be set for a run in a session: the session has the workspace")
@@ -125,7 +123,7 @@ func (s *RunSpec) checkGit() error {
 	return s.Git.checkSecret(s.Secrets)
 }
 
-// checkPlace checks that the spec names a session or an image, where the command runs.
+// checkPlace checks that the spec names a session or an image for the command.
 func (s *RunSpec) checkPlace() error {
 	what := "one of session_id, base_image and template is required"
 	switch {
@@ -139,7 +137,7 @@ func (s *RunSpec) checkPlace() error {
 	return e
 }
 
-// checkVersion refuses what the version of the specification that the request names does not have yet.
+// checkVersion refuses features that the request's version of the specification does not have yet.
 func (s *RunSpec) checkVersion() error {
 	if s.SpecVersion != "1.0" {
 		return nil
@@ -164,7 +162,7 @@ func (s *RunSpec) checkVersion() error {
 	return nil
 }
 
-// checkProgram checks what runs, command or code, and what it reads.
+// checkProgram checks the command or code, and its input.
 func (s *RunSpec) checkProgram() error {
 	if s.Warm != "" && s.Warm != WarmAuto && s.Warm != WarmOff {
 		e := invalid("warm", "warm is auto or off, not %.80q", s.Warm)
@@ -225,7 +223,7 @@ func checkCommand(command []string) error {
 	return nil
 }
 
-// checkShell checks a command for a session's shell, which has a directory and an environment already.
+// checkShell checks a command for a session's shell. The shell already has a directory and an environment.
 func (s *RunSpec) checkShell() error {
 	cmd := s.Shell.Cmd
 	for _, other := range []struct {
@@ -286,7 +284,7 @@ func (s *RunSpec) checkCode() error {
 	return nil
 }
 
-// language is that of the program.
+// language returns the program's language.
 func (s *RunSpec) language() (Language, error) {
 	l, known := LanguageOf(s.Language)
 	if known {
@@ -302,7 +300,7 @@ func (s *RunSpec) language() (Language, error) {
 	return Language{}, e
 }
 
-// checkCwd checks where the command starts: a directory of the workspace. Its start reports whether it is there.
+// checkCwd checks the path of the command's working directory in the workspace. The start of the command reports whether it exists.
 func (s *RunSpec) checkCwd() error {
 	if s.Cwd == "" {
 		return nil
@@ -368,7 +366,7 @@ func checkLabels(labels map[string]string) error {
 	return nil
 }
 
-// checkFiles checks the inline files, the code among them.
+// checkFiles checks the inline files, including the code.
 func (s *RunSpec) checkFiles() error {
 	inline, seen := len(s.Code), make(map[string]int, len(s.Files))
 	for i, f := range s.Files {
@@ -391,7 +389,7 @@ func (s *RunSpec) checkFiles() error {
 	if inline > MaxInlineBytes {
 		return invalid("files", "inline files are limited to %d bytes together, got %d", MaxInlineBytes, inline)
 	}
-	// With NUL, which no path has, for the slash, what lies in a folder sorts right behind the folder's name.
+	// Replace the slash by NUL, which no path contains, so that the content of a folder sorts directly after the folder's name.
 	paths := slices.Sorted(func(yield func(string) bool) {
 		for clean := range seen {
 			if !yield(strings.ReplaceAll(clean, "/", "\x00")) {
@@ -421,7 +419,7 @@ func (s *RunSpec) checkPatterns() error {
 	return nil
 }
 
-// WorkspaceDir is where the workspace is inside every sandbox.
+// WorkspaceDir is the workspace's path inside every sandbox.
 const WorkspaceDir = "/workspace"
 
 // CleanPath normalises a path inside the workspace: "x", "./x" and "/workspace/x" are the same file. It returns the
@@ -456,8 +454,7 @@ func CleanPath(p string) (string, error) {
 	return clean, nil
 }
 
-// CheckPlace checks that a clean path is short enough to be made in a workspace. The error is [CodeInvalidRequest], with the
-// bounds in its details.
+// CheckPlace checks that a clean path is short enough for a workspace. The error is [CodeInvalidRequest], with the bounds in its details.
 func CheckPlace(clean string) error {
 	if len(clean) > maxPathBytes {
 		return placeError("path is longer than %d bytes", maxPathBytes)

@@ -2,13 +2,12 @@ package belljar
 
 import "time"
 
-// Workspace is what /workspace is made of. The zero value is memory, of the size that resources.workspace_mb sets. A report has every
-// field that is known.
+// Workspace is the storage of /workspace. The zero value is memory, with the size of resources.workspace_mb. A report has every known field.
 type Workspace struct {
 	Medium   string `json:"medium,omitempty"`         // memory | disk; "" is memory, or disk with a volume
 	MB       int    `json:"mb,omitempty" minimum:"8"` // MiB of a disk; with a volume that exists, 0 or its size
-	Volume   string `json:"volume,omitempty"`         // name of the caller's volume that it is. One that does not exist is made with MB
-	ReadOnly bool   `json:"read_only,omitempty"`      // of a volume: others can have it at the same time
+	Volume   string `json:"volume,omitempty"`         // name of the caller's volume to use. A missing one is created with MB
+	ReadOnly bool   `json:"read_only,omitempty"`      // mount the volume read-only: other sandboxes can use it at the same time
 }
 
 const (
@@ -16,10 +15,10 @@ const (
 	mediumDisk   = "disk"
 )
 
-// OnDisk reports whether a workspace is not in memory.
+// OnDisk reports whether the workspace is on disk.
 func (w Workspace) OnDisk() bool { return w.Medium == mediumDisk || w.Volume != "" }
 
-// Disk is w as a report has it, with its size; the zero value for one in memory.
+// Disk returns w in the form of a report, with its size; the zero value for a workspace in memory.
 func (w Workspace) Disk(mb int) Workspace {
 	if !w.OnDisk() {
 		return Workspace{}
@@ -30,7 +29,7 @@ func (w Workspace) Disk(mb int) Workspace {
 
 const minDiskMB = 8
 
-// Validate checks what can be known without a server. The error is [CodeInvalidRequest] and names the field.
+// Validate checks the workspace as far as that is possible without a server. The error is [CodeInvalidRequest] and names the field.
 func (w Workspace) Validate() error {
 	switch {
 	case w.Medium != "" && w.Medium != mediumMemory && w.Medium != mediumDisk:
@@ -55,8 +54,8 @@ func (w Workspace) Validate() error {
 	return nil
 }
 
-// check checks the workspace of a request that asks for resources too. filled names what the request puts into the workspace before
-// anything runs, "" for nothing.
+// check checks the workspace against the request's resources. filled names a field of the request that puts files into the workspace
+// before anything runs, "" for none.
 func (w Workspace) check(r Resources, filled string) error {
 	if err := w.Validate(); err != nil {
 		return err
@@ -127,21 +126,21 @@ func checkKeptName(kind, field, name string) error {
 	return nil
 }
 
-// Volume is a workspace on the server's disk that stays when a sandbox with it ends. All of its size is taken when it is made, and
-// counts to its owner's artifact_mb.
+// Volume is a workspace on the server's disk that outlives the sandboxes that use it. Its full size is allocated when it is made, and
+// counts towards its owner's artifact_mb.
 type Volume struct {
 	Name      string    `json:"name"`
-	MB        int       `json:"mb"`                   // MiB that its files may have
+	MB        int       `json:"mb"`                   // capacity in MiB
 	UserID    string    `json:"user_id,omitempty"`    // its owner
-	UsedBy    []string  `json:"used_by,omitempty"`    // sessions and runs that have it now
-	WrittenBy string    `json:"written_by,omitempty"` // the one of them that may write; "" for none
+	UsedBy    []string  `json:"used_by,omitempty"`    // sessions and runs that use it now
+	WrittenBy string    `json:"written_by,omitempty"` // the entry of UsedBy that may write; "" for none
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// VolumeSpec asks for a volume.
+// VolumeSpec is a request for a volume.
 type VolumeSpec struct {
 	Name string `json:"name"`           // a-z, 0-9, - _ .; at most 64
-	MB   int    `json:"mb" minimum:"8"` // MiB that its files may have
+	MB   int    `json:"mb" minimum:"8"` // capacity in MiB
 }
 
 // Validate checks a request. The error is [CodeInvalidRequest] and names the field.

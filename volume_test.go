@@ -10,7 +10,7 @@ func TestWorkspace(t *testing.T) {
 	long := strings.Repeat("a", 65)
 	for name, c := range map[string]struct {
 		w     Workspace
-		field string // that is refused; "" for none
+		field string // the refused field; "" for none
 	}{
 		"none":                   {Workspace{}, ""},
 		"memory":                 {Workspace{Medium: "memory"}, ""},
@@ -78,7 +78,7 @@ func TestWorkspace(t *testing.T) {
 	}
 }
 
-// refusedField is the field that an error is about; "" for no error.
+// refusedField returns the field of an error; "" for no error.
 func refusedField(err error) string {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// inlineBytes is how much of each stream [Collect] keeps: half of it from the beginning, half from the end.
+// inlineBytes is how much of each stream [Collect] keeps: half from the beginning, half from the end.
 const inlineBytes = 1 << 20
 
 // inlineResults is how many bytes of results [Printed] returns.
 const inlineResults = 4 << 20
 
-// Output is what a run printed, for an answer that holds all of it. A stream longer than [inlineBytes] has lost its
-// middle: OmittedBytes of it were left out at OmittedAt, both counted in the stream's own bytes.
+// Output is the complete output of a run, for a single response. A stream longer than [inlineBytes] has lost its middle:
+// OmittedBytes bytes at offset OmittedAt, both counted in the original stream.
 type Output struct {
 	Stdout             string `json:"stdout"`
 	StdoutEncoding     string `json:"stdout_encoding"` // utf8 | base64
@@ -28,19 +28,20 @@ type Output struct {
 	StderrTruncated    bool   `json:"stderr_truncated"`
 	StderrOmittedAt    int64  `json:"stderr_omitted_at,omitempty"`
 	StderrOmittedBytes int64  `json:"stderr_omitted_bytes,omitempty"`
-	// Results are those of code in a context, of at most [inlineResults] together. Others are left out, and make them truncated.
+	// Results are those of code in a context, of at most [inlineResults] together. If there are more, they are left out and the
+	// output is truncated.
 	Results          []Result `json:"results,omitempty"`
 	ResultsTruncated bool     `json:"results_truncated,omitempty"`
 }
 
-// finisher is implemented by an engine that starts a run and waits for its end in one step. A run that ends within the
-// wait may go on record only then, because no client knows its id before.
+// finisher is implemented by an engine that starts a run and waits for its end in one step. Such an engine may record a run that
+// ends within the wait only then, because no client knows its id earlier.
 type finisher interface {
 	Finish(ctx context.Context, req RunRequest, wait time.Duration) (run Run, out *Output, err error)
 }
 
-// Finish starts a run and waits for its end, for wait at most. If the wait is over first, out is nil and run is as it is
-// then. When ctx ends, the run continues; run then has its id, for callers that cancel it.
+// Finish starts a run and waits for its end, for at most wait. If the wait ends first, out is nil and run is in its current
+// state. When ctx ends, the run continues. run then has its id, so that callers can cancel it.
 func Finish(ctx context.Context, runs Runs, req RunRequest, wait time.Duration) (run Run, out *Output, err error) {
 	if f, ok := runs.(finisher); ok && wait > 0 {
 		return f.Finish(ctx, req, wait)
@@ -51,7 +52,7 @@ func Finish(ctx context.Context, runs Runs, req RunRequest, wait time.Duration) 
 	return await(ctx, runs, run, wait)
 }
 
-// await waits for the end of a run that was started, as [Finish] does. Details stay those of the start.
+// await waits for the end of a started run, as [Finish] does. Details of the start are kept.
 func await(ctx context.Context, runs Runs, started Run, wait time.Duration) (run Run, out *Output, err error) {
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
@@ -69,7 +70,7 @@ func await(ctx context.Context, runs Runs, started Run, wait time.Duration) (run
 	return run, out, err
 }
 
-// Collect waits until a run has ended and returns it with what it printed. It returns early with ctx's error.
+// Collect waits until a run has ended and returns it with its output. It returns early with ctx's error.
 func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
 	out, err := Printed(runs.Frames(ctx, id, 1))
 	if err != nil {
@@ -79,8 +80,8 @@ func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
 	return run, out, err
 }
 
-// Printed reads a log to its end and returns what the run printed. A log that was cut at its cap makes both streams
-// truncated, since it does not say which lost more.
+// Printed reads a log to its end and returns the run's output. A log that reached its cap marks both streams truncated, since it
+// does not record which one lost output.
 func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 	var stdout, stderr excerpt
 	var results ResultReader
@@ -94,7 +95,7 @@ func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 		case FrameStdout:
 			stdout.add(f.Output)
 		case FrameStderr:
-			if f.Step == "" { // what a compiler printed is the build's
+			if f.Step == "" { // a compiler's output belongs to the build
 				stderr.add(f.Output)
 			}
 		case FrameResult:
@@ -118,10 +119,10 @@ func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 	return out, nil
 }
 
-// excerpt keeps the head and the tail of a stream.
+// excerpt keeps the beginning and the end of a stream.
 type excerpt struct {
 	head, tail []byte // tail is a ring once it is full
-	next       int    // where the ring's oldest byte is
+	next       int    // position of the ring's oldest byte
 	total      int64
 }
 
@@ -143,8 +144,8 @@ func (e *excerpt) add(b []byte) {
 	}
 }
 
-// text returns what was kept: as it is if it is UTF-8, apart from characters that the gap cut through, which go to the
-// gap, and as base64 otherwise.
+// text returns the kept bytes: as they are if they are UTF-8, else as base64. Characters that the gap splits become part of the
+// gap.
 func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
 	head := e.head
 	tail := append(e.tail[e.next:len(e.tail):len(e.tail)], e.tail[:e.next]...)
@@ -162,7 +163,7 @@ func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
 	return base64.StdEncoding.EncodeToString(whole), "base64", at, omitted
 }
 
-// wholeEnd returns b without a character at its end that is not whole.
+// wholeEnd removes an incomplete character at the end of b.
 func wholeEnd(b []byte) []byte {
 	for i := len(b) - 1; i >= 0 && len(b)-i < utf8.UTFMax; i-- {
 		if utf8.RuneStart(b[i]) {
@@ -175,7 +176,7 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart returns b without the end of a character at its start.
+// wholeStart removes an incomplete character at the start of b.
 func wholeStart(b []byte) []byte {
 	for i := 0; i < len(b) && i < utf8.UTFMax; i++ {
 		if utf8.RuneStart(b[i]) {

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// told is a run whose log is these frames.
+// told is a run with these frames as its log.
 type told struct {
 	belljar.Runs
 	frames []belljar.Frame
@@ -41,7 +41,7 @@ func (r told) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, e
 	}
 }
 
-// inFrames cuts text into stdout frames of n bytes.
+// inFrames splits text into stdout frames of n bytes.
 func inFrames(text string, n int) (frames []belljar.Frame) {
 	for len(text) > 0 {
 		k := min(n, len(text))
@@ -53,7 +53,7 @@ func inFrames(text string, n int) (frames []belljar.Frame) {
 
 func TestCollect(t *testing.T) {
 	const mib = belljar.InlineBytes
-	euro := strings.Repeat("€", mib) // 3 bytes each, so that the cuts go through characters
+	euro := strings.Repeat("€", mib) // 3 bytes each, so that the gap splits characters
 	tests := map[string]struct {
 		text    string
 		omitted int64
@@ -115,7 +115,7 @@ func TestCollectTellsOfCapAndFailure(t *testing.T) {
 	}
 }
 
-// A caller who gives up a run must be able to cancel it.
+// A caller that cancels the wait for a run must be able to cancel the run.
 func TestFinishGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -22,7 +22,8 @@ func (a admin) Approvals(ctx context.Context, q belljar.ApprovalQuery) (belljar.
 	return page, a.c.get(ctx, &page, v, "admin", "approvals")
 }
 
-// Decide approves or denies a request. It is not retried after a broken connection: the answer would be that it was decided already.
+// Decide approves or denies a request. It is not retried after a broken connection, because the retry would fail with "already
+// decided".
 func (a admin) Decide(ctx context.Context, id string, d belljar.ApprovalDecision) (belljar.Approval, error) {
 	var decided belljar.Approval
 	return decided, a.c.ask(ctx, request{method: http.MethodPost, path: route("admin", "approvals", id), send: d, once: true}, &decided)

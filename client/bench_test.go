@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// BenchmarkLocal starts the belljar of BELLJAR_BENCH, runs a program and ends it.
+// BenchmarkLocal starts the belljar of BELLJAR_BENCH, executes a program and ends it.
 func BenchmarkLocal(b *testing.B) {
 	program := os.Getenv("BELLJAR_BENCH")
 	if program == "" {

@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// double starts a server with a handler.
+// double returns the URL of a server with a handler.
 func double(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -31,7 +31,7 @@ func double(t *testing.T, answer http.HandlerFunc) string {
 	return s.URL
 }
 
-// script uses one handler for each request, and the last for all later ones.
+// script uses one handler for each request, and the last one for all later requests.
 func script(answers ...http.HandlerFunc) (http.HandlerFunc, *atomic.Int32) {
 	n := new(atomic.Int32)
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func envelope(status int, code belljar.Code, header ...string) http.HandlerFunc 
 	return says(status, "application/json", fmt.Sprintf(`{"error":{"code":%q,"message":"told","hint":"do"}}`, code), header...)
 }
 
-// hangUp ends the connection without a response, cut in the middle of one.
+// hangUp closes the connection without a response, or in the middle of one.
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func cut(w http.ResponseWriter, _ *http.Request) {
@@ -121,7 +121,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// Text that is not UTF-8 is refused, and not sent as another. The character that would replace it is one like any other.
+// Text that is not UTF-8 is refused instead of being sent with a replacement character. That character itself is valid.
 func TestText(t *testing.T) {
 	answer, asked := script(says(200, "application/json", `{}`))
 	c := open(t, double(t, answer))
@@ -171,7 +171,7 @@ func TestRefusedOnce(t *testing.T) {
 	}
 }
 
-// TestNoRanges: a read from an offset is right even if a proxy supports neither ranges nor lengths.
+// TestNoRanges: a read from an offset is correct even if a proxy supports neither ranges nor lengths.
 func TestNoRanges(t *testing.T) {
 	const text = "0123456789"
 	for name, whole := range map[string]http.HandlerFunc{
@@ -195,7 +195,7 @@ func TestNoRanges(t *testing.T) {
 	}
 }
 
-// TestContentsBreakOff: what ends the contents of a file or an artifact early is an error like any other.
+// TestContentsBreakOff: a premature end of a file's or an artifact's contents is reported as an error.
 func TestContentsBreakOff(t *testing.T) {
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/artifacts") {
@@ -225,7 +225,7 @@ func TestContentsBreakOff(t *testing.T) {
 
 // TestKeyStays: the key is not sent to the target of a redirect.
 func TestKeyStays(t *testing.T) {
-	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("somebody else got %v", r.Header) })
+	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("another server got %v", r.Header) })
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 	}),
@@ -240,7 +240,7 @@ func TestKeyStays(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestNoServer: without a listener at the address a request fails at once.
+// TestNoServer: a request to an address without a listener fails immediately.
 func TestNoServer(t *testing.T) {
 	address := taken(t)
 	c := open(t, "http://"+address, patience(time.Hour))
@@ -389,7 +389,7 @@ func TestContext(t *testing.T) {
 	} {
 		for name, call := range calls {
 			if name == "upload" && where != "while nothing comes" {
-				continue // it is not repeated
+				continue // it is not retried
 			}
 			t.Run(name+" "+where, func(t *testing.T) {
 				t.Parallel()
@@ -427,7 +427,7 @@ func TestContext(t *testing.T) {
 	})
 }
 
-// late is a context whose deadline has passed but that is not done yet.
+// late is a context whose deadline has passed but which is not done yet.
 type late struct{ context.Context }
 
 func (late) Deadline() (time.Time, bool) { return time.Now().Add(-time.Second), true }
@@ -446,7 +446,7 @@ func TestConnectionIsAheadOfContext(t *testing.T) {
 	want(t, err, belljar.CodeTimeout)
 }
 
-// TestLateAttach: a context that ends while a connection waits to be retried is the reason, and not what it is retried for.
+// TestLateAttach: if a context ends while a connection waits for a retry, the error is that of the context, not that of the connection.
 func TestLateAttach(t *testing.T) {
 	c := open(t, double(t, envelope(503, belljar.CodeRuntimeUnavailable, "Retry-After", "60")), patience(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)

@@ -16,7 +16,7 @@
 // The client retries idempotent requests when the connection breaks, when the server sends Retry-After, and when a proxy
 // reports that the server is unavailable. Idempotent are reads, and requests to create a run or a session, which carry an
 // Idempotency-Key. Options.Patience limits the retries. If no server listens at the address and none has ever responded,
-// the request fails at once. Other requests, such as renaming a file or creating an API key, are retried only if the
+// the request fails immediately. Other requests, such as renaming a file or creating an API key, are retried only if the
 // server has not processed them: it could not be reached, or it refused them for the rate limit. Uploads are never
 // retried. The server stores all of an upload or nothing, so the caller can retry.
 //
@@ -68,7 +68,7 @@ type Options struct {
 	// Broken is called once for each request and each break of a log that a retry does not fix at once, with how long the client
 	// tries further; nil does nothing.
 	Broken func(err error, left time.Duration)
-	// Asked is called when the files of a run wait, in a session, for an operator's approval; nil does nothing. The log of a run has its own.
+	// Asked is called when the files of a run in a session wait for an operator's approval; nil does nothing. For a run, the log reports it.
 	Asked func(a belljar.Approval)
 	// Silence is the longest pause while the client waits for bytes of a response; 0 means 60 s.
 	Silence time.Duration
@@ -225,7 +225,7 @@ func (c *Client) Terminals() belljar.Terminals { return terminals{c} }
 // Ports gives access to the ports that programs in the caller's sessions listen on.
 func (c *Client) Ports() belljar.Ports { return ports{c} }
 
-// Usage gives access to what the caller's living sandboxes use.
+// Usage gives access to the usage of the caller's running sandboxes.
 func (c *Client) Usage() belljar.Usages { return usages{c} }
 
 // Node describes the server and the caller.

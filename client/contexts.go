@@ -12,7 +12,7 @@ type contexts struct{ c *Client }
 
 var _ belljar.Contexts = contexts{}
 
-// Contexts are those of the caller's sessions. Their code is executed by [belljar.RunSpec.Context].
+// Contexts gives access to the contexts of the caller's sessions. [belljar.RunSpec.Context] executes code in one.
 func (c *Client) Contexts() belljar.Contexts { return contexts{c} }
 
 // Create starts a context.
@@ -27,7 +27,7 @@ func (x contexts) List(ctx context.Context, sessionID string) ([]belljar.Context
 	return items[belljar.Context](ctx, x.c, nil, "sessions", sessionID, "contexts")
 }
 
-// Complete returns what may follow the beginning of code.
+// Complete returns the possible continuations of code.
 func (x contexts) Complete(ctx context.Context, sessionID, name, code string) (belljar.Completion, error) {
 	var c belljar.Completion
 	err := x.post(ctx, map[string]string{"code": code}, &c, false, "sessions", sessionID, "contexts", name, "complete")
@@ -46,7 +46,7 @@ func (x contexts) Delete(ctx context.Context, sessionID, name string) error {
 	return x.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "contexts", name), longer: startup(0)}, nil)
 }
 
-// post sends a request whose repetition does no harm, unless once.
+// post sends a request, which is idempotent unless once is set.
 func (x contexts) post(ctx context.Context, in, out any, once bool, path ...string) error {
 	return x.c.ask(ctx, request{method: http.MethodPost, path: route(path...), send: in, once: once, longer: startup(0)}, out)
 }

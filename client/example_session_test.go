@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/client/agentfile"
 )
 
-// A reader can stop and resume a log, even in another program, since frames are numbered.
+// A reader can stop and resume a log, even in another program, because frames are numbered.
 func Example_resume() {
 	c, err := client.New(exampleOptions())
 	if err != nil {
@@ -131,7 +131,7 @@ func Example_files() {
 	// 3,4
 }
 
-// A terminal continues for a while after a client detaches.
+// A terminal continues for a while after its client detaches.
 func Example_terminal() {
 	c, err := client.New(exampleOptions())
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// A program is sent to a server, and its output is printed as it arrives.
+// A program runs on a server, and its output is printed as it arrives.
 func Example() {
 	url, key := exampleServer() // in earnest: BELLJAR_SERVER and BELLJAR_API_KEY
 	c, err := client.New(client.Options{URL: url, APIKey: key})
@@ -91,7 +91,7 @@ func Example_filesInAndOut() {
 	// carl
 }
 
-// A session keeps its workspace from run to run.
+// A session keeps its workspace between runs.
 func Example_session() {
 	c, err := client.New(exampleOptions())
 	if err != nil {

@@ -117,7 +117,7 @@ func contextError(ctx context.Context) error {
 // failure returns the error in a response, and closes it.
 func failure(resp *http.Response) error {
 	defer resp.Body.Close()
-	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a partial body is as good as none
+	raw, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20)) // a partial body is ignored
 	var body struct {
 		Error *belljar.Error `json:"error"`
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// A client keeps no input that failed, once its run's reader knows.
+// A client forgets failed input once the reader of its run has the error.
 func TestFailedFeedIsForgotten(t *testing.T) {
 	c := &Client{feeds: map[string]*feed{}}
 	f := &feed{c: c, id: "run", done: make(chan struct{})}
@@ -22,7 +22,7 @@ func TestFailedFeedIsForgotten(t *testing.T) {
 	}
 }
 
-// The run of an earlier request gets no input twice, also if the server refuses its repetition at first.
+// The run of an earlier request gets its input only once, even if the server first refuses the repeated request.
 func TestReplayAfterRefusal(t *testing.T) {
 	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -265,7 +265,7 @@ func (f files) Archive(ctx context.Context, sessionID, path string, format bellj
 	return download(ctx, f.c, request{path: route("sessions", sessionID, "fs", "archive"), query: query, longer: fileTime}, "archive", w)
 }
 
-// download writes the bytes of an answer to w. what names them in errors.
+// download writes the bytes of a response to w. what names them in errors.
 func download(ctx context.Context, c *Client, r request, what string, w io.Writer) error {
 	r.method, r.header = http.MethodGet, http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
 	resp, err := c.open(ctx, r)

@@ -23,7 +23,7 @@ func TestFiles(t *testing.T) {
 	if err != nil || wrote.Path != "a/b c?.txt" || wrote.Size != 10 || wrote.Mode != "0600" {
 		t.Fatalf("%+v, %v", wrote, err)
 	}
-	wrote.ETag = "" // only a write tells it
+	wrote.ETag = "" // only a write returns it
 	if got, err := f.Stat(ctx, id, "a/b c?.txt"); err != nil || got != wrote {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -88,7 +88,7 @@ func TestFilesFail(t *testing.T) {
 	want(t, err, belljar.CodeInvalidRequest)
 	_, err = f.Stat(ctx, id, "x")
 	want(t, err, belljar.CodeNotFound)
-	for _, overwrite := range []bool{false, true} { // of what is refused early, and of what is not
+	for _, overwrite := range []bool{false, true} { // some requests are refused early, some later
 		_, err = f.Write(ctx, id, belljar.FileWrite{Path: "kept", Content: bytes.NewReader(make([]byte, 1<<20)), Overwrite: overwrite})
 		if err != nil {
 			t.Error(err)

@@ -69,7 +69,7 @@ func write(form *multipart.Writer, u belljar.Upload) error {
 	return nil
 }
 
-// archives are the file name suffixes that the server takes for an archive.
+// archives are the file name suffixes that mark an archive for the server.
 func archives() map[belljar.UploadFormat]string {
 	return map[belljar.UploadFormat]string{
 		belljar.UploadTar: ".tar", belljar.UploadTarGz: ".tar.gz", belljar.UploadZip: ".zip",
@@ -80,8 +80,8 @@ func writePart(form *multipart.Writer, part belljar.UploadPart) error {
 	name := part.Name
 	suffix := archives()[part.Format]
 	lower := strings.ToLower(name)
-	// The server would unpack a plain file with an archive's name, so it is sent within an archive. So is one with a line break in its
-	// name, which a form would change: the server then refuses it.
+	// The server would unpack a plain file with an archive's name, so the file is sent within an archive. The same applies to a name
+	// with a line break, which a form would change, so that the server can refuse it.
 	boxed := suffix == "" && (strings.HasSuffix(lower, ".tgz") || strings.HasSuffix(lower, ".tar") ||
 		strings.HasSuffix(lower, ".tar.gz") || strings.HasSuffix(lower, ".zip") || strings.ContainsAny(name, "\r\n"))
 	switch {

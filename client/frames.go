@@ -38,12 +38,12 @@ func (r runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[bell
 
 // follower reads one run's log for one reader.
 type follower struct {
-	c     *Client
-	id    string
-	next  uint64 // the first seq that the reader has not seen
-	yield func(belljar.Frame, error) bool
-	left  bool // the reader has stopped
-	heard bool // the current connection has received a frame
+	c        *Client
+	id       string
+	next     uint64 // the first seq that the reader has not seen
+	yield    func(belljar.Frame, error) bool
+	left     bool // the reader has stopped
+	received bool // the current connection has received a frame
 }
 
 func (f *follower) run(ctx context.Context) error {
@@ -53,7 +53,7 @@ func (f *follower) run(ctx context.Context) error {
 	patience := f.c.opts.Patience
 	deadline := time.Now().Add(patience)
 	for failures := backoff(0); ; failures.next() {
-		f.heard = false
+		f.received = false
 		err := f.follow(ctx)
 		if f.left {
 			return nil
@@ -61,7 +61,7 @@ func (f *follower) run(ctx context.Context) error {
 		if err == nil {
 			return f.c.awaitFeed(ctx, f.id)
 		}
-		if f.heard {
+		if f.received {
 			failures, deadline = 0, time.Now().Add(10*patience)
 		}
 		pause, passing := failures.after(err)
@@ -118,7 +118,7 @@ func (f *follower) follow(ctx context.Context) error {
 		if err != nil {
 			return f.c.broken(ctx, err)
 		}
-		f.heard = true
+		f.received = true
 		if note(frame) || frame.Seq < f.next && f.next != belljar.Tail {
 			continue
 		}

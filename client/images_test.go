@@ -52,13 +52,13 @@ func TestPullIsFollowed(t *testing.T) {
 		say("event: progress\ndata: {\"phase\":\"pulling\",\"done\":1,\"total\":2}\n\n")
 		say("event: something new\ndata: 1\n\nevent: done\ndata: {\"ref\":\"python\",\ndata: \"digest\":\"sha256:0\"}\n\n")
 	})
-	var heard []belljar.ImageProgress
-	got, err := images.Pull(t.Context(), belljar.ImagePull{Ref: "python:3.11-slim", Always: true}, func(p belljar.ImageProgress) { heard = append(heard, p) })
-	if err != nil || got.Ref != "python" || got.Digest != "sha256:0" || len(heard) != 1 || heard[0].Total != 2 {
-		t.Errorf("%+v, %v, after %v", got, err, heard)
+	var progress []belljar.ImageProgress
+	got, err := images.Pull(t.Context(), belljar.ImagePull{Ref: "python:3.11-slim", Always: true}, func(p belljar.ImageProgress) { progress = append(progress, p) })
+	if err != nil || got.Ref != "python" || got.Digest != "sha256:0" || len(progress) != 1 || progress[0].Total != 2 {
+		t.Errorf("%+v, %v, after %v", got, err, progress)
 	}
 	if _, err := images.Pull(t.Context(), belljar.ImagePull{Ref: "python:3.11-slim", Always: true}, nil); err != nil {
-		t.Errorf("with nobody to tell: %v", err)
+		t.Errorf("without a listener: %v", err)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 // doubleVariable makes this test program act as the server that [client.Local] starts.
 const doubleVariable = "BELLJAR_TEST_DOUBLE"
 
-// Behaviour of the double.
+// Behaviours of the double.
 const (
 	playServe    = "serve"    // works
 	playDie      = "die"      // works until the first request, then panics

@@ -38,7 +38,7 @@ func TestLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cancel() // it applies to the start only
+	cancel() // ctx applies only to the start
 	other := local(t, client.LocalOptions{})
 	if _, out := finish(t, c, shell("echo here")); out.Stdout != "here\n" {
 		t.Errorf("%+v", out)
@@ -189,7 +189,7 @@ func realBelljar(t *testing.T) string {
 	return name
 }
 
-// TestLocalBelljar uses a real server and checks that nothing is left after its end.
+// TestLocalBelljar uses a real server and checks that nothing is left over after its end.
 func TestLocalBelljar(t *testing.T) {
 	program := realBelljar(t)
 	temp := sockdir.New(t)

@@ -8,14 +8,14 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Credential is what [Client.Login] signs in with: a one-time code, or a key or token. Set one of them.
+// Credential is the credential for [Client.Login]: a one-time code, or a key or token. Set one of them.
 type Credential struct {
 	Code string `json:"code,omitempty"`
 	Key  string `json:"key,omitempty"`
 }
 
-// Login is a sign-in: a token for [Options.Bearer] with the same user and role. It ends after at most 12 hours, or with the credential
-// that it was made with.
+// Login is a sign-in: a token for [Options.Bearer] with the same user and role. It ends after at most 12 hours, or together with the
+// credential that it was made with.
 type Login struct {
 	Token     string       `json:"token"`
 	ExpiresAt time.Time    `json:"expires_at"`

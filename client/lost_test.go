@@ -204,7 +204,7 @@ func serveUnix(t *testing.T, path string, answer http.HandlerFunc) *httptest.Ser
 // TestRestartOnce: a request that is not idempotent also waits for an unreachable server, since it has not been sent yet.
 func TestRestartOnce(t *testing.T) {
 	dir := sockdir.New(t)
-	answer := says(200, "application/json", `{}`, "Connection", "close") // so that no connection is reused
+	answer := says(200, "application/json", `{}`, "Connection", "close") // prevents reuse of connections
 	first := serveUnix(t, dir+"/s", answer)
 	c := open(t, "unix:"+dir+"/s", patience(limit))
 	if _, err := c.Node().Me(within(t)); err != nil {

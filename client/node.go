@@ -24,7 +24,7 @@ func (n node) Me(ctx context.Context) (belljar.Me, error) {
 	return me, n.c.get(ctx, &me, nil, "me")
 }
 
-// CheckNetwork answers what would happen to a URL.
+// CheckNetwork reports how a URL would be handled.
 func (n node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
 	var check belljar.NetworkCheck
 	return check, n.c.ask(ctx, request{method: http.MethodPost, path: route("network", "check"), send: q}, &check)
@@ -33,7 +33,7 @@ func (n node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar
 // presetTime is added to Options.Silence for requests that wait until an image's tools have named their indexes.
 const presetTime = 2 * time.Minute
 
-// NetworkPresets returns what each preset stands for in an image.
+// NetworkPresets returns the expansion of each preset in an image.
 func (n node) NetworkPresets(ctx context.Context, image string) ([]belljar.NetworkPreset, error) {
 	v := url.Values{}
 	if image != "" {

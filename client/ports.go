@@ -41,7 +41,7 @@ func (p ports) Previews(ctx context.Context, sessionID string) ([]belljar.Previe
 	return items[belljar.Preview](ctx, p.c, nil, "sessions", sessionID, "previews")
 }
 
-// Revoke ends a preview. A retried request may find that it is gone.
+// Revoke ends a preview. A retried request may not find it.
 func (p ports) Revoke(ctx context.Context, sessionID, label string) error {
 	return p.c.ask(ctx, request{method: http.MethodDelete, path: route("sessions", sessionID, "previews", label), once: true}, nil)
 }
@@ -108,19 +108,19 @@ func (c *Client) tunnel(ctx context.Context, sessionID string, port int) (*portC
 	return t, nil
 }
 
-// portConn is a connection with a program in a session.
+// portConn is a connection to a program in a session.
 type portConn struct {
 	*link
 	client *Client
 	ctx    context.Context
 	stop   context.CancelFunc
 
-	reading sync.Mutex // guards the next two
-	message io.Reader  // what is left of a message; nil between messages
+	reading sync.Mutex // guards the next two fields
+	message io.Reader  // rest of a message; nil between messages
 	readErr error
 
-	writing sync.Mutex // guards the next
-	shut    bool       // the program has our end of file
+	writing sync.Mutex // guards the next field
+	shut    bool       // the program was sent the end of file
 	once    sync.Once
 }
 
@@ -208,12 +208,12 @@ func (t *portConn) CloseWrite() error {
 	return t.fault(t.say(t.ctx, websocket.MessageText, []byte(`{"type":"eof"}`)))
 }
 
-// Close ends the connection. The program still gets what was written.
+// Close ends the connection. The program still receives the written bytes.
 func (t *portConn) Close() error {
 	t.once.Do(func() {
-		late := time.AfterFunc(closeTime, t.stop) // a write that is under way ends with the connection
+		late := time.AfterFunc(closeTime, t.stop) // a running write ends with the connection
 		defer late.Stop()
-		_ = t.CloseWrite() // in vain if the connection is broken
+		_ = t.CloseWrite() // fails if the connection is broken
 		t.end()
 	})
 	return nil

@@ -15,14 +15,14 @@ import (
 const maxProxyAnswer = 64 << 10
 
 // webSockets returns the client for WebSockets. An HTTP proxy drops Connection and Upgrade from a request to a plain http
-// server, so it is asked for a tunnel instead (RFC 6455 section 4.1).
+// server, so the client requests a tunnel instead (RFC 6455 section 4.1).
 func webSockets(carrier *http.Client, base *url.URL) *http.Client {
 	t, ok := carrier.Transport.(*http.Transport)
-	if !ok || t.Proxy == nil || base.Scheme != "http" { // with TLS there is a tunnel already
+	if !ok || t.Proxy == nil || base.Scheme != "http" { // with TLS there already is a tunnel
 		return carrier
 	}
 	via, err := t.Proxy(&http.Request{URL: base})
-	if err != nil || via == nil || via.Scheme != "http" { // socks5 carries whatever it is given
+	if err != nil || via == nil || via.Scheme != "http" { // socks5 forwards any bytes
 		return carrier
 	}
 	proxy := net.JoinHostPort(via.Hostname(), cmp.Or(via.Port(), "80"))
@@ -48,7 +48,7 @@ func webSockets(carrier *http.Client, base *url.URL) *http.Client {
 	return &through
 }
 
-// openTunnel asks a proxy at the other end of conn for a connection to an address.
+// openTunnel requests a connection to an address from the proxy at the other end of conn.
 func openTunnel(ctx context.Context, conn net.Conn, via *url.URL, address string) error {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	ask := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
@@ -59,7 +59,7 @@ func openTunnel(ctx context.Context, conn net.Conn, via *url.URL, address string
 	if err := ask.Write(conn); err != nil {
 		return err
 	}
-	// Nothing follows the answer: the server waits for the handshake.
+	// Nothing follows the response: the server waits for the handshake.
 	answer, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxProxyAnswer)), ask)
 	if err != nil {
 		return fmt.Errorf("proxy %s does not answer as one: %w", via.Host, err)

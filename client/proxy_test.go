@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// newProxy starts an HTTP proxy that wants a password and drops Upgrade from requests, and returns its address.
+// newProxy starts an HTTP proxy that requires a password and drops Upgrade from requests, and returns its URL.
 func newProxy(t *testing.T) *url.URL {
 	t.Helper()
 	plain := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
@@ -43,7 +43,7 @@ func newProxy(t *testing.T) *url.URL {
 	return address
 }
 
-// splice connects a CONNECT request with an address.
+// splice connects a CONNECT request to an address.
 func splice(w http.ResponseWriter, to string) {
 	out, err := net.Dial("tcp", to)
 	if err != nil {
@@ -52,7 +52,7 @@ func splice(w http.ResponseWriter, to string) {
 	}
 	defer out.Close()
 	w.WriteHeader(http.StatusOK)
-	in, read, err := http.NewResponseController(w).Hijack() // read may hold the first byte of the tunnel already
+	in, read, err := http.NewResponseController(w).Hijack() // read may already contain the first byte of the tunnel
 	if err != nil {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 const maxUnread = 8 << 10
 
 // pulse tracks whether a missing pong means that the connection is dead. The server reads messages in order, pings
-// included, and waits while the program does not read its input: then there is no pong.
+// included, and stops reading while the program does not read its input: then it sends no pong.
 type pulse struct {
 	mu      sync.Mutex
 	said    int // counts starts and ends of messages
@@ -37,7 +37,7 @@ func (p *pulse) end() {
 }
 
 // check reports whether a ping can be sent without blocking (ok), and whether a pong must then arrive in time (clear).
-// said is for still and answered.
+// Pass said to still and answered.
 func (p *pulse) check() (said int, clear, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

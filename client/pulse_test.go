@@ -95,8 +95,8 @@ func onLine(t *testing.T, stream func(conn *websocket.Conn, leave func())) *clie
 	return c
 }
 
-// TestInputOfABusyProgram: a program that reads its input after half an hour gets all of it. Meanwhile the server sends no
-// pong, since it handles the earlier input first.
+// TestInputOfABusyProgram: a program that starts to read its input after half an hour gets all of it. Meanwhile the server
+// sends no pong, since it processes the earlier input first.
 func TestInputOfABusyProgram(t *testing.T) {
 	const piece, pieces = 20 << 10, 10
 	for name, first := range map[string]int{"much": piece, "first a word": 5} {
@@ -163,7 +163,7 @@ func TestHoldUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := make(chan struct{})
 		defer close(over)
-		c := onLine(t, func(*websocket.Conn, func()) { <-over }) // the server does not read either
+		c := onLine(t, func(*websocket.Conn, func()) { <-over }) // the server does not read
 		in, err := c.Runs().Stdin(t.Context(), "x")
 		if err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestHoldUnread(t *testing.T) {
 
 // TestInputToADeadServer: a dead server is detected, with and without earlier input.
 func TestInputToADeadServer(t *testing.T) {
-	for name, said := range map[string]string{"silent": "", "heard before": "x"} {
+	for name, said := range map[string]string{"silent": "", "after a byte": "x"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var was time.Time

@@ -23,7 +23,7 @@ type request struct {
 	query  url.Values
 	header http.Header
 	send   any           // as JSON; nil for no body
-	stream io.Reader     // in its place; such a request is never retried
+	stream io.Reader     // in place of send; such a request is never retried
 	once   bool          // not idempotent
 	longer time.Duration // added to Options.Silence
 	lost   *bool         // set if the server may have processed a try whose response was lost, unless nil
@@ -137,19 +137,19 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 	}
 }
 
-// checkText refuses a request in which package json has replaced bytes that are not UTF-8. It escapes only those, not a U+FFFD of the caller's.
+// checkText refuses a request in which package json has replaced bytes that are not UTF-8. Package json escapes only these, not a U+FFFD of the caller.
 func checkText(body []byte) error {
 	mark := []byte(`\ufffd`)
 	if !bytes.Contains(body, mark) {
 		return nil
 	}
-	if !bytes.Contains(bytes.ReplaceAll(body, []byte(`\\`), nil), mark) { // an escaped backslash is not the mark's
+	if !bytes.Contains(bytes.ReplaceAll(body, []byte(`\\`), nil), mark) { // an escaped backslash is not part of the mark
 		return nil
 	}
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "a name or a text of the request is not UTF-8", Hint: "send other bytes in a file"}
 }
 
-// checkHeader refuses values that package http would not send: its error looks like one of the network.
+// checkHeader refuses values that package http would not send, because its error looks like a network error.
 func checkHeader(h http.Header) error {
 	for name, values := range h {
 		for _, value := range values {
@@ -163,7 +163,7 @@ func checkHeader(h http.Header) error {
 	return nil
 }
 
-// attempt sends a request once, with a body in JSON unless that is nil, and returns a successful response.
+// attempt sends a request once, with body as JSON unless that is nil, and returns a successful response.
 func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Response, error) {
 	ctx, w := watch(ctx, c.opts.Silence+r.longer)
 	var from io.Reader

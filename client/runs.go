@@ -16,10 +16,10 @@ type runs struct{ c *Client }
 
 // Start starts a run. After a broken connection it retries with the same idempotency key.
 //
-// Small files are sent in the request. An upload larger than [belljar.MaxInlineBytes], or with other than plain files, is
-// sent to the workspace of the run's session, or of a new one that ends with the run. A request with an Input becomes an
-// interactive run, whose input is sent in the background; Frames and Collect return an error if the program could not get
-// all of it. The readers of a request that repeats an earlier one are not read.
+// Small files are sent in the request. An upload larger than [belljar.MaxInlineBytes], or with entries other than plain
+// files, is sent to the workspace of the run's session, or of a new one that ends with the run. A request with an Input
+// becomes an interactive run, whose input is sent in the background. Frames and Collect return an error if the program
+// could not get all of it. If the request repeats an earlier one, its readers are not read.
 func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	spec := req.RunSpec
 	if req.Input != nil {
@@ -35,7 +35,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 		}
 		spec.Files = append(files, spec.Files...)
 		if rest != nil && spec.Cwd == "" && spec.Shell == nil && spec.Context == "" {
-			spec.Cwd = "." // where the files are, as if they were in the request
+			spec.Cwd = "." // the files' folder, as for files in the request
 		}
 		switch {
 		case rest == nil:

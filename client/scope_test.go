@@ -68,7 +68,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// After a lost response the retry gets the same one: created is true, even for an isolated session.
+// After a lost response the retry gets the same session: created is true, even for an isolated session.
 func TestOpenAnswerIsLost(t *testing.T) {
 	for _, key := range []string{"", belljar.IsolatedKey} {
 		var asked atomic.Int32

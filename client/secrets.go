@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Secrets gives access to the secrets that the caller stores.
+// Secrets gives access to the caller's stored secrets.
 func (c *Client) Secrets() belljar.Secrets { return secrets{c} }
 
 // secrets implements [belljar.Secrets].
@@ -26,7 +26,7 @@ func (s secrets) List(ctx context.Context) ([]belljar.StoredSecret, error) {
 	return items[belljar.StoredSecret](ctx, s.c, nil, "secrets")
 }
 
-// Remove removes a secret. A retried request may find that it is gone.
+// Remove removes a secret. A retried request may not find it.
 func (s secrets) Remove(ctx context.Context, name string, shared bool) error {
 	query := url.Values{}
 	if shared {

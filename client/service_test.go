@@ -278,8 +278,8 @@ func TestTokens(t *testing.T) {
 	want(t, err, belljar.CodeForbidden)
 }
 
-// TestStagedAsAsked: the session for a large upload has the isolation and the workspace that the run requests, and the run, which is in it
-// then, is valid.
+// TestStagedAsAsked: the session for a large upload has the isolation and the workspace of the run's request, and the resulting run in that
+// session is valid.
 func TestStagedAsAsked(t *testing.T) {
 	asked, begun := make(chan belljar.SessionSpec, 1), make(chan belljar.RunSpec, 1)
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {

@@ -129,7 +129,7 @@ func TestUploadFails(t *testing.T) {
 		code  belljar.Code
 	}{
 		"no session":  {belljar.NewID(), parts(plain("a", strings.Repeat("x", 4<<20))), belljar.CodeNotFound},
-		"two lines":   {s.ID, parts(plain("ok", "x"), plain("two\nlines", "x")), belljar.CodeInvalidRequest}, // a form would have another name
+		"two lines":   {s.ID, parts(plain("ok", "x"), plain("two\nlines", "x")), belljar.CodeInvalidRequest}, // a form would change the name
 		"a bad path":  {s.ID, parts(plain("ok", "x"), plain("../a", "x")), belljar.CodeInvalidRequest},
 		"a bad zip":   {s.ID, parts(plain("ok", "x"), plain("../a.zip", "x")), ""},
 		"too much":    {s.ID, parts(plain("a", strings.Repeat("x", 8<<20+1))), belljar.CodeTooLarge},
@@ -155,7 +155,7 @@ func TestUploadFails(t *testing.T) {
 	}
 }
 
-// A run whose files need a session of their own waits until an operator has approved that.
+// A run whose files need a separate session waits until an operator has approved that session.
 func TestStartAwaitsApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, func(o *service.Options) {
@@ -209,7 +209,7 @@ func TestStart(t *testing.T) {
 			if err != nil || len(test.files) > 0 && len(list) == 0 {
 				t.Errorf("%v, %v", list, err)
 			}
-			if err := c.Close(); err != nil { // no session is left even if the client is closed at once
+			if err := c.Close(); err != nil { // no session is left over even if the client is closed immediately
 				t.Fatal(err)
 			}
 			page, err := w.client().Sessions().List(within(t), belljar.SessionQuery{})
@@ -223,7 +223,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStartInImageWithFolder: a program starts where its files are, however large they are, also in an image that names another folder.
+// TestStartInImageWithFolder: a program starts in the folder of its files, however large they are, even in an image with another working directory.
 func TestStartInImageWithFolder(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
 	c := newWorld(t, nil, image).client()
@@ -292,7 +292,7 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// TestStartTwice: a request that the caller repeats is one run, with and without files.
+// TestStartTwice: a repeated request makes only one run, with and without files.
 func TestStartTwice(t *testing.T) {
 	c := newWorld(t, nil).client()
 	make := func() belljar.RunRequest {

@@ -54,7 +54,7 @@ func startup(sec float64) time.Duration {
 	return time.Duration(min(max(sec, 60), 86400) * float64(time.Second))
 }
 
-// making is startup for a session: what comes before its sandbox takes time of its own.
+// making is startup for a session: the steps before its sandbox take additional time.
 func making(s belljar.SessionSpec) time.Duration {
 	d := startup(s.StartupTimeoutSec)
 	if s.Git != nil {
@@ -66,14 +66,14 @@ func making(s belljar.SessionSpec) time.Duration {
 	if !s.Packages.IsZero() {
 		d += 10 * time.Minute
 	}
-	if s.Template != "" { // it may have to be built again first
+	if s.Template != "" { // it may be rebuilt first
 		d += buildTime
 	}
 	return d
 }
 
 // Open returns the active session of a scope, or creates one. After a broken connection it retries with the same
-// idempotency key, so that created is still right.
+// idempotency key, so that created stays correct.
 func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
 	key := cmp.Or(req.IdempotencyKey, belljar.NewID())
 	var answer struct {
@@ -96,19 +96,19 @@ func (s sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]str
 	return answer.Closed, err
 }
 
-// Hibernate saves a session and gives its sandbox up until it is used again.
+// Hibernate saves a session and releases its sandbox until the next use.
 func (s sessions) Hibernate(ctx context.Context, id string, spec belljar.HibernateSpec) (belljar.Session, error) {
 	var state belljar.Session
 	return state, snapshots(s).post(ctx, spec, &state, "sessions", id, "hibernate")
 }
 
-// Network returns what a session may reach now.
+// Network returns a session's current network policy.
 func (s sessions) Network(ctx context.Context, id string) (belljar.NetworkSpec, error) {
 	var spec belljar.NetworkSpec
 	return spec, s.c.get(ctx, &spec, nil, "sessions", id, "network")
 }
 
-// SetNetwork changes what a session may reach.
+// SetNetwork changes a session's network policy.
 func (s sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	var set belljar.NetworkSpec
 	return set, s.c.ask(ctx, request{method: http.MethodPut, path: route("sessions", id, "network"), send: spec}, &set)

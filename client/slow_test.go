@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// delayed answers each request after a time.
+// delayed responds to each request after a delay.
 type delayed time.Duration
 
 func (d delayed) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,7 +27,7 @@ func (d delayed) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// TestSlowAnswers: what takes minutes on a server gets them.
+// TestSlowAnswers: requests that take minutes on a server do not time out.
 func TestSlowAnswers(t *testing.T) {
 	for name, call := range map[string]func(context.Context, *client.Client) error{
 		"snapshot": func(ctx context.Context, c *client.Client) error {

@@ -19,7 +19,7 @@ type snapshots struct{ c *Client }
 // archiveTime is added to Options.Silence for requests that wait for an archive, or for copies of a session.
 const archiveTime = 10 * time.Minute
 
-// post sends a request that is not repeated: its repetition would make another one.
+// post sends a request without retries: a retry would make another object.
 func (s snapshots) post(ctx context.Context, spec, to any, parts ...string) error {
 	return s.c.ask(ctx, request{method: http.MethodPost, path: route(parts...), send: spec, once: true, longer: archiveTime}, to)
 }
@@ -50,7 +50,7 @@ func (s snapshots) List(ctx context.Context, q belljar.SnapshotQuery) (belljar.S
 	return page, s.c.get(ctx, &page, v, "snapshots")
 }
 
-// Remove removes a snapshot. A retried request may find that it is gone.
+// Remove removes a snapshot. A retried request may not find it.
 func (s snapshots) Remove(ctx context.Context, id string) error {
 	return s.c.ask(ctx, request{method: http.MethodDelete, path: route("snapshots", id), once: true}, nil)
 }
@@ -60,7 +60,7 @@ func (s snapshots) Export(ctx context.Context, id string, w io.Writer) error {
 	return download(ctx, s.c, request{path: route("snapshots", id, "archive"), longer: archiveTime}, "snapshot", w)
 }
 
-// Import makes a snapshot of an archive. It is not retried, since r can be read only once.
+// Import makes a snapshot from an archive. It is not retried, since r can be read only once.
 func (s snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
 	query := url.Values{}
 	if spec.Name != "" {

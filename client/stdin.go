@@ -182,7 +182,7 @@ func refusal(reason string) error {
 	return e
 }
 
-// Closed is closed when input has ended.
+// Closed returns a channel that is closed when input has ended.
 func (s *stdin) Closed() <-chan struct{} { return s.closed }
 
 // Reason returns why input has ended; "" while it has not.

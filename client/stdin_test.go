@@ -73,7 +73,7 @@ func TestPlainStdinTooLarge(t *testing.T) {
 	want(t, err, belljar.CodePolicyDenied)
 }
 
-// TestStdinBreaks: nor does it with what came before its source broke.
+// TestStdinBreaks: a program never continues with a part of its input because the source failed.
 func TestStdinBreaks(t *testing.T) {
 	c := newWorld(t, nil).client()
 	broken := errors.New("the disk is broken")
@@ -130,7 +130,7 @@ func TestStdinBlocks(t *testing.T) {
 	}
 }
 
-// TestStdinUnread: a program may end before it has read everything.
+// TestStdinUnread: a program may end before it has read all its input.
 func TestStdinUnread(t *testing.T) {
 	c := newWorld(t, nil).client()
 	req := shell("head -c 10 >/dev/null; exec 0<&-; exit 4")

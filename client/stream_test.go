@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// TestStreamEnds: which ends of a stream are final, and where it resumes after the others.
+// TestStreamEnds checks which ends of a stream are final, and where the client resumes after the others.
 func TestStreamEnds(t *testing.T) {
 	const (
 		first  = `{"type":"stdout","encoding":"utf8","data":"one","seq":1}`
@@ -104,7 +104,7 @@ func TestFramesGivesUp(t *testing.T) {
 	}
 }
 
-// A caller learns once of a request that is tried again, and for how long: not of what one retry mends at once.
+// A caller gets one report for each retried request, with the time for retries, but none if the first retry succeeds.
 func TestBroken(t *testing.T) {
 	gateway, later := says(502, "text/html", "<html>"), envelope(503, belljar.CodeRuntimeUnavailable, "Retry-After", "1")
 	fine := says(200, "application/json", `{"id":"x"}`)
@@ -137,7 +137,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestFramesAreTold: whose log breaks and cannot be followed on learns for how long that is tried.
+// TestFramesAreTold: if a log breaks and cannot be resumed, its reader gets the time for retries.
 func TestFramesAreTold(t *testing.T) {
 	var n atomic.Int32
 	broken := make(chan time.Duration, 1)

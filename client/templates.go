@@ -39,7 +39,7 @@ func (x templates) List(ctx context.Context) ([]belljar.Template, error) {
 	return list.Items, err
 }
 
-// Remove removes a template. A retried request may find that it is gone.
+// Remove removes a template. A retried request may not find it.
 func (x templates) Remove(ctx context.Context, name string, shared bool) error {
 	query := url.Values{}
 	if shared {

@@ -156,7 +156,7 @@ func (a *attachment) conclude(last terminalMessage, err error) {
 	}
 }
 
-// finish records why the attachment ended: the first reason counts.
+// finish records why the attachment ended. The first reason wins.
 func (a *attachment) finish(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

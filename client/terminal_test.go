@@ -134,7 +134,7 @@ func TestTerminalEnds(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	_, slow := open("sh", "-c", "yes")
-	for { // it is detached as soon as the network buffers are full
+	for { // the server detaches it once the network buffers are full
 		if list, err := c.Terminals().List(within(t), x.ID); err != nil || list[len(list)-1].Attached == 0 {
 			break
 		}

@@ -35,7 +35,7 @@ func (t terminals) List(ctx context.Context, sessionID string) ([]belljar.Termin
 	return items[belljar.Terminal](ctx, t.c, nil, "sessions", sessionID, "terminals")
 }
 
-// Close ends a terminal. A retried request may find that it is gone.
+// Close ends a terminal. A retried request may not find it.
 func (t terminals) Close(ctx context.Context, id string) error {
 	return t.c.ask(ctx, request{method: http.MethodDelete, path: route("terminals", id), once: true}, nil)
 }

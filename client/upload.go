@@ -45,7 +45,7 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 		case h.Typeflag == tar.TypeDir:
 			folders[path.Clean(h.Name)] = true
 			continue
-		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > maxInlineTar || !utf8.ValidString(h.Name): // the server names what it refuses
+		case h.Typeflag != tar.TypeReg || h.Size > int64(room) || read.Len() > maxInlineTar || !utf8.ValidString(h.Name): // the server refuses it
 			return nil, whole(), nil
 		}
 		content, err := io.ReadAll(in)
@@ -107,7 +107,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 			return "", ofOneUpload(err)
 		} // otherwise the session's run may have ended: the server decides
 	}
-	// The session has these already.
+	// The session already has these.
 	spec.SessionID, spec.Runtime, spec.BaseImage, spec.AllowWeak = made.ID, "", "", nil
 	spec.WorkspaceExec, spec.NetworkPolicy, spec.Egress, spec.Secrets, spec.StartupTimeoutSec = false, "", belljar.Egress{}, nil, 0
 	spec.Packages, spec.Git, spec.Template, spec.Workspace = belljar.Packages{}, nil, "", belljar.Workspace{}

@@ -14,12 +14,12 @@ import (
 // usages implements [belljar.Usages].
 type usages struct{ c *Client }
 
-// Run yields what a run's sandbox uses, about once a second, until the run ends. A connection that breaks ends it with an error.
+// Run yields samples of a run's sandbox, about once a second, until the run ends. A broken connection ends it with an error.
 func (u usages) Run(ctx context.Context, id string) iter.Seq2[belljar.UsageSample, error] {
 	return u.watch(ctx, "runs", id)
 }
 
-// Session yields what a session's sandbox uses, as Run.
+// Session yields samples of a session's sandbox, in the same way as Run.
 func (u usages) Session(ctx context.Context, id string) iter.Seq2[belljar.UsageSample, error] {
 	return u.watch(ctx, "sessions", id)
 }

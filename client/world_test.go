@@ -76,7 +76,7 @@ func TestMain(m *testing.M) {
 // limit is the timeout of every wait in a test.
 const limit = 5 * time.Minute
 
-// world is a server with the real doors, the real service and the fake runtime.
+// world is a server with the real APIs, the real service and the fake runtime.
 type world struct {
 	t   *testing.T // nil for examples
 	url string
@@ -92,7 +92,7 @@ type world struct {
 // around is a test's middleware.
 type around func(http.Handler) http.Handler
 
-// newWorld starts a server. Its end checks that no sandbox is left.
+// newWorld starts a server. Its cleanup checks that no sandbox is left over.
 func newWorld(t *testing.T, wrap around, change ...func(*service.Options)) *world {
 	t.Helper()
 	w, err := serve(t.TempDir(), wrap, change...)
@@ -161,7 +161,7 @@ func assemble(dir string, wrap around, change ...func(*service.Options)) (w *wor
 	return w, handler, nil
 }
 
-// close ends everything and reports sandboxes that are left.
+// close closes everything and reports leftover sandboxes.
 func (w *world) close() error {
 	err := errors.Join(w.service.Close(), w.streams.Close(), w.terminals.Close())
 	w.server.Close()
@@ -220,7 +220,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// shell is a request for a shell script.
+// shell returns a request for a shell script.
 func shell(script string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: "host", Command: []string{"/bin/sh", "-c", script},

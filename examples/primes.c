@@ -1,4 +1,4 @@
-/* Counts the primes below a limit (2,000,000 unless told otherwise) with a sieve. */
+/* Counts the primes below a limit (2,000,000 by default) with a sieve. */
 #include <stdio.h>
 #include <stdlib.h>
 

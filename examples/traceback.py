@@ -1,4 +1,4 @@
-"""Fails the way programs fail: three calls deep, with a traceback and status 1."""
+"""Fails like a typical program: three calls deep, with a traceback and status 1."""
 
 
 def total(prices):

@@ -10,7 +10,7 @@ import (
 	syscalls "gvisor.dev/gvisor/pkg/sentry/syscalls/linux"
 )
 
-// namespaces are the flags of clone3(2) that make one. gVisor does not implement the last, CLONE_NEWTIME.
+// namespaces are the flags of clone3(2) that make namespaces. gVisor does not implement the last, CLONE_NEWTIME.
 const namespaces = linux.CLONE_NEWNS | linux.CLONE_NEWUTS | linux.CLONE_NEWIPC | linux.CLONE_NEWUSER | linux.CLONE_NEWPID |
 	linux.CLONE_NEWNET | linux.CLONE_NEWCGROUP | 0x80
 
@@ -35,7 +35,7 @@ func fenceClone() error {
 	return nil
 }
 
-// clone3 is gVisor's own except for the namespaces. It reads the flags once: a program could change them between two
+// clone3 is gVisor's own clone3, without namespaces. It reads the flags once: a program could change them between two
 // reads.
 func clone3(t *kernel.Task, _ uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 	size := int(args[1].SizeT())

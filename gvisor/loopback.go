@@ -8,11 +8,11 @@ import (
 	"gvisor.dev/gvisor/runsc/boot"
 )
 
-// relayAddr is the loopback's address besides 127.0.0.1, as in the native runtime. The C library only looks for addresses of IPv4
-// if an interface has one that is not that (AI_ADDRCONFIG).
+// relayAddr is a second address of the loopback, as in the native runtime. The C library looks for IPv4 addresses only if an
+// interface has an address other than 127.0.0.1 (AI_ADDRCONFIG).
 var relayAddr = boot.IPWithPrefix{Address: net.IP{127, 64, 0, 1}, PrefixLen: 8}
 
-// extendLoopback gives the loopback of every sandbox its address.
+// extendLoopback adds the address to the loopback of every sandbox.
 func extendLoopback() error {
 	is := func(a boot.IPWithPrefix) bool { return a.Address.Equal(relayAddr.Address) }
 	link := &boot.DefaultLoopbackLink

@@ -1,11 +1,11 @@
-// Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a
-// separate program and module, so that belljar contains neither its 80 MB nor its dependencies.
+// Command belljar-runsc is gVisor's runsc, built from a pinned version of its source, for the gVisor runtime. It is a separate
+// program and module, so that belljar includes neither its 80 MB nor its dependencies.
 //
-// It differs from upstream in six things. The number of files in a memory file system can be capped from outside the sandbox
-// (the mount option nr_inodes, as Linux has it): the sentry supports that, but runsc does not pass it on. O_NOFOLLOW is honoured
-// for folders; see openat.go. clone3 makes no namespaces; see clone.go. Belljar's policy of system calls is part of the kernel;
-// see policy.go. The memory of programs is limited; see memory.go, pieces.go and populate.go. And the loopback has another address;
-// see loopback.go.
+// It differs from upstream in six ways. The number of files in a memory file system can be limited from outside the sandbox
+// (Linux's mount option nr_inodes): the sentry supports that, but runsc does not pass the option on. O_NOFOLLOW is honoured for
+// folders; see openat.go. clone3 makes no namespaces; see clone.go. Belljar's system call policy is part of the kernel; see
+// policy.go. The memory of programs is limited; see memory.go, pieces.go and populate.go. And the loopback has another address; see
+// loopback.go.
 package main
 
 import (
@@ -32,8 +32,7 @@ func main() {
 	maincli.Main()
 }
 
-// allow appends an option to the list. If the list lacks size, this is another version of gVisor than the one that this
-// program was written for.
+// allow appends an option to the list. If the list lacks size, this is not the version of gVisor that this program was written for.
 func allow(options *[]string, name string) error {
 	if !slices.Contains(*options, "size") {
 		return fmt.Errorf("gVisor's list of tmpfs options has moved: %q", *options)

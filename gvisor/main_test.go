@@ -8,7 +8,7 @@ import (
 
 func TestAllow(t *testing.T) {
 	if err := allow(&tmpfsAllowedData, "nr_inodes"); err != nil {
-		t.Fatal(err) // this gVisor has its list elsewhere
+		t.Fatal(err) // this gVisor has another list
 	}
 	if err := allow(&tmpfsAllowedData, "nr_inodes"); err != nil || !slices.Contains(tmpfsAllowedData, "size") {
 		t.Errorf("%q, %v", tmpfsAllowedData, err)

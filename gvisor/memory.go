@@ -30,9 +30,8 @@ import (
 )
 
 const (
-	// memoryLimit is the annotation of a bundle that says how much memory its programs may have, in bytes, with all digits and
-	// twice: "0000000000067108864 0000000000067108864". Without it, as where an engine uses this program, there is no limit but
-	// that of the cgroup.
+	// memoryLimit is the annotation of a bundle that limits the memory of its programs, in bytes, with all digits and twice:
+	// "0000000000067108864 0000000000067108864". Without it, e.g. if an engine uses this program, only the cgroup limits memory.
 	memoryLimit = "belljar.memory"
 	limitDigits = 19
 	// outOfMemory is the exit status of a kernel whose programs exceeded the limit. No agent uses it.
@@ -44,14 +43,14 @@ const (
 	quickLook = 500 * time.Microsecond
 )
 
-// watch ends the kernel when its programs have more memory than limit. The pages of programs are filled by the host, which does
-// not say so. So a task checks when it continues after a fault, which lets it fill 2 MiB at most, and after anything else when a
-// look is due. Pages that it could fill before without a further fault are the watch's own to look at: the less is left the
-// sooner. While nothing runs it is parked.
+// watch ends the kernel when its programs have more memory than limit. The host fills the pages of programs without a
+// notification. So a task checks when it continues after a fault, which lets it fill at most 2 MiB, and after any other event when
+// a look is due. The watch itself looks for pages that a task could fill before without a further fault, the sooner the less is
+// left. While no task runs it is parked.
 type watch struct {
 	limit  *limit
 	kernel atomic.Pointer[kernel.Kernel]
-	group  atomic.Uint32 // that tasks are counted in, all of them in one
+	group  atomic.Uint32 // of the tasks' memory; all of them are in one
 	due    atomic.Int64  // time of the next check, in nanoseconds since start
 	start  time.Time
 	parked atomic.Bool
@@ -85,8 +84,8 @@ func limitMemory(args []string) error {
 	return w.divideTransfers()
 }
 
-// limit is the memory limit of programs, in bytes. The host can change it while they run, in the bundle's
-// configuration, which is mapped.
+// limit is the memory limit of programs, in bytes. The host can change it while they run, in the bundle's configuration, which is
+// mapped.
 type limit struct {
 	text []byte // in the configuration, which is mapped
 	last atomic.Uint64
@@ -187,13 +186,13 @@ func countAsPrograms(fs vfs.FilesystemImpl) error {
 	return nil
 }
 
-// run looks for as long as something runs. A task that found the watch awake and is not on the clock yet is seen by the looks
-// between its parking and its waiting.
+// run looks while any task runs. A task may have found the watch awake and not be on the clock yet: looks between the parking and
+// the waiting see it.
 func (w *watch) run() {
 	<-w.wake
 	var total uint64
 	var clock ktime.Time // of the tasks that run
-	since := time.Now()  // when something moved last
+	since := time.Now()  // when a value last changed
 	for {
 		left, sum := w.look()
 		now, running := time.Now(), w.kernel.Load().CPUClockNow()
@@ -224,7 +223,7 @@ func (w *watch) runs(ctx context.Context, faulted bool) {
 		w.group.Store(pgalloc.MemoryCgroupIDFromContext(ctx))
 		select {
 		case w.wake <- struct{}{}:
-		default: // is called already
+		default: // the call is pending
 		}
 	}
 	if faulted || time.Since(w.start) > time.Duration(w.due.Load()) {
@@ -241,7 +240,7 @@ func (w *watch) look() (left, total uint64) {
 	}
 	switch {
 	case errors.Is(err, unix.EBADF):
-		// The kernel has released its memory. It ends by itself, without any programs, and has a status of its own.
+		// The kernel has released its memory. It ends without any programs, with its own status.
 		return w.limit.bytes(), 0
 	case err != nil:
 		end(fmt.Sprintf("memory cannot be measured: %v", err))
@@ -252,8 +251,9 @@ func (w *watch) look() (left, total uint64) {
 	return uint64(free), total
 }
 
-// bound says how much programs may still have at least, where all that is not known to be something else is theirs. So is what was
-// released and not recycled yet (usage.System): it counts there for a while after the host has it back.
+// bound returns the least memory that programs may still allocate: it counts all memory as theirs unless its kind is known to be
+// another. That includes released memory that is not recycled yet (usage.System), which counts for a while after the host has it
+// back.
 func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64, err error) {
 	total, err = file.TotalUsage()
 	known, _ := usage.MemoryAccounting.Copy()
@@ -261,14 +261,15 @@ func (w *watch) bound(file *pgalloc.MemoryFile) (left int64, total uint64, err e
 	return int64(w.limit.bytes()) - int64(total-min(total, others)), total, err
 }
 
-// count counts page by page what programs have, unless that is settled while another counts, and says how much is left.
+// count counts the memory of programs page by page, and returns how much is left. It skips the count if another one has settled it
+// meanwhile.
 func (w *watch) count(file *pgalloc.MemoryFile) (left int64, err error) {
 	w.counting.Lock()
 	defer w.counting.Unlock()
 	if left, _, err := w.bound(file); left >= 0 || err != nil {
 		return left, err
 	}
-	// With groups named it is done however short ago the last was. What no task has asked for is in group 0.
+	// With groups named the count is always done, however recent the last one. Memory that no task has allocated is in group 0.
 	if err := file.UpdateUsage(map[uint32]struct{}{0: {}, w.group.Load(): {}}); err != nil {
 		return 0, err
 	}
@@ -282,7 +283,7 @@ func end(why string) {
 	os.Exit(outOfMemory)
 }
 
-// watchedPlatforms makes platforms whose contexts tell a watch when they run.
+// watchedPlatforms makes platforms whose contexts notify a watch when they run.
 type watchedPlatforms struct {
 	platform.Constructor
 	watch *watch
@@ -306,7 +307,7 @@ func (p watchedPlatform) NewContext(ctx context.Context) platform.Context {
 type watchedContext struct {
 	platform.Context
 	watch   *watch
-	faulted bool // the last time; only its task's goroutine asks
+	faulted bool // the last time; only its task's goroutine reads it
 	memory  watchedMemory
 }
 

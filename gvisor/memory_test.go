@@ -71,7 +71,7 @@ func TestLimitOf(t *testing.T) {
 	}
 }
 
-// The host can write another limit, and half of one is none.
+// The host can write another limit, and a half-written one is ignored.
 func TestLimitChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.json")
 	const head = `{"annotations":{"belljar.memory":"`
@@ -113,7 +113,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// A memory file system is known by its form; another is refused.
+// A memory file system is recognised by its form; another form is refused.
 func TestCountAsPrograms(t *testing.T) {
 	type fs struct {
 		vfs.FilesystemImpl
@@ -135,7 +135,7 @@ func TestCountAsPrograms(t *testing.T) {
 	}
 }
 
-// A watch that is parked is called once, and one that is awake is not.
+// A parked watch is woken once, and a watch that is awake is not.
 func TestWatchIsCalled(t *testing.T) {
 	w := &watch{start: time.Now(), wake: make(chan struct{}, 1)}
 	w.due.Store(int64(time.Hour))
@@ -151,7 +151,7 @@ func TestWatchIsCalled(t *testing.T) {
 	}
 }
 
-// A kernel that has released its memory is at its end already, and not because of memory.
+// A kernel that has released its memory is already ending, and not because of memory.
 func TestMemoryIsReleased(t *testing.T) {
 	if err := usage.Init(); err != nil {
 		t.Fatal(err)

@@ -16,12 +16,12 @@ import (
 const tmpfile = linux.O_TMPFILE &^ linux.O_DIRECTORY
 
 // fixOpen makes open(2) and openat(2) with O_DIRECTORY and O_NOFOLLOW fail at a symbolic link, as on Linux. Upstream
-// follows it, so that a program that walks a path one open folder at a time, to stay inside it, is led elsewhere.
+// follows it. A program that walks a path one open folder at a time, to stay inside it, would be led elsewhere.
 func fixOpen() error {
 	for _, table := range []*kernel.SyscallTable{syscalls.AMD64, syscalls.ARM64} {
 		mended := 0
 		for number, call := range table.Table {
-			var at, flags int // where the arguments are
+			var at, flags int // positions of the arguments
 			switch call.Name {
 			case "open":
 				at, flags = -1, 1
@@ -100,7 +100,7 @@ func openAt(t *kernel.Task, folder int32, name string, flags uint32) (*vfs.FileD
 	}
 	defer place.DecRef(t)
 	there := place.VirtualDentry()
-	// Without a name: "." would have to be searched for, which opening a folder needs no right to.
+	// Use no name: "." would require the right to search the folder, which opening it does not.
 	return fs.OpenAt(t, t.Credentials(), &vfs.PathOperation{Root: root, Start: there},
 		&vfs.OpenOptions{Flags: flags | linux.O_LARGEFILE})
 }

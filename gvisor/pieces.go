@@ -13,7 +13,7 @@ import (
 	"gvisor.dev/gvisor/pkg/usermem"
 )
 
-// memoryDevices is the major number of /dev/zero and its kin.
+// memoryDevices is the major number of /dev/zero and similar devices.
 const memoryDevices = 1
 
 // divideTransfers splits system calls in which gVisor itself fills memory of programs into pieces, with a check after each.
@@ -45,11 +45,11 @@ func (w *watch) divideTransfers() error {
 	return nil
 }
 
-// piece is how much is filled between two looks: half of what the specification lets programs exceed their limit by.
+// piece is how much is filled between two looks: half of the excess over their limit that the specification allows programs.
 func (w *watch) piece() int64 { return int64(max(4<<20, w.limit.bytes()/40)) }
 
-// inPieces is a call of the read(2) and write(2) family. Only files that never wait for more are read and written in pieces: a pipe
-// or a socket has less than one.
+// inPieces wraps a call of the read(2) and write(2) family. It splits only transfers of files that never wait for more data: a pipe
+// or a socket holds less than one piece.
 func (w *watch) inPieces(name string, whole kernel.SyscallFn) kernel.SyscallFn {
 	vector, positioned := strings.Contains(name, "v"), strings.HasPrefix(name, "p")
 	return func(t *kernel.Task, number uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
@@ -64,7 +64,7 @@ func (w *watch) inPieces(name string, whole kernel.SyscallFn) kernel.SyscallFn {
 		if !neverWaits(t, file) {
 			return whole(t, number, args)
 		}
-		// The vector is read once: the program could lengthen it.
+		// Read the vector once: the program could lengthen it.
 		memory, err := transferred(t, vector, args)
 		if err != nil {
 			return 0, nil, err
@@ -95,7 +95,7 @@ func (w *watch) inPieces(name string, whole kernel.SyscallFn) kernel.SyscallFn {
 	}
 }
 
-// transferred is the memory that a call of the family reads or writes.
+// transferred returns the memory that a call of the family reads or writes.
 func transferred(t *kernel.Task, vector bool, args arch.SyscallArguments) (usermem.IOSequence, error) {
 	if vector {
 		return t.IovecsIOSequence(args[1].Pointer(), int(args[2].Int()), usermem.IOOpts{})
@@ -145,7 +145,7 @@ func (w *watch) shortened(whole kernel.SyscallFn, at int) kernel.SyscallFn {
 	}
 }
 
-// allocated is fallocate(2), which for a file of memfd_create works in pieces.
+// allocated wraps fallocate(2), and splits it for a file of memfd_create.
 func (w *watch) allocated(whole kernel.SyscallFn) kernel.SyscallFn {
 	return func(t *kernel.Task, number uintptr, args arch.SyscallArguments) (uintptr, *kernel.SyscallControl, error) {
 		file := t.GetFile(args[0].Int())

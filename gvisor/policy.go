@@ -24,8 +24,8 @@ var (
 	policyARM64 []byte
 )
 
-// enforce makes the policies part of the kernel: a call that a policy refuses is refused by the table, for every task. A
-// seccomp filter would do the same, but gVisor prepares each for all the numbers there are whenever a process is cloned,
+// enforce makes the policies part of the kernel: the table refuses a call that a policy refuses, for every task. A
+// seccomp filter would do the same, but gVisor evaluates each filter for all call numbers whenever a process is cloned,
 // which takes half a millisecond.
 func enforce() error {
 	return errors.Join(enforceOn(syscalls.AMD64, policyAMD64), enforceOn(syscalls.ARM64, policyARM64))
@@ -68,9 +68,9 @@ func parsePolicy(raw []byte) (policy, error) {
 	return policy{program: program}, err
 }
 
-// guard returns a call under the policy: the call itself if it is always allowed, an error if it never is.
+// guard returns a call under the policy: the call itself if it is always allowed, or an error if it never is.
 func (p policy) guard(number uintptr, call kernel.SyscallFn) (kernel.SyscallFn, error) {
-	const arguments = 16 // where struct seccomp_data has them
+	const arguments = 16 // their offset in struct seccomp_data
 	data := p.data(number, arch.SyscallArguments{})
 	m, err := bpf.InstrumentedExec[bpf.NativeEndian](p.program, bpf.Input(data[:]))
 	if err != nil {
@@ -105,10 +105,10 @@ func (p policy) ask(call kernel.SyscallFn) kernel.SyscallFn {
 	}
 }
 
-// dataSize is that of struct seccomp_data.
+// dataSize is the size of struct seccomp_data.
 const dataSize = 64
 
-// data is struct seccomp_data, in the byte order of all that gVisor runs on.
+// data returns struct seccomp_data, in the byte order of all architectures of gVisor.
 func (p policy) data(number uintptr, args arch.SyscallArguments) (data [dataSize]byte) {
 	binary.LittleEndian.PutUint32(data[0:], uint32(number))
 	binary.LittleEndian.PutUint32(data[4:], p.audit)

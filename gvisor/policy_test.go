@@ -15,7 +15,7 @@ import (
 	syscalls "gvisor.dev/gvisor/pkg/sentry/syscalls/linux"
 )
 
-// errReached is what a call of these tests returns that the policy has let through.
+// errReached is the error of a test call that the policy has let through.
 var errReached = errors.New("reached")
 
 // filtered returns the answer of this program as a seccomp filter, without any shortcut.
@@ -57,7 +57,7 @@ func compiled(t testing.TB, raw []byte) bpf.Program {
 	return program
 }
 
-// values are what arguments are tried with: every bit alone, in both halves, what the policy knows by name, and some noise.
+// values are test values for arguments: every bit alone, in both halves, the values that the policy names, and random ones.
 func values() []uint64 {
 	list := []uint64{
 		0, ^uint64(0), 1<<32 - 1, 1<<64 - 1<<32, 1<<31 - 1, 1<<63 - 1, 0x8, 0xffffffff_00000008, 0x20000, 0x20008,
@@ -74,8 +74,8 @@ func values() []uint64 {
 	return list
 }
 
-// grid calls try with each value as one argument and zeros or ones as the others, and with all pairs and triples of the
-// first three that families, types and protocols are made of.
+// grid calls try with each value as one argument and zeros or ones as the others. It also calls it with all pairs and
+// triples of families, types and protocols in the first three arguments.
 func grid(try func(arch.SyscallArguments)) {
 	all := values()
 	for at := range 6 {
@@ -100,7 +100,7 @@ func grid(try func(arch.SyscallArguments)) {
 	}
 }
 
-// tables are copies of gVisor's, in which every call is one that tells that it was reached.
+// tables are copies of gVisor's, in which every call records that it was reached.
 func tables() map[*kernel.SyscallTable][]byte {
 	copies := map[*kernel.SyscallTable][]byte{}
 	for table, raw := range map[*kernel.SyscallTable][]byte{syscalls.AMD64: policyAMD64, syscalls.ARM64: policyARM64} {
@@ -116,7 +116,7 @@ func tables() map[*kernel.SyscallTable][]byte {
 	return copies
 }
 
-// Every entry answers as the policy's program does, whatever the arguments.
+// Every entry of the table returns the same as the policy's program, for all arguments.
 func TestPolicyIsTheFilters(t *testing.T) {
 	for table, raw := range tables() {
 		if err := enforceOn(table, raw); err != nil {
@@ -152,7 +152,7 @@ func TestPolicyIsTheFilters(t *testing.T) {
 	}
 }
 
-// conditional reports whether the program's answer for the number is not always the same.
+// conditional reports whether the program's answer for the number depends on the arguments.
 func conditional(t *testing.T, table *kernel.SyscallTable, program bpf.Program, number uintptr) bool {
 	t.Helper()
 	first := filtered(t, program, table.AuditNumber, number, arch.SyscallArguments{})
@@ -181,8 +181,8 @@ func same(a, b error) bool {
 	return kernel.ExtractErrno(a, 0) == kernel.ExtractErrno(b, 0)
 }
 
-// The tables that programs' calls are looked up in are the guarded ones, and have nothing beyond the numbers that there
-// are: those of x32, negative ones and those with an upper half match no call.
+// The guarded tables are those in which programs' calls are looked up, and have no entries beyond the existing numbers: x32
+// numbers, negative ones and those with an upper half match no call.
 func TestTablesThatAreInForce(t *testing.T) {
 	if err := errors.Join(fixOpen(), fenceClone(), enforce()); err != nil {
 		t.Fatal(err)
@@ -199,7 +199,7 @@ func TestTablesThatAreInForce(t *testing.T) {
 				continue
 			}
 			refused++
-			if _, _, got := call(nil, number, arch.SyscallArguments{}); !same(got, want) { // would need a task
+			if _, _, got := call(nil, number, arch.SyscallArguments{}); !same(got, want) { // the call itself would need a task
 				t.Errorf("%v, %s: %v, want %v", table.Arch, in.Name, got, want)
 			}
 		}

@@ -7,7 +7,8 @@ import (
 	"gvisor.dev/gvisor/pkg/sentry/platform"
 )
 
-// watchedSpace is an address space that fills pages at once, for MAP_POPULATE and mlock(2), in pieces with a look after each.
+// watchedSpace is an address space that fills pages immediately, for MAP_POPULATE and mlock(2), in pieces with a look after
+// each.
 type watchedSpace struct {
 	platform.AddressSpace
 	watch *watch
@@ -34,7 +35,7 @@ func (p watchedPlatform) NewAddressSpace() (platform.AddressSpace, error) {
 	return &watchedSpace{space, p.watch}, nil
 }
 
-// watchedMemory has a platform see its own address space, which it knows by its type.
+// watchedMemory gives a platform its own address space, which the platform recognises by its type.
 type watchedMemory struct{ platform.MemoryManager }
 
 func (m *watchedMemory) AddressSpace() platform.AddressSpace {
@@ -52,6 +53,6 @@ func unwatched(space platform.AddressSpace) platform.AddressSpace {
 	return space
 }
 
-// MapUnit is how much a fault maps at most. Shared memory would otherwise be mapped as a whole by its first fault, and be filled
-// without another one.
+// MapUnit is how much a fault maps at most. Otherwise the first fault would map shared memory as a whole, and programs could
+// fill it without a further fault.
 func (watchedPlatform) MapUnit() uint64 { return 2 << 20 }

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Builds the images that belljar can make of Debian packages, and gives them the names that requests elsewhere use:
+# Builds the images that belljar can make from Debian packages, and gives them the names that requests elsewhere use:
 #
-#   scripts/images.sh [RECIPE…]      shell, python, node, go, java; all five if none is given
+#   scripts/images.sh [RECIPE…]      shell, python, node, go, java; all five by default
 #
 # BELLJAR is the program (default bin/belljar, or the one on PATH), MIRROR another mirror of Debian. With BELLJAR_SERVER and
-# BELLJAR_API_KEY the images are the server's.
+# BELLJAR_API_KEY the images are on the server.
 #
-# The names say more than is true: what is made is Debian's and never Alpine's, of the release of Debian that comes closest.
-# node:20-alpine is Debian 13's Node 20, golang:1.22-alpine its Go 1.24, which compiles what 1.22 does.
+# The names promise too much: the images are Debian's and never Alpine's, from the closest release of Debian. node:20-alpine
+# is Debian 13's Node 20, golang:1.22-alpine its Go 1.24, which compiles code for 1.22.
 set -eu
 
 here=$(dirname "$0")

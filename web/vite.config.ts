@@ -4,7 +4,8 @@ import { defineConfig, type Plugin } from "vite";
 
 const sdk = fileURLToPath(new URL("../sdk/typescript/src/", import.meta.url));
 
-// The SDK has a part for Node only. Its package.json maps it for bundlers; this page takes the source, where that does not apply.
+// The SDK has a part for Node only. Its package.json replaces it for bundlers, but this page uses the source, where that does not
+// apply.
 const browserPlatform: Plugin = {
   name: "browser-platform",
   enforce: "pre",
@@ -24,7 +25,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 700,
-    // What most pages share is one file: a request for each part costs more than the bytes.
+    // Puts the code that most pages share in one file: a request for each part costs more than the bytes.
     rolldownOptions: {
       output: { codeSplitting: { groups: [{ name: "shared", test: /\/node_modules\/(?:svelte|esm-env|clsx)\/|\/sdk\/typescript\/src\/|\/web\/src\/(?:part|shell)\/|\/web\/src\/(?!main\.ts|App\.svelte)[^/]+$/ }] } },
     },

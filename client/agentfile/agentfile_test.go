@@ -21,7 +21,7 @@ func parse(t *testing.T, text string) File {
 	return f
 }
 
-// front returns a file with that frontmatter.
+// front returns a file with this frontmatter.
 func front(lines ...string) string {
 	return "---\n" + strings.Join(lines, "\n") + "\n---\nbody\n"
 }
@@ -239,7 +239,7 @@ func TestScope(t *testing.T) {
 	for name, test := range map[string]struct {
 		session string
 		run     ExecutionContext
-		scope   string // "" for one that no other run can find
+		scope   string // "" if no other run can find it
 	}{
 		"workflow":               {"", ExecutionContext{WorkflowRunID: "w"}, "workflow:w:default"},
 		"workflow, named":        {"build", ExecutionContext{WorkflowRunID: "w", AgentRunID: "a"}, "workflow:w:build"},

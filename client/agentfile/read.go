@@ -45,7 +45,7 @@ func readSandbox(p *problems, n *yaml.Node) *Sandbox {
 	return s
 }
 
-// where returns the key of a field, or of what it is in.
+// where returns the key of a field, or of its closest parent.
 func (r *reader) where(field string) *yaml.Node {
 	for r.at[field] == nil && field != "" {
 		field = field[:max(strings.LastIndexByte(field, '.'), 0)]
@@ -167,7 +167,7 @@ func (r *reader) mapping(field string, n *yaml.Node, keys map[string]func(string
 	}
 }
 
-// twice adds a problem and returns true if the mapping has the key already.
+// twice adds a problem and returns true if the mapping already has the key.
 func twice(p *problems, seen map[string]int, above string, key *yaml.Node) bool {
 	if line, ok := seen[key.Value]; ok {
 		p.add(key, above+short(key.Value), "", "%s%s is there already, in line %d", above, short(key.Value), line)
@@ -228,7 +228,7 @@ func (r *reader) number(field string, n *yaml.Node, to number) {
 	*to.value = value
 }
 
-// resolve returns the target of an alias, or n itself. Cycles have been refused before.
+// resolve returns the target of an alias, or n itself. Cycles have already been refused.
 func resolve(n *yaml.Node) *yaml.Node {
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias

@@ -22,15 +22,15 @@ type Sandbox struct {
 	Limits  Limits
 	Network Network
 
-	// From the first version of the format.
+	// The fields of the first version of the format.
 	TimeoutSeconds int // of every command; a model can set less
 	AllowNetwork   bool
 	PipPackages    []string
 	NpmPackages    []string
 
-	// Secrets are stored ones, by their names in the sandbox: each has From, and may be brokered. A file never has a value.
+	// Secrets refers to stored secrets, by their names in the sandbox: each has From, and may be brokered. A file never has a value.
 	Secrets map[string]belljar.Secret
-	Git     *belljar.GitSpec // that workspaces begin with; without a patch
+	Git     *belljar.GitSpec // repository cloned into workspaces; without a patch
 }
 
 // Limits are the limits of the sandbox. 0 means the server's default.
@@ -44,8 +44,8 @@ type Limits struct {
 // Network is the network access of a sandbox.
 type Network struct {
 	Enabled bool
-	Allow   []string // what it may reach: hosts, *.example.com for all names below one, networks, addresses
-	Presets []string // where its tools get their packages: pip, npm, …
+	Allow   []string // permitted destinations: hosts, *.example.com for all names below one, networks, addresses
+	Presets []string // the package sources of its tools: pip, npm, …
 }
 
 // ExecutionContext identifies the run of the agent.
@@ -62,7 +62,7 @@ func (s *Sandbox) InMode() belljar.ToolMode {
 	return s.Mode
 }
 
-// Tools names Belljar's tools for the agent's model (docs/compatibility.md#two-modes): none if s is nil.
+// Tools returns the names of Belljar's tools for the agent's model (docs/compatibility.md#two-modes): none if s is nil.
 func (s *Sandbox) Tools() []string {
 	if s == nil {
 		return nil
@@ -138,7 +138,7 @@ func (s *Sandbox) issues() (found []issue) {
 	return found
 }
 
-// checkSources checks secrets and the repository, as a server checks those of a session.
+// checkSources checks secrets and the repository in the same way as a server checks those of a session.
 func (s *Sandbox) checkSources() (found []issue) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		if s.Secrets[name].From == "" {
@@ -158,7 +158,7 @@ func (s *Sandbox) checkSources() (found []issue) {
 	}
 	field, _ := e.Details["field"].(string)
 	if part, _, _ := strings.Cut(field, "."); part != "secrets" && part != "git" {
-		return nil // of another field, which has its own check
+		return nil // about another field, which has its own check
 	}
 	hint := strings.NewReplacer(" network_policy to "+belljar.NetworkAllowlist, " network.enabled: true", "egress.hosts", "network.allow").Replace(e.Hint)
 	return []issue{{field, errors.New(strings.TrimPrefix(e.Message, field+" ")), hint}}
@@ -179,10 +179,10 @@ func (n number) check(value int) error {
 	return nil
 }
 
-// networked reports whether the sandbox asks for a network, in either version of the format.
+// networked reports whether the sandbox has a network, in either version of the format.
 func (s *Sandbox) networked() bool { return s.Network.Enabled || s.AllowNetwork }
 
-// checkAllow returns an error for rules or presets without a network. A server checks these themselves.
+// checkAllow returns an error for rules or presets without a network. A server checks the rules themselves.
 func (s *Sandbox) checkAllow(list []string) error {
 	if len(list) > 0 && !s.networked() {
 		return errors.New("needs network.enabled")
@@ -201,7 +201,7 @@ func checkRuntime(name string) error {
 	return fmt.Errorf("%q is not known, it is one of %s", short(name), strings.Join(Runtimes(), ", "))
 }
 
-// Runtimes are the languages that a file can name. Those of the session tools come first, by their own names.
+// Runtimes returns the languages that a file can name. Those of the session tools come first, by their own names.
 func Runtimes() []string {
 	names := []string{"python", "node", "bash"}
 	own := len(names)
@@ -239,12 +239,11 @@ func checkSession(name string) error {
 	return errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), "scope.key"), ": "))
 }
 
-// Toolset returns the settings for one run of the agent. In a workflow it shares its session with the other agents of that
-// run, under the name in the file; otherwise it has one of its own (docs/compatibility.md#scopes). Without either id no
-// other run can find the session.
+// Toolset returns the settings for one run of the agent. In a workflow the agent shares its session with the other agents of that run, under
+// the name in the file. Otherwise it has its own session (docs/compatibility.md#scopes). Without either id no other run can find the session.
 //
 // The error is [belljar.CodeInvalidRequest] for an invalid sandbox, and [belljar.CodePolicyDenied] for one that needs a network
-// without a list of what it may reach.
+// without a list of permitted destinations.
 func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	if s == nil {
 		return belljar.Toolset{}, refused("the agent has no sandbox")
@@ -275,7 +274,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 		t.Session = belljar.IsolatedKey
 	case run.WorkflowRunID != "":
 		t.Workflow = run.WorkflowRunID
-		if s.Session != belljar.DefaultKey { // to name the default binds the model no more than to name nothing
+		if s.Session != belljar.DefaultKey { // naming the default is the same as naming none
 			t.Session = s.Session
 		}
 	default:
@@ -287,7 +286,7 @@ func (s *Sandbox) Toolset(run ExecutionContext) (belljar.Toolset, error) {
 	return t, nil
 }
 
-// checkEgress returns an error if the sandbox needs what Belljar does not do: to reach anything.
+// checkEgress returns an error if the sandbox has a network without a list of destinations, which Belljar does not support.
 func (s *Sandbox) checkEgress() error {
 	refuse := func(field, message, hint string) error {
 		return &belljar.Error{

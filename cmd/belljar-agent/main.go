@@ -1,14 +1,14 @@
 //go:build linux
 
-// Command belljar-agent is the program inside every sandbox: package guest as a process. Its only argument is the
-// JSON of a guest.Config. It is meant to be PID 1, with nothing of the host's but the descriptors in its config.
+// Command belljar-agent is the program inside every sandbox: package guest as a process. Its only argument is the JSON of a
+// guest.Config. It is meant to be PID 1, and to hold nothing of the host except the descriptors in its config.
 //
-// It exits with 0 when it is over (lease, lifeline), and with 125 when it cannot begin.
+// It exits with 0 at its end (lease, lifeline), and with 125 when it cannot start.
 //
-// With "keep" before its argument it is none: it looks after a sandbox from outside, as package keep. The two are one
-// program because a host has thousands of either, and this is the smallest that there is. With "warden" it holds the
-// programs of an installation's sandboxes at their memory, as package warden. With "workspace" it says that a machine which
-// belongs to a sandbox elsewhere is there, as package health.
+// With "keep" before its argument it is no agent: it looks after a sandbox from outside, as package keep. The two are one
+// program because a host has thousands of either, and this is the smallest one. With "warden" it holds the programs of an
+// installation's sandboxes at their memory limit, as package warden. With "workspace" it reports that the machine of a
+// sandbox elsewhere is available, as package health.
 package main
 
 import (
@@ -78,7 +78,7 @@ func serve(args []string) error {
 	case cfg.ListenFD > 0:
 		file := os.NewFile(uintptr(cfg.ListenFD), "listener")
 		var err error
-		l, err = net.FileListener(file) // on a duplicate, close-on-exec
+		l, err = net.FileListener(file) // makes a duplicate with close-on-exec
 		file.Close()
 		if err != nil {
 			return fmt.Errorf("listener: %w", err)
@@ -101,12 +101,12 @@ func serve(args []string) error {
 	}
 }
 
-// harden keeps the sandbox's programs away from this process, and this process's descriptors from them.
+// harden isolates this process from the sandbox's programs, and its descriptors from theirs.
 func harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("dumpable: %w", err)
 	}
-	for fd := range 3 { // what is missing would be taken by the next thing opened, and then given to programs
+	for fd := range 3 { // the next file opened would take a missing descriptor, and programs would inherit it
 		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil {
 			if _, err := unix.Open(os.DevNull, unix.O_RDWR, 0); err != nil {
 				return fmt.Errorf("standard descriptor %d: %w", fd, err)
@@ -117,18 +117,18 @@ func harden() error {
 		return fmt.Errorf("descriptors: %w", err)
 	}
 	if os.Getpid() == 1 && os.Geteuid() == 0 {
-		return nil // no program inside may signal us, and the host may
+		return nil // no program inside may signal this process, but the host may
 	}
-	// Caught, not ignored: that would be inherited through exec. The channel is not read. Signals of faults are
-	// included: a program that shares our user could end us with one. A fault of our own still ends us.
+	// The signals are caught, because exec would inherit ignored ones. The channel is not read. Signals of faults are
+	// included: a program with the same user could end this process with one. A real fault still ends it.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGALRM, unix.SIGVTALRM, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGXCPU, unix.SIGXFSZ,
 		unix.SIGABRT, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGSEGV, unix.SIGSTKFLT, unix.SIGSYS, unix.SIGTRAP)
 	return nil
 }
 
-// trim trades a little speed for a small idle agent: there may be thousands on a host. Who starts the agent may have said
-// so already, by the environment, which spares it two stops of the world.
+// trim trades a little speed for a small idle agent: a host may run thousands. A caller that has already set these values
+// in the environment avoids two stops of the world.
 func trim() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -137,14 +137,14 @@ func trim() {
 	debug.SetMemoryLimit(64 << 20)
 }
 
-// stdio is a byte stream over descriptors that were stdin and stdout.
+// stdio is a byte stream over the descriptors of stdin and stdout.
 type stdio struct{ in, out *os.File }
 
 func (s stdio) Read(b []byte) (int, error)  { return s.in.Read(b) }
 func (s stdio) Write(b []byte) (int, error) { return s.out.Write(b) }
 func (s stdio) Close() error                { return errors.Join(s.in.Close(), s.out.Close()) }
 
-// takeStdio moves stdin and stdout away, close-on-exec, and leaves /dev/null in their place.
+// takeStdio moves stdin and stdout to other descriptors, close-on-exec, and opens /dev/null in their place.
 func takeStdio() (io.ReadWriteCloser, error) {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

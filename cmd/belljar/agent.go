@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// agents holds belljar-agent for linux on amd64 and arm64, put there by make build. On a clean clone the folder is
-// empty but for a placeholder, so that everything compiles without it.
+// agents holds belljar-agent for linux on amd64 and arm64, as built by make build. In a clean clone the folder has
+// only a placeholder, so that everything compiles without the agent.
 //
 //go:embed all:agent
 var agents embed.FS

@@ -1,5 +1,5 @@
-// Command belljar runs untrusted code in sandboxes. The commands are in internal/cli, and what runs and
-// serves them in internal/daemon.
+// Command belljar runs untrusted code in sandboxes. Package internal/cli has the commands; internal/daemon runs and serves
+// the sandboxes.
 package main
 
 import (
@@ -20,8 +20,8 @@ func main() {
 	os.Exit(run(context.Background(), os.Args, os.Environ(), os.Stdin, os.Stdout, os.Stderr))
 }
 
-// collectLate lets the first collection of garbage come at 32 MB in place of 4, and the others as usual: a command that is
-// over by then needs none.
+// collectLate delays the first garbage collection from 4 to 32 MB of heap, and leaves later ones unchanged. A command that
+// ends before needs none.
 func collectLate() {
 	usual := debug.SetGCPercent(800)
 	runtime.AddCleanup(new(struct{ _ [64]byte }), func(percent int) { debug.SetGCPercent(percent) }, usual)

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// TestStart bounds what packages allocate before main, because every command pays for it. The bytes are the same on every
-// machine; the time is not.
+// TestStart limits the memory that packages allocate before main, because every command pays for it. The bytes are the
+// same on every machine; the time is not.
 func TestStart(t *testing.T) {
 	const most = 1700 << 10
 	built, err := build.Into(t.TempDir())

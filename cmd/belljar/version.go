@@ -11,8 +11,8 @@ var (
 	linkedCommit  string
 )
 
-// identify returns the version and the commit of this binary: what the linker was given, or what Go recorded in a binary of
-// go install or of a plain go build.
+// identify returns the version and the commit of this binary, from the linker or from the build information that Go records
+// for go install and go build.
 func identify(read func() (*debug.BuildInfo, bool)) (version, commit string) {
 	version, commit = linkedVersion, linkedCommit
 	build, ok := read()

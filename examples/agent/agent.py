@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""An agent that writes a program, runs it, reads what went wrong, and mends it.
+"""An agent that writes a program, runs it, reads the errors, and fixes it.
 
     python3 agent.py TASK [FILE ...]
 
-gives the model a sandbox with the files in it. What it has written there is in out/ at the end. OPENAI_BASE_URL, OPENAI_API_KEY
-and OPENAI_MODEL say which model it is: any that speaks OpenAI's chat completions. BELLJAR_SERVER and BELLJAR_API_KEY say where
-the sandbox is; without them a belljar of this program's own is started.
+gives the model a sandbox with the files. The files that it writes there are in out/ at the end. OPENAI_BASE_URL,
+OPENAI_API_KEY and OPENAI_MODEL select the model: any with OpenAI's chat completions. BELLJAR_SERVER and BELLJAR_API_KEY
+select the server of the sandbox; without them the program starts a private belljar.
 """
 
 import json
@@ -18,7 +18,7 @@ import urllib.request
 from belljar import Belljar, BelljarError
 
 MOST_TURNS = 20
-MOST_TEXT = 4000  # characters of output that the model is shown, from its end
+MOST_TEXT = 4000  # characters of output that the model gets, from its end
 
 INSTRUCTIONS = """You solve a task by writing a program and running it in a sandbox, which has python3 and no network.
 Run what you write, and mend it until it works. Then answer in one sentence."""
@@ -48,7 +48,7 @@ TOOLS = [
 
 
 def ask(messages):
-    """Asks the model to go on and returns its message."""
+    """Requests the model's next message and returns it."""
     request = urllib.request.Request(
         os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/") + "/chat/completions",
         json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": messages, "tools": TOOLS}).encode(),
@@ -59,7 +59,7 @@ def ask(messages):
 
 
 class Hands:
-    """What the model can do. Everything is answered with text, also what goes wrong: the model is to read it."""
+    """The model's tools. Every call returns text, also for an error: the model must read it."""
 
     def __init__(self, session):
         self.session = session
@@ -75,7 +75,7 @@ class Hands:
             return f"there is no tool {name}"
         except BelljarError as e:
             return f"error: {e}"
-        except (ValueError, TypeError) as e:  # it does not keep to the schema
+        except (ValueError, TypeError) as e:  # the arguments do not match the schema
             return f"the arguments of {name} are wrong: {e}"
 
     def write_file(self, path, contents):
@@ -96,7 +96,7 @@ class Hands:
 
 
 def solve(session, task):
-    """Lets the model work on a task until it says that it is done, and keeps what it has written. Returns its answer."""
+    """Lets the model work on a task until it reports that it is done, and keeps its files. Returns its answer."""
     hands = Hands(session)
     messages = [{"role": "system", "content": INSTRUCTIONS}, {"role": "user", "content": task}]
     for _ in range(MOST_TURNS):
@@ -113,7 +113,7 @@ def solve(session, task):
 
 
 def keep(session, paths):
-    """Brings files home, each under its bare name: where they go is not the model's to say."""
+    """Downloads files, each under its bare name: the model must not choose their folder."""
     for path in sorted(paths):
         if session.files.exists(path):
             os.makedirs("out", exist_ok=True)

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Has a model analyse data in one interpreter that remembers, and try several fits at once in copies of its sandbox.
+"""Lets a model analyse data in one persistent interpreter, and try several fits concurrently in copies of its sandbox.
 
     python3 analysis.py FILE QUESTION [QUESTION ...]
 
-The model has two tools. code executes Python in the session's context: what one call defines, the next one uses. fits executes several
-programs at once, each in a fork of the session; the session goes on as the fork whose program had the smallest error. Between two
-questions the session hibernates, as it would while people think: it holds no memory, and the next call wakes it. Pictures go to out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model it is, BELLJAR_SERVER and BELLJAR_API_KEY where the sandboxes
-are; without them a belljar of this program's own is started.
+The model has two tools. code executes Python in the session's context: a call can use the definitions of earlier calls. fits
+executes several programs concurrently, each in a fork of the session; the session continues as the fork whose program had
+the smallest error. Between two questions the session hibernates, as it would while people think: it uses no memory, and the
+next call wakes it. Pictures go to out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL select the model, BELLJAR_SERVER
+and BELLJAR_API_KEY the server of the sandboxes; without them the program starts a private belljar.
 """
 
 import base64
@@ -37,7 +38,7 @@ TOOLS = [
 
 
 def ask(messages):
-    """Asks the model to go on and returns its message."""
+    """Requests the model's next message and returns it."""
     request = urllib.request.Request(
         os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/") + "/chat/completions",
         json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": messages, "tools": TOOLS}).encode(),
@@ -52,8 +53,8 @@ class Analysis:
         self.session, self.pictures = session, 0
 
     def code(self, code):
-        """Executes code, and returns what it has shown as text. Its pictures are a stranger's: they are kept as they are, and not looked at."""
-        run = self.session.code(code, timeout=120, replay=True)  # if it has hibernated without its interpreter, its earlier code first
+        """Executes code, and returns its results as text. It keeps the pictures unopened: they are untrusted."""
+        run = self.session.code(code, timeout=120, replay=True)  # a context that has hibernated without its interpreter executes its earlier code first
         told = run.stdout[-4000:] + (run.value[:4000] + "\n" if run.value else "")
         for result in run.results:
             for kind, suffix in (("image/png", "png"), ("image/svg+xml", "svg")):
@@ -71,7 +72,7 @@ class Analysis:
         return told or "done\n"
 
     def fits(self, **programs):
-        """Tries each program in a fork, and goes on in the best one. Forks have the files; their interpreters are new."""
+        """Tries each program in a fork, and continues in the best one. Forks have the files; their interpreters are new."""
         forks = dict(zip(programs, self.session.fork(len(programs))))
         try:
             with ThreadPoolExecutor() as at_once:
@@ -86,7 +87,7 @@ class Analysis:
 
 
 def error_of(run):
-    """The error that a program found, from the JSON of its last expression; infinite without one."""
+    """The error of a program, from the JSON of its last expression; infinite without one."""
     for result in run.results:
         value = result.get("data", {}).get("application/json")
         if result["type"] == "value" and isinstance(value, dict) and isinstance(value.get("error"), (int, float)):
@@ -103,7 +104,7 @@ def main(file, *questions):
             analysis.session.files.write(data.name, data.read_bytes())
             for number, question in enumerate(questions):
                 if number > 0:
-                    analysis.session.hibernate(force=True)  # an interpreter that lives would keep it awake
+                    analysis.session.hibernate(force=True)  # a live interpreter would keep it awake
                     print(f"{question} (The session has hibernated.)")
                 messages.append({"role": "user", "content": question})
                 converse(analysis, messages)
@@ -112,7 +113,7 @@ def main(file, *questions):
 
 
 def converse(analysis, messages):
-    """Lets the model work until it has answered."""
+    """Lets the model work until it has an answer."""
     for _ in range(MOST_TURNS):
         message = ask(messages)
         messages.append(message)

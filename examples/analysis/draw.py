@@ -1,5 +1,5 @@
 def draw(lines):
-    """Shows the days' means as dots, and lines through them: with matplotlib, or as an SVG where there is none."""
+    """Draws the days' means as dots, and lines through them: with matplotlib, or as an SVG without it."""
     try:
         import matplotlib.pyplot as plt
     except ImportError:

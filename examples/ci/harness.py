@@ -1,4 +1,4 @@
-"""Runs the tests that lie around it and writes report.xml, in JUnit's form. It runs in the sandbox."""
+"""Runs the tests in its folder and writes report.xml, in JUnit's format. It runs in the sandbox."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 
 class Report(unittest.TextTestResult):
-    """Keeps what became of each test."""
+    """Collects the outcome of each test."""
 
     def __init__(self, *args):
         super().__init__(*args)

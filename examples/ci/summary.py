@@ -1,7 +1,8 @@
-"""Makes RESULTS/junit.xml and RESULTS/summary.md of what a sandbox left in RESULTS/raw, and says whether the tests pass.
+"""Makes RESULTS/junit.xml and RESULTS/summary.md from a sandbox's files in RESULTS/raw. Its exit status reports whether
+the tests pass.
 
-The report was written by whom the tests belong to. It is read as what it is, a stranger's file: bounded, without a document
-type, and only for what is expected in it. Both files are written anew from that.
+The authors of the tests control the report. So the script reads it as an untrusted file: with size limits, without a
+document type, and only for the expected elements. It writes both files anew from those.
 """
 
 import json
@@ -16,11 +17,11 @@ LONGEST = 200      # characters of a text from it in the summary
 
 
 def read_report(path):
-    """Returns the tests of a report as (class, name, kind, text), or None if there is no report that can be used."""
+    """Returns the tests of a report as (class, name, kind, text), or None if there is no usable report."""
     if not path.is_file() or path.is_symlink() or path.stat().st_size > LARGEST:
         return None
     try:
-        text = path.read_text(encoding="utf-8")  # whatever encoding it names
+        text = path.read_text(encoding="utf-8")  # ignore the encoding that it declares
         if "<!" in text:  # no entities, no document type
             return None
         root = ElementTree.fromstring(text)
@@ -35,7 +36,7 @@ def read_report(path):
 
 
 def plain(text):
-    """A stranger's text as it may stand in a table of Markdown: shown, not obeyed, nor made a link."""
+    """Escapes untrusted text for a Markdown table: it is displayed literally, without markup or links."""
     text = " ".join(text.split())[:LONGEST]
     text = re.sub(r"[^\w .,:;=+'()-]", lambda found: f"&#{ord(found[0])};", text)
     return re.sub(r"(?i)(?<=www)\.|:(?=\S)", lambda found: f"&#{ord(found[0])};", text)

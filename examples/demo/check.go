@@ -22,7 +22,8 @@ func all(checks ...func(result) error) func(result) error {
 	}
 }
 
-// where selects a check by whether this host enforces the limit with a cgroup, as root always and an ordinary user sometimes can.
+// where selects a check by whether this host enforces the limit with a cgroup. Root always can, an ordinary user only on some
+// hosts.
 func where(limit string, enforced, not func(result) error) func(result) error {
 	return func(r result) error {
 		if strings.HasPrefix(r.LimitsEnforced[limit], "cgroup") {

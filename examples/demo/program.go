@@ -18,7 +18,7 @@ import (
 // program is one example: how to run it, and the expected outcome.
 type program struct {
 	name    string
-	tries   string // what it does, in a few words
+	tries   string // its purpose, in a few words
 	hostile bool
 	args    []string // after "belljar run --json"
 	stdin   string   // a file

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// show prints the demo. On a terminal it uses colours, and each line first shows what is being tried.
+// show prints the demo. On a terminal it uses colours, and each line first shows the attempt.
 type show struct {
 	out      *os.File
 	terminal bool
@@ -52,7 +52,7 @@ func (s *show) line(format string, args ...any) {
 	fmt.Fprintf(s.out, "  %s\n", s.colour(red, fmt.Sprintf(format, args...)))
 }
 
-// attempt prints what is about to run; outcome overwrites it.
+// attempt prints the next attempt; outcome overwrites it.
 func (s *show) attempt(p program) {
 	if s.hostile == nil || *s.hostile != p.hostile {
 		heading := "Honest programs"
@@ -80,7 +80,7 @@ func (s *show) outcome(p program, r result, err error) {
 	if r.Phase == belljar.PhaseCompleted {
 		tint = dim
 	}
-	if err == nil && s.terminal { // a failure is shown in full
+	if err == nil && s.terminal { // a failure is printed in full
 		words = clip(words, s.width-nameWidth-triesWidth-4-18)
 	}
 	fmt.Fprintf(s.out, "  %s %s%s%8s %9s  %s\n", mark, pad(p.name, nameWidth), s.colour(dim, pad(p.tries, triesWidth)),

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Makes a class of 200 students from the submissions here: course.py FOLDER [STUDENTS]
 
-Each student hands in one of the programs with a comment of his own, so that no two are the same. expected.csv says
-which verdict each must get.
+Each student hands in one of the programs with an individual comment, so no two are the same. expected.csv
+has the verdict that each must get.
 """
 
 import csv
 import sys
 from pathlib import Path
 
-STEP = 57  # a dozen students have all verdicts between them
+STEP = 57  # twelve students in a row cover all verdicts
 COMMENT = {".py": "# student {}\n", ".c": "/* student {} */\n", ".java": "// student {}\n"}
 
 

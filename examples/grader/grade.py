@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Judges programs in sandboxes: each against the tests of its problem, and writes a CSV.
+"""Judges programs in sandboxes, each against the tests of its problem, and writes a CSV.
 
     grade.py [--workers N] [--wall N] [--without-memory] PROBLEMS FILE|FOLDER...
 
-A file SUM-anything.py answers the problem "sum". Exit status: 0 when every file has a verdict, 1 when one has not,
-2 when this host cannot judge.
+A file SUM-anything.py answers the problem "sum". Exit status: 0 if every file has a verdict, 1 if one has
+none, 2 if this host cannot judge.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from belljar import Belljar, BelljarError
 
 LANGUAGES = {".py": "python", ".c": "c", ".java": "java"}
-START = COMPILE = 120  # seconds of wall time: a busy machine is no fault of the program's
-COMPILER_MB = 512  # of memory, whatever the program may have
+START = COMPILE = 120  # seconds of wall time: a busy machine is not the program's fault
+COMPILER_MB = 512  # of memory, whatever the program's limit
 NO_VERDICT = "not_judged"
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a program is given, and may use."""
+    """A program's input and limits."""
 
     cpu_time_sec: float
     memory_mb: int
@@ -45,7 +45,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one program. Test is the first that it failed."""
+    """The outcome of one program. Test is the first that it failed."""
 
     verdict: str
     test: int = 0
@@ -55,7 +55,7 @@ class Verdict:
 
 
 def judge(run, expected: str, problem: Problem, memory: bool) -> tuple[str, str]:
-    """The verdict on one run, by what the server observed and never by what the program says of itself."""
+    """Returns the verdict on one run, by the server's observations and never by the program's own claims."""
     if run.reason_code == "compile_failed":
         return "compile_error", run.message
     if run.reason_code == "oom_killed":
@@ -75,7 +75,7 @@ def judge(run, expected: str, problem: Problem, memory: bool) -> tuple[str, str]
 
 
 class Grader:
-    """Judges by one server, or by one belljar of its own."""
+    """Judges with one server, or with one private belljar."""
 
     def __init__(self, belljar: Belljar, problems: Path, wall: float, memory: bool) -> None:
         self.belljar = belljar
@@ -102,7 +102,7 @@ class Grader:
         )
 
     def check(self) -> None:
-        """Refuses to judge where a limit would not hold."""
+        """Refuses to judge if a limit would not be enforced."""
         for problem in self.problems.values():
             try:
                 run = self.run("print()", "python", "", problem)

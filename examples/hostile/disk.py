@@ -1,4 +1,4 @@
-"""Fills every folder it can write to, and says how much went in."""
+"""Fills every folder it can write to, and prints the amounts."""
 
 import errno
 import os

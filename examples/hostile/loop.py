@@ -1,4 +1,4 @@
-"""Never ends, and does not listen when asked to."""
+"""Never ends, and ignores requests to stop."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""Takes memory until something gives: 1 GiB at most, for hosts where nothing does."""
+"""Allocates memory until it fails: 1 GiB at most, for hosts without a limit."""
 
 import sys
 
@@ -6,4 +6,4 @@ hoard = []
 while len(hoard) < 64:
     hoard.append(bytearray(b"\xff") * (16 << 20))
     print(f"{16 * len(hoard)} MiB", file=sys.stderr, flush=True)
-print("nobody limits memory here: took 1 GiB")
+print("no memory limit here: allocated 1 GiB")

@@ -1,4 +1,4 @@
-"""Tries to talk to anybody: the host's own services (ports as arguments), a resolver, the internet, a cloud's metadata."""
+"""Tries to connect to the host's own services (ports as arguments), a resolver, the internet, a cloud's metadata."""
 
 import socket
 import sys

@@ -1,4 +1,4 @@
-"""Looks for anything worth stealing and says what it found."""
+"""Looks for secrets to steal and prints those that it finds."""
 
 import glob
 import os

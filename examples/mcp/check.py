@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Does with an MCP host's configuration what the host does: starts each server in it, or calls it, and asks for its tools.
+"""Acts like an MCP host with a configuration: starts or calls each server in it, and lists its tools.
 
     python3 check.py CONFIG [CONFIG ...]
 
-It is a small MCP client of its own, for standard input and output and for streamable HTTP, and wants nothing but Python.
+It is a small MCP client, for standard input and output and for streamable HTTP, and needs only Python.
 """
 
 import json
@@ -61,7 +61,7 @@ class HTTP:
                 return None
             if response.headers.get_content_type() == "application/json":
                 return json.load(response)
-            for line in response:  # of an event stream; each event of ours is one line
+            for line in response:  # of an event stream; each event here is one line
                 if line.startswith(b"data:") and line[5:].strip():
                     answer = json.loads(line[5:])
                     if answer.get("id") == message["id"]:
@@ -75,7 +75,7 @@ class HTTP:
 def servers(path):
     """Returns the servers of a configuration by name."""
     if path.endswith(".toml"):
-        import tomllib  # of Python 3.11
+        import tomllib  # since Python 3.11
         with open(path, "rb") as file:
             config = tomllib.load(file)
     else:
@@ -88,7 +88,7 @@ def servers(path):
 
 
 def filled(value):
-    """An entry with variables of the environment in their places: ${NAME}, or ${env:NAME}."""
+    """Fills in environment variables in an entry: ${NAME}, or ${env:NAME}."""
     if isinstance(value, str):
         return re.sub(r"\$\{(?:env:)?(\w+)\}", lambda name: os.environ[name[1]], value)
     if isinstance(value, list):
@@ -104,7 +104,7 @@ def ask(server, number, method, **params):
 
 
 def check(entry):
-    """Returns who a server is and the names of its tools."""
+    """Returns the name of a server and the names of its tools."""
     server = HTTP(entry) if "url" in entry else Stdio(entry)
     try:
         hello = ask(server, 1, "initialize", protocolVersion=VERSION, capabilities={}, clientInfo={"name": "check", "version": "1"})
@@ -130,7 +130,7 @@ def main(paths):
             except KeyError as e:
                 failed = True
                 print(f"{path}: {name} needs {e.args[0]}")
-            except (OSError, ValueError) as e:  # urllib's and subprocess's are OSErrors
+            except (OSError, ValueError) as e:  # the errors of urllib and subprocess are OSErrors
                 failed = True
                 print(f"{path}: {name} does not work: {e}")
     return int(failed)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Asks a model a question, runs the code of its tool call in a sandbox, and sends it the output. Done by hand, to show the
-# protocol; the other examples use programs for it.
+# Asks a model a question, runs the code of its tool call in a sandbox, and sends it the output. It does so by hand, to show the
+# protocol; the other examples use programs.
 set -eu
 tools='[{"type": "function", "function": {"name": "python", "description": "Runs Python code",
   "parameters": {"type": "object", "properties": {"code": {"type": "string"}}, "required": ["code"]}}}]'
@@ -15,7 +15,7 @@ for _ in 1 2 3 4 5 6 7 8; do
     [ -n "$call" ] || break
     code=$(echo "$call" | jq -r '.function.arguments | fromjson | .code')
     echo "> $code"
-    printed=$(echo "$code" | belljar run --quiet --lang py - 2>&1) || true # a failure is for the model to see
+    printed=$(echo "$code" | belljar run --quiet --lang py - 2>&1) || true # a failure is for the model to read
     messages=$(echo "$messages" | jq --arg id "$(echo "$call" | jq -r .id)" --arg printed "$printed" \
         '. + [{role: "tool", tool_call_id: $id, content: $printed}]')
 done

@@ -1,22 +1,20 @@
 #!/usr/bin/env python3
-"""A model that plays a script, in place of one that thinks and costs money.
+"""A scripted model, in place of a real one that costs money.
 
     python3 model.py SCRIPT [SCRIPT ...] -- COMMAND [ARGS ...]
 
-serves the script on a port of this machine while COMMAND runs, and tells it where in OPENAI_BASE_URL and
-ANTHROPIC_BASE_URL (and a key for each). It speaks OpenAI's chat completions and Anthropic's messages, with tools and
-without streaming. It is strict: a request that a real model would refuse is refused, and one that is not what the script
-expects ends the play. The exit status is COMMAND's, or 1 if the play went wrong or was not played to its end.
+serves the script on a port of this machine while COMMAND runs, and passes its address to COMMAND in OPENAI_BASE_URL and
+ANTHROPIC_BASE_URL (and a key for each). It supports OpenAI's chat completions and Anthropic's messages, with tools and
+without streaming. It is strict: it refuses requests that a real model would refuse, and stops at a request that differs
+from the script's expectations. The exit status is COMMAND's, or 1 after such an error or if turns are left.
 
-A script is a JSON list of turns, several scripts are played one after the other. A turn is
+A script is a JSON list of turns; several scripts are played one after the other. A turn has these optional keys:
 
-    given   texts that must be in what was added since the last turn (a string or a list)
+    given   texts that must be in the text added since the last turn (a string or a list)
     tools   names of the tools that must be offered, in any order
-    text    what the model says
-    calls   tools that it calls: a list of {"name": …, "input": {…}}. An input value {"file": NAME} is the text of a file
-            beside the script, and {"told": PATTERN} what the pattern's group is in what it was told, where it is there last
-
-and every key may be missing.
+    text    the model's answer
+    calls   the model's tool calls: a list of {"name": …, "input": {…}}. An input value {"file": NAME} is the text of a file
+            next to the script. {"told": PATTERN} is the group of the pattern's last match in all texts that the model received
 """
 
 import http.server
@@ -32,7 +30,7 @@ import wire
 
 
 class Play:
-    """The script and how far it has come. Requests are answered one after the other."""
+    """The script and its current turn. It answers requests one after the other."""
 
     def __init__(self, scripts):
         self.turns = [turn for script in scripts for turn in read(pathlib.Path(script))]
@@ -41,7 +39,7 @@ class Play:
         self.lock = threading.Lock()
 
     def answer(self, dialect, body):
-        """Returns status and JSON for a request."""
+        """Returns the status and JSON for a request."""
         with self.lock:
             try:
                 request = dialect.read(body)
@@ -62,23 +60,23 @@ class Play:
             return 200, dialect.answer(self.next, turn.get("text", ""), calls)
 
     def recall(self, given, request):
-        """An input with what the model was told in its places."""
+        """Returns an input with each {"told": PATTERN} replaced by its match."""
         said = {}
         for name, value in given.items():
             if isinstance(value, dict) and set(value) == {"told"}:
                 found = re.findall(value["told"], request.told)
                 if not found:
-                    self.fail(f"turn {self.next + 1}: nobody has told {value['told']}")
+                    self.fail(f"turn {self.next + 1}: no received text matches {value['told']}")
                 value = found[-1] if found else ""
             said[name] = value
         return said
 
     def check(self, turn, request):
-        """Compares a request with what the script expects."""
+        """Compares a request with the script's expectations."""
         number = self.next + 1
         for text in turn["given"]:
             if text not in request.added:
-                self.fail(f"turn {number} expects {text!r} in what it is told, which is\n{request.added}")
+                self.fail(f"turn {number} expects {text!r} in the text that it received, which is\n{request.added}")
         if "tools" in turn and sorted(turn["tools"]) != sorted(request.tools):
             self.fail(f"turn {number} expects the tools {turn['tools']}, not {request.tools}")
         for call in turn.get("calls", []):
@@ -107,7 +105,7 @@ def read(script):
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    """One request of a client."""
+    """A client's request."""
 
     protocol_version = "HTTP/1.1"
 
@@ -130,7 +128,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(raw)
 
     def log_message(self, *_):
-        """Says nothing: standard error is the command's."""
+        """Does nothing: standard error belongs to the command."""
 
 
 def main(args):

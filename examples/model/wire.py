@@ -1,4 +1,4 @@
-"""Two ways of talking to a model, as far as tools need them, with the checks that the real ones make."""
+"""Two protocols of models, limited to the parts for tools, with the checks of the real ones."""
 
 import json
 import re
@@ -7,16 +7,16 @@ KEY = "scripted"
 
 
 class Refused(Exception):
-    """A request that no model would take."""
+    """A request that no model would accept."""
 
 
 class Request:
-    """What a request says, in either dialect."""
+    """The contents of a request, in either protocol."""
 
     def __init__(self, tools, told, added):
         self.tools = tools  # names
-        self.told = told    # all text that is not the model's own
-        self.added = added  # that since its last turn
+        self.told = told    # all text except the model's own
+        self.added = added  # the text since its last turn
 
 
 def need(true, words):

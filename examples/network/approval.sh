@@ -1,5 +1,5 @@
 #!/bin/sh
-# approval.sh FLAGS…: a user calls belljar run FLAGS… on a server whose operator is asked about every network, and the operator approves.
+# approval.sh FLAGS…: a user calls belljar run FLAGS… on a server that requires approval of every network; the operator approves it.
 set -eu
 dir=$(mktemp -d)
 mkfifo "$dir/ready" "$dir/notes"
@@ -11,7 +11,7 @@ trap 'kill "$server" 2>/dev/null && wait "$server"; rm -rf "$dir"' EXIT
 exec 3<"$dir/ready"
 read -r ready <&3 || { cat "$dir/log" >&2; exit 1; }
 BELLJAR_SERVER=$(echo "$ready" | jq -r .url)
-BELLJAR_API_KEY=$(echo "$ready" | jq -r .api_key) # the operator's
+BELLJAR_API_KEY=$(echo "$ready" | jq -r .api_key) # the operator's key
 export BELLJAR_SERVER BELLJAR_API_KEY
 key=$(belljar token create --user ann)
 

@@ -1,4 +1,4 @@
-"""Fetches a page with a package that is installed first:
+"""Fetches a page with a package that Belljar installs first:
 
     belljar run --pip requests --allow www.example.com fetch.py http://www.example.com/
 """

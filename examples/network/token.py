@@ -1,4 +1,4 @@
-"""Asks an API that wants a token. The token is not in the sandbox: Belljar adds it to the request, outside.
+"""Calls an API that needs a token. The token is not in the sandbox: Belljar adds it to the request outside.
 
     belljar run --secret API_TOKEN --broker API_TOKEN=api.example.com --allow api.example.com token.py https://api.example.com/me
 """

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Asks a model about a file of data, and brings home the pictures that it draws.
+"""Asks a model about a data file, and downloads the pictures that it draws.
 
     python3 analyse.py FILE QUESTION
 
-The model has one tool, python: every call is a run of its own in a new sandbox, with the file in it and nothing else. Pictures that
-a run leaves are brought to out/, if they are pictures. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL say which model it is,
-BELLJAR_SERVER and BELLJAR_API_KEY where the sandboxes are; without them a belljar of this program's own is started.
+The model has one tool, python: every call is a separate run in a new sandbox that contains only the file. Valid pictures of a
+run are downloaded to out/. OPENAI_BASE_URL, OPENAI_API_KEY and OPENAI_MODEL select the model, BELLJAR_SERVER and
+BELLJAR_API_KEY the server of the sandboxes; without them the program starts a private belljar.
 """
 
 import json
@@ -30,7 +30,7 @@ TOOLS = [{"type": "function", "function": {
 
 
 def ask(messages):
-    """Asks the model to go on and returns its message."""
+    """Requests the model's next message and returns it."""
     request = urllib.request.Request(
         os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1").rstrip("/") + "/chat/completions",
         json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": messages, "tools": TOOLS}).encode(),
@@ -41,14 +41,14 @@ def ask(messages):
 
 
 def size_of(image):
-    """Width and height of a PNG; None for what is none. The bytes are a stranger's."""
+    """Returns width and height of a PNG; None for anything else. The bytes are untrusted."""
     if len(image) < 33 or image[:8] != b"\x89PNG\r\n\x1a\n" or image[12:16] != b"IHDR":
         return None
     return struct.unpack(">II", image[16:24])
 
 
 def run(belljar, data, arguments):
-    """Runs what the model wrote and tells it, and us, what came of it."""
+    """Runs the model's program, and reports the outcome to the model and on standard output."""
     try:
         code = json.loads(arguments)["code"]
         done = belljar.run(

@@ -8,7 +8,7 @@ WHITE, GREY, BLUE, RED = (255, 255, 255), (221, 221, 221), (70, 110, 180), (200,
 
 
 def png(rows):
-    """A picture as a PNG file, without a library for it."""
+    """Encodes a picture as a PNG file, without a library."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     header = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 2, 0, 0, 0)

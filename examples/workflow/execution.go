@@ -21,9 +21,9 @@ type execution struct {
 	id      string // of the run
 	host    *host
 	agents  string // folder of the agents' files
-	session string // that all of them share
+	session string // shared by all agents
 	outputs map[string]map[string]any
-	said    []string // by the agents, in order
+	said    []string // output of the agents, in order
 }
 
 // agent reads an agent's file and its sandbox settings for this run.

@@ -75,7 +75,7 @@ func read(name string) (flow, error) {
 	return f, nil
 }
 
-// after returns the index of the step after the one at i, and for a switch the value that decided.
+// after returns the index of the step after the one at i, and for a switch the deciding value.
 func (f flow) after(i int, outputs map[string]map[string]any) (next int, value string, err error) {
 	s := f.Steps[i]
 	if s.Type != "switch" {

@@ -22,7 +22,7 @@ import (
 type host struct {
 	program string // belljar
 	service belljar.Service
-	env     []string // for belljar mcp to find the same host
+	env     []string // with which belljar mcp finds the same host
 	close   func()
 }
 
@@ -50,7 +50,7 @@ func connect(ctx context.Context) (*host, error) {
 }
 
 // private starts belljar serve --private, which lives until its standard input ends: on end, or when this program exits. The
-// agents' belljar mcp processes share it; a program that does not share it uses client.Local.
+// agents' belljar mcp processes share it. A program that does not share its server uses client.Local.
 func (h *host) private(ctx context.Context) (url, key string, end func(), err error) {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), h.program, "serve", "--private")
 	cmd.Stderr = os.Stderr
@@ -110,7 +110,7 @@ func (h *host) tools(ctx context.Context, agentFile, workflow string, names []st
 	return kit, nil
 }
 
-func (k *toolkit) close() { _ = k.session.Close() } // the workflow keeps the sandbox
+func (k *toolkit) close() { _ = k.session.Close() } // the sandbox stays, because it belongs to the workflow
 
 // call performs a model's tool call and returns the text of the result.
 func (k *toolkit) call(ctx context.Context, name string, input json.RawMessage) (text string, failed bool, err error) {

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) (err error) {
 	e := &execution{
 		flow: flow, id: *id, host: h, agents: filepath.Join(filepath.Dir(flags.Arg(0)), "agents"), outputs: map[string]map[string]any{},
 	}
-	defer func() { // in any case, remove the sandbox
+	defer func() { // always remove the sandbox
 		ending, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer stop()
 		if closing := e.end(ending); err == nil {

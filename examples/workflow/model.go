@@ -18,7 +18,7 @@ const (
 	mostTokens = 4096
 )
 
-// message and block are those of the messages API.
+// message and block are types of the messages API.
 type message struct {
 	Role    string  `json:"role"`
 	Content []block `json:"content"`

@@ -2,7 +2,7 @@
 
     chat.py URL --model NAME
 
-It has no key: Belljar adds the header x-api-key to its requests, outside of the sandbox.
+It has no key: Belljar adds the header x-api-key to its requests outside of the sandbox.
 """
 
 import json
@@ -43,19 +43,19 @@ def allowed(call):
 
 
 def use(call):
-    """Runs what the model asks for, if the user allows it."""
+    """Runs a command of the model, if the user allows it."""
     text = "The user does not allow it."
     if allowed(call):
         say(type="system", subtype="running", command=call["input"]["command"])
         done = subprocess.run(["sh", "-c", call["input"]["command"]], stdin=subprocess.DEVNULL, stdout=-1, stderr=-2, text=True, check=False)
         if done.returncode in (-signal.SIGINT, 128 + signal.SIGINT):
-            time.sleep(10)  # an interrupt is for this program, too, and ends the sleep
+            time.sleep(10)  # an interrupt also reaches this program, and ends the sleep
         text = done.stdout or f"exit code {done.returncode}"
     return {"type": "tool_result", "tool_use_id": call["id"], "content": text}
 
 
 def turn(messages):
-    """Goes on until the model asks for nothing more."""
+    """Continues until the model requests nothing more."""
     while True:
         answer = model(messages)
         messages.append(answer)
@@ -80,7 +80,7 @@ def main():
                     history = messages
                     say(type="result", subtype="success")
             return
-        except KeyboardInterrupt:  # an interrupted turn is forgotten, so that what the model reads is whole
+        except KeyboardInterrupt:  # drop an interrupted turn, so that the model's history stays complete
             say(type="result", subtype="interrupted")
         except OSError as error:
             say(type="result", subtype="error", message=str(error))

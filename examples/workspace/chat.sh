@@ -1,5 +1,5 @@
 #!/bin/sh
-# chat.sh MESSAGE…: starts a server and a session that may reach the host of the model, and talks to the chat program in it. The key of the
+# chat.sh MESSAGE…: starts a server and a session that may reach the model's host, and talks to the chat program in it. The key of the
 # model is in MODEL_KEY.
 set -eu
 host=${MODEL_HOST-api.example.com}

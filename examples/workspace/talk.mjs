@@ -1,12 +1,12 @@
 #!/usr/bin/env -S node --experimental-websocket --no-warnings
-// talk.mjs WORKSPACE MESSAGE…: says one thing after the other to the chat program of a workspace, and shows what it answers. The answers to
-// its questions are lines of standard input: y, n, or stop, which is yes and then interrupts the command. Ctrl-C interrupts, too.
+// talk.mjs WORKSPACE MESSAGE…: sends messages to the chat program of a workspace, and shows its answers. The answers to its questions are
+// lines of standard input: y, n, or stop, which is yes and then interrupts the command. Ctrl-C interrupts, too.
 import { createInterface } from 'node:readline'
 
 const [workspace, ...messages] = process.argv.slice(2)
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]()
 
-// Where headers cannot be set, as in browsers, a ticket takes the place of the key.
+// Where headers cannot be set, as in browsers, a ticket replaces the key.
 const ticket = await fetch(`${process.env.BELLJAR_SERVER}/api/v1/sandbox/tickets`, {
   method: 'POST', headers: { 'X-API-KEY': process.env.BELLJAR_API_KEY },
 })

@@ -33,9 +33,9 @@ type Client struct {
 	frames  *rate.Limiter
 }
 
-// How many frames of an agent a client reads in a second, of all streams together, how many without a pause, and after how many it looks.
-// What comes meanwhile is one frame of an honest agent's. A program that has taken over an agent can send tiny ones instead: each costs the
-// host more than the program.
+// Limits of the frames that a client reads from an agent: per second over all streams, in a burst, and between two checks. An honest agent
+// sends one frame for all data that has arrived. A hijacked agent can send tiny frames instead, each of which costs the host more than the
+// sandbox.
 const (
 	framesPerSecond = 100_000
 	framesAtOnce    = 10_000
@@ -238,8 +238,8 @@ func asReply(f wire.Frame) (wire.Reply, error) {
 	return reply, nil
 }
 
-// plain is an agent's text as it may stand in a log and before a caller: short, and without characters that move a terminal's cursor. A
-// program that took over the agent says what it likes, and an honest agent repeats names of files.
+// plain makes an agent's text safe for a log and for a caller: short, and without characters that move a terminal's cursor. A hijacked
+// agent can send any text, and an honest one repeats names of files.
 func plain(s string) string {
 	const most = 1000
 	if len(s) > most {

@@ -194,7 +194,7 @@ func TestContentsThatFail(t *testing.T) {
 		t.Error(err)
 	}
 	if <-complete {
-		t.Error("the agent was told that the contents are complete")
+		t.Error("the agent received the end of the contents")
 	}
 }
 
@@ -236,7 +236,7 @@ func TestOutputWithAGap(t *testing.T) {
 	}
 }
 
-// A host cuts its input and sets its timers by what an agent says of a command.
+// A host limits its input and sets its timers by an agent's report of a command, so it must validate the report.
 func TestStartThatCannotBe(t *testing.T) {
 	for name, st := range map[string]wire.Started{
 		"from before": {From: 2}, "stdin": {From: 3, Stdin: -1}, "limit": {From: 3, StdinLimit: -1}, "age": {From: 3, AgeMS: -1},
@@ -248,7 +248,7 @@ func TestStartThatCannotBe(t *testing.T) {
 	}
 }
 
-// An agent that sends more output than its host asked for could fill the host's memory.
+// An agent that sends more output than the host requested could fill the host's memory.
 func TestOutputBeyondItsLimit(t *testing.T) {
 	for size, ok := range map[int]bool{10: true, 11: false} {
 		c := scripted(t, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
@@ -381,7 +381,7 @@ func TestCancelDetaches(t *testing.T) {
 	}
 }
 
-// What an agent says comes short and printable to logs and callers: a program may have taken it over, and files may be called anything.
+// An agent's text reaches logs and callers short and printable: a program may have taken the agent over, and files can have any name.
 func TestAgentsWords(t *testing.T) {
 	c := scripted(t, answer(wire.Reply{Error: &wire.Error{
 		Code: wire.CodeExists, Message: "a\x1b[2Jb\nc é" + strings.Repeat("x", 1<<20), Step: strings.Repeat("\x00", 1<<16),

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// lingerTime is how long a closed connection waits for the program to read what was written before.
+// lingerTime is how long a closed connection waits for the program to read the bytes written before.
 const lingerTime = time.Minute
 
 // Conn is a connection with a program in a sandbox. It works like a TCP connection: CloseWrite ends one direction, Close ends both
@@ -22,7 +22,7 @@ type Conn struct {
 	s       *stream
 	buffers *sync.Pool // of *[]byte, for frames
 
-	mu      sync.Mutex // guards what follows; orders writes
+	mu      sync.Mutex // guards the fields below; orders writes
 	err     error      // of writes: a frame may be incomplete
 	shut    bool       // EOF was sent
 	closing sync.Once
@@ -81,7 +81,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return done, nil
 }
 
-// buffer returns one with room for a frame.
+// buffer returns a buffer with room for a frame.
 func (c *Conn) buffer() *[]byte {
 	if buf, ok := c.buffers.Get().(*[]byte); ok {
 		return buf
@@ -141,7 +141,7 @@ func (c *Conn) ReadFrom(r io.Reader) (total int64, err error) {
 	}
 }
 
-// WriteTo implements [io.WriterTo]. It has no buffer while it waits.
+// WriteTo implements [io.WriterTo]. It uses no buffer while it waits.
 func (c *Conn) WriteTo(w io.Writer) (total int64, err error) {
 	for {
 		if _, err := c.s.r.Await(); err != nil {
@@ -184,21 +184,21 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close implements [net.Conn]. The program still gets all that was written. It is idempotent.
+// Close implements [net.Conn]. The program still gets all written bytes. It is idempotent.
 func (c *Conn) Close() error {
 	c.closing.Do(func() {
 		close(c.closed)
 		_ = c.s.conn.SetReadDeadline(time.Unix(1, 0))
 		_ = c.s.conn.SetWriteDeadline(time.Now().Add(lingerTime))
 		go func() { // the program may be slow to read
-			_ = c.CloseWrite() // in vain if the agent has ended
+			_ = c.CloseWrite() // fails if the agent has ended
 			c.s.conn.Close()
 		}()
 	})
 	return nil
 }
 
-// Abort closes the connection at once; the program sees a reset.
+// Abort closes the connection without delivering pending bytes; the program sees a reset.
 func (c *Conn) Abort() error {
 	c.closing.Do(func() { close(c.closed) })
 	c.s.conn.Close()
@@ -208,7 +208,7 @@ func (c *Conn) Abort() error {
 // LocalAddr implements [net.Conn].
 func (c *Conn) LocalAddr() net.Addr { return c.s.conn.LocalAddr() }
 
-// RemoteAddr implements [net.Conn]: it is the agent's.
+// RemoteAddr implements [net.Conn]. It returns the agent's address.
 func (c *Conn) RemoteAddr() net.Addr { return c.s.conn.RemoteAddr() }
 
 // SetDeadline implements [net.Conn].

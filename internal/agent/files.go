@@ -91,7 +91,7 @@ func (c *Client) ReadFile(ctx context.Context, req wire.FileRequest) (io.ReadClo
 func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reader) (wire.FileInfo, error) {
 	op := wire.OpWrite
 	if len(req.IfMatch) > 0 {
-		op = wire.OpReplace // an older agent refuses it, and does not overlook the condition
+		op = wire.OpReplace // an older agent refuses it, and cannot ignore the condition
 	}
 	reply, err := c.send(ctx, wire.Request{Op: op, File: &req}, r)
 	if err == nil {
@@ -104,12 +104,12 @@ func (c *Client) WriteFile(ctx context.Context, req wire.FileRequest, r io.Reade
 }
 
 // WriteSecret writes a secret to the file req.Path in the folder of secrets, which no other request reaches. A file of that name is
-// [wire.CodeExists]. With an agent that knows no secrets it is [errors.ErrUnsupported].
+// [wire.CodeExists]. If the agent does not support secrets, the error is [errors.ErrUnsupported].
 func (c *Client) WriteSecret(ctx context.Context, req wire.FileRequest, value string) error {
 	return c.deliver(ctx, "write a secret", wire.Request{Op: wire.OpSecret, File: &req}, strings.NewReader(value))
 }
 
-// deliver sends contents with a request that older agents do not know. With one of those it is [errors.ErrUnsupported].
+// deliver sends contents with a request that older agents do not support; the error is then [errors.ErrUnsupported].
 func (c *Client) deliver(ctx context.Context, what string, req wire.Request, contents io.Reader) error {
 	s, err := c.open(ctx, req)
 	if err != nil {
@@ -129,8 +129,8 @@ func (c *Client) deliver(ctx context.Context, what string, req wire.Request, con
 	return nil
 }
 
-// Trust has the programs of a sandbox trust one more authority, whose certificate is PEM: see [wire.TrustDir]. It is done once, as
-// the user of req. With an agent that cannot it is [errors.ErrUnsupported].
+// Trust makes the programs of a sandbox trust one more authority, whose certificate is PEM: see [wire.TrustDir]. It can be done
+// once, as the user of req. If the agent does not support it, the error is [errors.ErrUnsupported].
 func (c *Client) Trust(ctx context.Context, req wire.FileRequest, authority []byte) error {
 	return c.deliver(ctx, "trust an authority", wire.Request{Op: wire.OpTrust, File: &req}, bytes.NewReader(authority))
 }

@@ -102,7 +102,7 @@ func TestContents(t *testing.T) {
 	}
 }
 
-// A listing ends with its context also within a part that has arrived: to look at one name may take long.
+// The end of its context ends a listing also within a received part: to process one name may take long.
 func TestListingWhoseTimeIsOver(t *testing.T) {
 	c := scripted(t, answer(wire.Reply{Files: slices.Repeat([]wire.FileInfo{{Path: "x", Type: "file"}}, 1000)}))
 	over := errors.New("the time is over")

@@ -1,6 +1,6 @@
 package agent_test
 
-// The race detector makes the JSON of this take ten times as long, which one goroutine reads.
+// With the race detector this test would take ten times as long: one goroutine reads all of the JSON.
 
 import (
 	"bytes"

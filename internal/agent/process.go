@@ -27,7 +27,7 @@ type Process struct {
 	started wire.Started
 
 	writing sync.Mutex    // orders stdin
-	mu      sync.Mutex    // guards what follows
+	mu      sync.Mutex    // guards the fields below
 	raised  chan struct{} // closed and replaced when the limit rises
 	ended   error         // why stdin can no longer be sent
 	limit   int64
@@ -35,7 +35,7 @@ type Process struct {
 	next    int64 // position of the next output byte to deliver
 	safe    int64 // position up to which the host has stored the output
 	acked   int64
-	most    int64 // of output, as the command was started with; 0 is no limit
+	most    int64 // limit of output that the command was started with; 0 is no limit
 }
 
 // Exec starts a command and attaches to it. With the id of a known command it only attaches, from position 0, so it can be
@@ -87,7 +87,7 @@ func (c *Client) attach(ctx context.Context, req wire.Request) (*Process, error)
 	}, nil
 }
 
-// checkStarted validates the agent's reply to an exec, or to an attach from a position. A host counts with its numbers.
+// checkStarted validates the agent's reply to an exec, or to an attach from a position. The host calculates with its numbers.
 func checkStarted(st *wire.Started, from int64) error {
 	const longest = math.MaxInt64 / int64(time.Millisecond)
 	switch {
@@ -99,7 +99,8 @@ func checkStarted(st *wire.Started, from int64) error {
 	return nil
 }
 
-// checkExit validates the agent's report of a command's end. It goes on record, which bounds no text and knows no infinity.
+// checkExit validates the agent's report of a command's end. The host stores it without a limit on texts, and JSON cannot
+// represent infinity.
 func checkExit(e *wire.Exit) error {
 	const mostWord, mostCwd, longest = 100, 3 * 4096, 1e12 // of a folder, bytes that are not UTF-8 arrive as three
 	texts := []string{string(e.Cause), e.Usage.Source}

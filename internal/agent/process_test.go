@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Forget returns also if the agent reads nothing.
+// Forget returns even if the agent reads nothing.
 func TestForgetOfADeafAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host, inside := net.Pipe()
@@ -43,8 +43,8 @@ func TestForgetOfADeafAgent(t *testing.T) {
 	})
 }
 
-// A program that has taken over an agent sends tiny frames, which cost their host more than itself: the host reads so many of them in a
-// second, on all streams together.
+// A hijacked agent sends tiny frames, which cost its host more than the sandbox. The host limits how many it reads per second, over all
+// streams.
 func TestTinyFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const streams, frames = 2, 30_000
@@ -92,7 +92,7 @@ func TestTinyFrames(t *testing.T) {
 	})
 }
 
-// What an agent reports of a command's end goes on record.
+// An agent's report of a command's end is validated before it is stored.
 func TestEndThatCannotBe(t *testing.T) {
 	for name, exit := range map[string]wire.Exit{
 		"time": {WallMS: 1e308}, "negative time": {WallMS: -1}, "status": {Code: 256}, "signal": {Signal: -129}, "dropped": {Dropped: -1},
@@ -108,7 +108,7 @@ func TestEndThatCannotBe(t *testing.T) {
 	}
 }
 
-// A folder may have any name that the kernel allows. JSON has what is not UTF-8 as a character of three bytes.
+// A folder may have any name that the kernel allows. Each byte that is not UTF-8 becomes a character of three bytes in JSON.
 func TestEndInAFolderOfAnyName(t *testing.T) {
 	cwd := strings.Repeat("/"+strings.Repeat("\xff", 255), 15)
 	p := process(t, wire.Started{}, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {

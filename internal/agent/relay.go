@@ -13,8 +13,8 @@ import (
 // time; the other methods are safe for concurrent use.
 type Relay struct{ s *stream }
 
-// Relay opens the relay, in place of an older one. The agent listens on ports at the address of each name. With an agent that has
-// no relay it is [errors.ErrUnsupported]. ctx limits only the opening.
+// Relay opens the relay, in place of an older one. The agent listens on ports at the address of each name. If the agent has no
+// relay, the error is [errors.ErrUnsupported]. ctx limits only the opening.
 func (c *Client) Relay(ctx context.Context, ports []uint16) (*Relay, error) {
 	s, err := c.opened(ctx, wire.Request{Op: wire.OpRelay, Relay: &wire.Relay{Ports: ports}})
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *stream) done() (wire.Reply, error) {
 	return reply, nil
 }
 
-// unsupported makes an agent's CodeUnsupported an [errors.ErrUnsupported], too.
+// unsupported makes an agent's CodeUnsupported an [errors.ErrUnsupported] as well.
 func unsupported(err error) error {
 	var remote *wire.Error
 	if errors.As(err, &remote) && remote.Code == wire.CodeUnsupported {

@@ -11,7 +11,7 @@ import (
 )
 
 // Save writes the whole workspace to w as a tar stream. frozen reports that no program could change it meanwhile. After an error the
-// stream in w is incomplete. With an agent that cannot it is [errors.ErrUnsupported].
+// stream in w is incomplete. If the agent does not support it, the error is [errors.ErrUnsupported].
 func Save(ctx context.Context, c *Client, req wire.FileRequest, w io.Writer) (frozen bool, err error) {
 	s, err := c.open(ctx, wire.Request{Op: wire.OpSave, File: &req})
 	if err != nil {
@@ -32,8 +32,8 @@ func Save(ctx context.Context, c *Client, req wire.FileRequest, w io.Writer) (fr
 	return reply.Frozen, nil
 }
 
-// Load unpacks what Save has written. Its entries replace those of the workspace, but no file replaces a folder. After an error a part of
-// it may be there.
+// Load unpacks a stream of Save. Its entries replace those of the workspace, but no file replaces a folder. After an error a part of it
+// may remain.
 func Load(ctx context.Context, c *Client, req wire.FileRequest, r io.Reader) error {
 	if _, err := c.send(ctx, wire.Request{Op: wire.OpLoad, File: &req}, r); err != nil {
 		return fmt.Errorf("load: %w", err)

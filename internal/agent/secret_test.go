@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// An agent that knows no secrets differs from one that refuses a secret: nothing is dropped silently.
+// An agent without support for secrets is distinguished from one that refuses a secret: no secret is dropped silently.
 func TestSecretOfAnOlderAgent(t *testing.T) {
 	for name, c := range map[string]struct {
 		features []string

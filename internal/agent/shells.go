@@ -18,8 +18,7 @@ func Shells(ctx context.Context, c *Client) ([]wire.ShellInfo, error) {
 	return reply.Shells, nil
 }
 
-// EndShell ends a shell or kernel, with its commands and what they have started. It returns when they are gone; an unknown name is no
-// error.
+// EndShell ends a shell or kernel, with its commands and their processes. It returns when they are gone; an unknown name is no error.
 func EndShell(ctx context.Context, c *Client, name string) error {
 	if _, err := c.ask(ctx, wire.Request{Op: wire.OpEndShell, ID: name}); err != nil {
 		return fmt.Errorf("end the shell: %w", err)
@@ -27,8 +26,8 @@ func EndShell(ctx context.Context, c *Client, name string) error {
 	return nil
 }
 
-// Programs returns how many processes run in the sandbox: those of commands, but for the shell of no name while it is idle. With an
-// agent that cannot it is [errors.ErrUnsupported].
+// Programs returns how many processes of commands run in the sandbox, without the shell of no name while it is idle. If the agent
+// does not support it, the error is [errors.ErrUnsupported].
 func Programs(ctx context.Context, c *Client) (int, error) {
 	s, err := c.open(ctx, wire.Request{Op: wire.OpPrograms})
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// BenchmarkEdge is what the edge, the guard and the limits cost a request.
+// BenchmarkEdge measures the cost of the edge, the guard and the limits for one request.
 func BenchmarkEdge(b *testing.B) {
 	limits := api.NewLimits(api.LimitsOptions{PerUser: 1 << 30, PerAddress: 1 << 30})
 	edge, err := api.NewEdge(api.EdgeOptions{Limits: limits, Logger: slog.New(slog.NewJSONHandler(io.Discard, nil))})

@@ -83,7 +83,7 @@ func (b *body) Close() error { return b.in.Close() }
 // start sets the first deadline, for doors that never read the body.
 func (b *body) start() { b.deadline(time.Now().Add(b.idle)) }
 
-// The rest of a body is read for at most lingerTime, and lingerPause for each piece.
+// finish reads the rest of a body for at most lingerTime. lingerPause limits the wait for each piece.
 const (
 	lingerTime  = 10 * time.Second
 	lingerPause = time.Second
@@ -111,5 +111,5 @@ func (b *body) finish(w *writer) {
 	}
 }
 
-// deadline bounds the next reads. A writer that does not support it has no connection, and so no slow client.
+// deadline bounds the next reads. A writer without deadlines has no connection, and so no slow client.
 func (b *body) deadline(t time.Time) { _ = b.conn.SetReadDeadline(t) }

@@ -89,7 +89,7 @@ func boundedBodies(t *testing.T, l *linetest.Line) {
 	}
 }
 
-// Many clients send the whole body before they read. A reset would take the response from them.
+// Many clients send the whole body before they read. A reset would destroy the response.
 func TestRefusedUploadKeepsItsResponse(t *testing.T) {
 	edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
 	s := serve(t, edge.Wrap(reader(0)))
@@ -113,7 +113,7 @@ func TestRefusedUploadKeepsItsResponse(t *testing.T) {
 	}
 }
 
-// The rest of a refused body is not read for ever.
+// The rest of a refused body is not read forever.
 func TestRefusedUploadEnds(t *testing.T) {
 	linetest.Serve(t, func(t *testing.T) http.Handler {
 		edge, _ := newEdge(t, api.EdgeOptions{MaxBody: 10})
@@ -144,7 +144,7 @@ func TestRefusedUploadEnds(t *testing.T) {
 }
 
 func TestWriterKeepsFlushAndHijack(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{})
+	edge, recorder := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/flush", func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "a")
@@ -190,7 +190,7 @@ func TestWriterKeepsFlushAndHijack(t *testing.T) {
 	<-done
 	<-done
 	got := map[any]any{}
-	for _, line := range heard.lines(t, "request") {
+	for _, line := range recorder.lines(t, "request") {
 		got[line["path"]] = []any{line["status"], line["bytes"]}
 	}
 	if fmt.Sprint(got) != "map[/flush:[200 3] /hijack:[101 0]]" {
@@ -281,7 +281,7 @@ func TestLimitBodyWithoutAnEdge(t *testing.T) {
 	}
 }
 
-// A body that is compressed is refused by its header, and not as JSON that cannot be read.
+// A compressed body is refused because of its header, not as invalid JSON.
 func TestReadBodyEncoding(t *testing.T) {
 	for coding, refused := range map[string]bool{"": false, "identity": false, "gzip": true, "br": true} {
 		r := httptest.NewRequest("POST", "/", strings.NewReader("{}"))

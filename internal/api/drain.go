@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Drain counts what a door has open, so that the door can close: it then refuses more, and waits for what there is to end. Make one
-// with [NewDrain].
+// Drain counts the requests and connections that a door has open. Closing it refuses new ones and waits for the open ones to end. Make
+// one with [NewDrain].
 type Drain struct {
 	mu      sync.Mutex
 	closed  bool
@@ -24,7 +24,8 @@ func NewDrain() *Drain {
 	return d
 }
 
-// Enter counts a request or a connection until leave is called, once. The error is [belljar.CodeRuntimeUnavailable] if the door closes.
+// Enter counts a request or a connection until leave is called, once. The error is [belljar.CodeRuntimeUnavailable] after Close was
+// called.
 func (d *Drain) Enter() (leave func(), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,7 +41,7 @@ func (d *Drain) Enter() (leave func(), err error) {
 // Closing returns a context that ends when Close is called.
 func (d *Drain) Closing() context.Context { return d.closing }
 
-// Close refuses what enters from now on, ends Closing and waits until everything has left. Further calls wait, too.
+// Close refuses new requests and connections, ends Closing and waits until all open ones have left. Further calls wait, too.
 func (d *Drain) Close() {
 	d.mu.Lock()
 	d.closed = true

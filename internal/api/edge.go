@@ -87,8 +87,8 @@ func NewEdge(opts EdgeOptions) (*Edge, error) {
 // CORS, security headers and panics, and writes one log line and one event per request.
 func (e *Edge) Wrap(next http.Handler) http.Handler { return e.wrap(next, true) }
 
-// WrapForeign is Wrap for host names whose answers are not Belljar's: without CORS and security headers, which are the business
-// of what answers there.
+// WrapForeign is [Edge.Wrap] for hosts whose responses come from other programs. It sets no CORS and security headers, because
+// those programs set their own.
 func (e *Edge) WrapForeign(next http.Handler) http.Handler { return e.wrap(next, false) }
 
 func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
@@ -128,7 +128,7 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 	})
 }
 
-// defaultSource is the source in the audit trail if the request names none. Other doors set their own in the caller.
+// defaultSource is the source in the audit trail of requests that name none. Other doors set their own in the caller.
 const defaultSource = "rest"
 
 // record reads the request's ids, origin and labels from its headers.

@@ -21,26 +21,26 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// heard records events and log lines.
-type heard struct {
+// recorder records events and log lines.
+type recorder struct {
 	mu     sync.Mutex
 	log    bytes.Buffer
 	events []event.Event
 }
 
-func (h *heard) Record(e event.Event) {
+func (h *recorder) Record(e event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, e)
 }
 
-func (h *heard) Write(p []byte) (int, error) {
+func (h *recorder) Write(p []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.log.Write(p)
 }
 
-func (h *heard) lines(t *testing.T, msg string) []map[string]any {
+func (h *recorder) lines(t *testing.T, msg string) []map[string]any {
 	t.Helper()
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,9 +57,9 @@ func (h *heard) lines(t *testing.T, msg string) []map[string]any {
 	return found
 }
 
-func newEdge(t *testing.T, opts api.EdgeOptions) (*api.Edge, *heard) {
+func newEdge(t *testing.T, opts api.EdgeOptions) (*api.Edge, *recorder) {
 	t.Helper()
-	h := &heard{}
+	h := &recorder{}
 	opts.Logger = slog.New(slog.NewJSONHandler(h, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	opts.Events = h
 	e, err := api.NewEdge(opts)
@@ -101,7 +101,7 @@ func ask(h http.Handler, method, target string, header map[string]string) *httpt
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 func TestEdgeSetsTheCaller(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
+	edge, recorder := newEdge(t, api.EdgeOptions{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}})
 	var got belljar.Caller
 	mux := http.NewServeMux()
 	mux.Handle("GET /runs/{id}", api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -122,7 +122,7 @@ func TestEdgeSetsTheCaller(t *testing.T) {
 	if w.Header().Get("X-Request-Id") != "req-1" || w.Header().Get("Traceparent") != parent {
 		t.Errorf("answer's headers: %v", w.Header())
 	}
-	lines := heard.lines(t, "request")
+	lines := recorder.lines(t, "request")
 	if len(lines) != 1 {
 		t.Fatalf("%d log lines", len(lines))
 	}
@@ -134,11 +134,11 @@ func TestEdgeSetsTheCaller(t *testing.T) {
 			t.Errorf("log line has %s = %v, want %v", name, lines[0][name], value)
 		}
 	}
-	if s := heard.log.String(); strings.Contains(s, "sesame") || strings.Contains(s, "0198-abc") {
+	if s := recorder.log.String(); strings.Contains(s, "sesame") || strings.Contains(s, "0198-abc") {
 		t.Errorf("log has secrets: %s", s)
 	}
-	if len(heard.events) != 1 || heard.events[0].Kind != "GET /runs/{id}" || heard.events[0].Reason != "200" || heard.events[0].Caller != want {
-		t.Errorf("events: %+v", heard.events)
+	if len(recorder.events) != 1 || recorder.events[0].Kind != "GET /runs/{id}" || recorder.events[0].Reason != "200" || recorder.events[0].Caller != want {
+		t.Errorf("events: %+v", recorder.events)
 	}
 }
 
@@ -156,18 +156,18 @@ func TestEdgeNamesASource(t *testing.T) {
 }
 
 func TestRouteOfAMuxBehindTheGuard(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{})
+	edge, recorder := newEdge(t, api.EdgeOptions{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /things/{id}", func(http.ResponseWriter, *http.Request) {})
 	h := edge.Wrap(api.Guard(keyIsUser{}, mux))
 	ask(h, "GET", "/things/7", map[string]string{"X-API-KEY": "ann"})
 	ask(h, "GET", "/nothing/0198f2b2-7d1c-7000-8000-000000000000/x", map[string]string{"X-API-KEY": "ann"})
-	lines := heard.lines(t, "request")
+	lines := recorder.lines(t, "request")
 	if lines[0]["path"] != "/things/{id}" || lines[1]["path"] != "/nothing/…/x" {
 		t.Errorf("paths: %v, %v", lines[0]["path"], lines[1]["path"])
 	}
-	if heard.events[1].Kind != "unmatched" {
-		t.Errorf("route of nothing: %q", heard.events[1].Kind)
+	if recorder.events[1].Kind != "unmatched" {
+		t.Errorf("route of nothing: %q", recorder.events[1].Kind)
 	}
 }
 
@@ -214,16 +214,16 @@ func TestTraceparent(t *testing.T) {
 }
 
 func TestPanicsAreAnswered(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{})
+	edge, recorder := newEdge(t, api.EdgeOptions{})
 	w := ask(edge.Wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("secret detail") })), "GET", "/", nil)
 	if w.Code != 500 || strings.Contains(w.Body.String(), "secret") || !strings.Contains(w.Body.String(), `"internal"`) {
 		t.Errorf("answer: %d %s", w.Code, w.Body)
 	}
-	line := heard.lines(t, "door panicked")
+	line := recorder.lines(t, "door panicked")
 	if len(line) != 1 || line[0]["panic"] != "secret detail" || !strings.Contains(line[0]["stack"].(string), "TestPanicsAreAnswered") {
 		t.Errorf("log: %v", line)
 	}
-	if got := heard.lines(t, "request"); len(got) != 1 || got[0]["status"] != 500.0 {
+	if got := recorder.lines(t, "request"); len(got) != 1 || got[0]["status"] != 500.0 {
 		t.Errorf("request line: %v", got)
 	}
 
@@ -335,7 +335,7 @@ func TestForwardedForIsBelievedFromProxiesOnly(t *testing.T) {
 }
 
 func TestInternalErrorsGoToTheLogOnly(t *testing.T) {
-	edge, heard := newEdge(t, api.EdgeOptions{})
+	edge, recorder := newEdge(t, api.EdgeOptions{})
 	h := edge.Wrap(api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		api.Fail(w, r, errors.New("dsn password=hunter2"))
 	})))
@@ -352,16 +352,16 @@ func TestInternalErrorsGoToTheLogOnly(t *testing.T) {
 	if w.Code != 500 || got.Error.Code != "internal" || got.Error.Details["request_id"] != "r9" || strings.Contains(w.Body.String(), "hunter2") {
 		t.Errorf("answer: %d %s", w.Code, w.Body)
 	}
-	line := heard.lines(t, "request failed inside")
+	line := recorder.lines(t, "request failed inside")
 	if len(line) != 1 || line[0]["err"] != "dsn password=hunter2" || line[0]["request_id"] != "r9" || line[0]["user_id"] != "ann" {
 		t.Errorf("log: %v", line)
 	}
 }
 
-// A request that ends because its credentials are revoked is no failure inside.
+// A request that ends because its credentials are revoked is not an internal error.
 func TestRevokedIsAnswered(t *testing.T) {
 	var uses api.Uses
-	edge, heard := newEdge(t, api.EdgeOptions{})
+	edge, recorder := newEdge(t, api.EdgeOptions{})
 	h := edge.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		uses.Note(r.Context(), uses.Revoked(), "key")
 		uses.End("key")
@@ -372,7 +372,7 @@ func TestRevokedIsAnswered(t *testing.T) {
 	if w.Code != 401 || w.Header().Get("Www-Authenticate") == "" || !strings.Contains(w.Body.String(), "credentials are no longer valid") {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
-	if lines := heard.lines(t, "request failed inside"); len(lines) > 0 {
+	if lines := recorder.lines(t, "request failed inside"); len(lines) > 0 {
 		t.Errorf("logged: %v", lines)
 	}
 }
@@ -429,12 +429,12 @@ func TestFail(t *testing.T) {
 		}
 	})
 	t.Run("client gone", func(t *testing.T) {
-		edge, heard := newEdge(t, api.EdgeOptions{})
+		edge, recorder := newEdge(t, api.EdgeOptions{})
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		r := httptest.NewRequest("GET", "/", nil).WithContext(ctx)
 		edge.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { api.Fail(w, r, r.Context().Err()) })).ServeHTTP(httptest.NewRecorder(), r)
-		if line := heard.lines(t, "request failed inside"); line[0]["level"] != "DEBUG" {
+		if line := recorder.lines(t, "request failed inside"); line[0]["level"] != "DEBUG" {
 			t.Errorf("a client that left is an error: %v", line)
 		}
 	})

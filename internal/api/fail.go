@@ -55,7 +55,8 @@ func reply(w http.ResponseWriter, r *http.Request, e *belljar.Error, status int)
 	}
 }
 
-// ending returns why a request has ended if its credentials were revoked, in place of err, which came of that.
+// ending returns [Revoked] if the request's credentials were revoked, since err is then only a consequence. Otherwise
+// it returns err.
 func ending(ctx context.Context, err error) error { return cmp.Or(Revoked(ctx), err) }
 
 // Explain returns the public form of err ([Public]) and its headers: Retry-After for 429 and 503
@@ -198,7 +199,7 @@ func Renamed(err error, names map[string]string) error {
 	return &renamed
 }
 
-// InUnit is [Renamed] for a field that counts in a unit of the door's own, of which per are one of the engine's.
+// InUnit is [Renamed] for a field with a unit of the door's own. One of the engine's units is per of the door's.
 func InUnit(err error, name, own, unit string, per float64) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Details["field"] != name {

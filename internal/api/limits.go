@@ -19,7 +19,7 @@ type LimitsOptions struct {
 	PerUser    int // requests of one caller, from all addresses
 	PerAddress int // requests from one address, of all callers
 	Connects   int // WebSockets opened by one caller, or from one address before authentication
-	// Open is how many requests of one caller, and from one address, are in progress at once; 0 means 2048.
+	// Open limits the requests of one caller, and from one address, that are in progress at the same time; 0 means 2048.
 	Open int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -67,7 +67,7 @@ func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return c, l.limits.Enter(r, c)
 }
 
-// Enter counts a request of a caller while it is in progress. [Limits.Guarded] does so, too: it is for callers that are known in
+// Enter counts a request of a caller while it is in progress, as [Limits.Guarded] does. Call it for callers that are authenticated in
 // another way. The error is [belljar.CodeRateLimited].
 func (l *Limits) Enter(r *http.Request, c belljar.Caller) error {
 	if l == nil || c.Admin() {
@@ -105,7 +105,7 @@ func (l *Limits) admit(rec *record) error {
 	return l.open.enter(rec, "address", Network(rec.address))
 }
 
-// open counts requests in progress, by whose they are.
+// open counts requests in progress, by caller or by address.
 type open struct {
 	most int
 

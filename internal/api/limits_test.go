@@ -160,7 +160,8 @@ func TestLimitOfWebSockets(t *testing.T) {
 	}
 }
 
-// TestLimitOfOpenRequests holds that what one caller, or one address, has in progress leaves room for others, and counts until it ends.
+// TestLimitOfOpenRequests checks that the open requests of one caller, or one address, leave room for others. Each counts until it
+// ends.
 func TestLimitOfOpenRequests(t *testing.T) {
 	limits := api.NewLimits(api.LimitsOptions{Open: 2})
 	edge, _ := newEdge(t, api.EdgeOptions{Limits: limits})
@@ -289,7 +290,7 @@ func TestCORS(t *testing.T) {
 	}
 }
 
-// TestRefusedPages checks that a page can read that it called too often, and when to call again, and that its preflights pass.
+// TestRefusedPages checks that a page can read a rate limit error and when to retry, and that its preflights pass.
 func TestRefusedPages(t *testing.T) {
 	edge, _ := newEdge(t, api.EdgeOptions{
 		AllowedOrigins: []string{"https://ide.example"}, Limits: api.NewLimits(api.LimitsOptions{PerAddress: 1, Now: newClock().now}),

@@ -59,8 +59,8 @@ func (e *Edge) OriginAllowed(r *http.Request) bool {
 	return len(r.Header.Values("Origin")) == 0 || e.origins.any() && len(r.Header.Values("Origin")) == 1 || e.OriginTrusted(r)
 }
 
-// OriginTrusted reports whether a web page may act with what its browser keeps, such as a cookie: one of the server's own origin, or
-// of an origin that is allowed by name. It is false without an Origin header.
+// OriginTrusted reports whether a web page may use credentials that its browser stores, such as a cookie. Its origin must be the
+// server's own, or allowed by name. It is false without an Origin header.
 func (e *Edge) OriginTrusted(r *http.Request) bool {
 	given := r.Header.Values("Origin")
 	if len(given) != 1 {

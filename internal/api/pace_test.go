@@ -23,7 +23,7 @@ func send(t *testing.T, conn net.Conn, text string) (*http.Response, string, err
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		_, _ = io.WriteString(conn, text) // an answer may come before all of it is taken
+		_, _ = io.WriteString(conn, text) // a response may arrive before all of it is sent
 	}()
 	in := bufio.NewReader(conn)
 	answer, err := http.ReadResponse(in, nil)
@@ -64,7 +64,7 @@ func TestHeadersAreBounded(t *testing.T) {
 func TestSlowBodies(t *testing.T) {
 	for path, want := range map[string]struct {
 		status int
-		within time.Duration // the connection goes
+		within time.Duration // the connection must end
 		text   string
 	}{
 		"/read": {400, 31 * time.Second, "too slowly"}, "/ignore": {401, time.Second, ""}, "/begin": {200, 31 * time.Second, "xx"},
@@ -120,7 +120,7 @@ func TestLongAnswersAfterABody(t *testing.T) {
 		if _, err := io.ReadAll(r.Body); err != nil {
 			t.Error(err)
 		}
-		select { // well past the deadline of the last read
+		select { // well after the deadline of the last read
 		case <-r.Context().Done():
 			t.Error("the request was given up")
 		case <-time.After(time.Hour):
@@ -168,24 +168,24 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 			if _, err := io.ReadAll(answer.Body); err != nil {
 				t.Fatal(err)
 			}
-			<-time.After(100 * time.Second) // longer than an answer may take, shorter than a connection may be idle
+			<-time.After(100 * time.Second) // longer than the limit of a response, shorter than that of an idle connection
 		}
 	})
 }
 
 // A WebSocket outlives the deadlines of responses.
 func TestWebSocketsThroughTheEdge(t *testing.T) {
-	var heard *heard
+	var recorder *recorder
 	linetest.Serve(t, func(t *testing.T) http.Handler {
 		var edge *api.Edge
-		edge, heard = newEdge(t, api.EdgeOptions{})
+		edge, recorder = newEdge(t, api.EdgeOptions{})
 		mux := http.NewServeMux()
 		mux.Handle("GET /echo/{id}", api.Guard(keyIsUser{}, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if !edge.OriginAllowed(r) {
 				http.Error(w, "origin", http.StatusForbidden)
 				return
 			}
-			conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the edge has looked
+			conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the edge has checked it
 			if err != nil {
 				t.Error(err)
 				return
@@ -219,7 +219,7 @@ func TestWebSocketsThroughTheEdge(t *testing.T) {
 			if _, text, err := conn.Read(ctx); err != nil || string(text) != "hello" {
 				t.Fatalf("%s, %v", text, err)
 			}
-			<-time.After(10 * time.Minute) // longer than any deadline of an answer, or a body
+			<-time.After(10 * time.Minute) // longer than any deadline of a response or a body
 		}
 		_ = conn.Close(websocket.StatusNormalClosure, "")
 		header.Set("Origin", "http://evil.example")
@@ -228,7 +228,7 @@ func TestWebSocketsThroughTheEdge(t *testing.T) {
 			t.Errorf("another page: %v, %v", answer, err)
 		}
 	})
-	lines := heard.lines(t, "request")
+	lines := recorder.lines(t, "request")
 	for _, line := range lines {
 		if line["path"] != "/echo/{id}" || line["status"] != 101.0 && line["status"] != 403.0 {
 			t.Errorf("log line: %v", line)

@@ -24,7 +24,7 @@ func AwaitEnd(ctx context.Context, runs belljar.Runs, id string, wait time.Durat
 	return runs.Get(ctx, id)
 }
 
-// OutputQuery selects what of a run's output [ReadOutput] returns.
+// OutputQuery selects the part of a run's output that [ReadOutput] returns.
 type OutputQuery struct {
 	Since  uint64        // the last seq that the caller has
 	Frames int           // maximum number of frames; 0 means no limit

@@ -38,7 +38,7 @@ func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (
 	return data, sync.OnceFunc(func() { s.release(user, kept) }), nil
 }
 
-// CheckEncoding refuses a body that is compressed as a whole: it would be stored, or decoded, as it came.
+// CheckEncoding refuses a request with a Content-Encoding: the door would store or decode the compressed bytes.
 func CheckEncoding(r *http.Request, hint string) error {
 	coding := r.Header.Get("Content-Encoding")
 	if coding == "" || strings.EqualFold(coding, "identity") {

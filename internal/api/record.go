@@ -26,7 +26,7 @@ type record struct {
 
 	cancel context.CancelCauseFunc // of the request's context
 	use    *Use                    // of its credentials; nil if they cannot be revoked
-	leave  []func()                // end what counts the request while it is in progress
+	leave  []func()                // stop counting the request as in progress
 
 	caller atomic.Pointer[belljar.Caller]
 	route  atomic.Pointer[string]

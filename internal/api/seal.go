@@ -20,8 +20,8 @@ const maxSealed = 2 << 10
 // ErrForged is the error of every invalid token.
 var ErrForged = errors.New("token is not one of ours")
 
-// Sealer makes signed tokens: a prefix, a JSON payload and its HMAC-SHA256. The payload is encrypted only by those of
-// [NewCipher]. The caller checks the payload's contents, such as an expiry.
+// Sealer makes signed tokens: a prefix, a JSON payload and its HMAC-SHA256. Only sealers made by [NewCipher] encrypt the
+// payload. The caller checks the payload's contents, such as an expiry.
 type Sealer struct {
 	prefix string
 	key    []byte
@@ -44,7 +44,7 @@ func NewCipher(secret []byte, prefix, purpose string) *Sealer {
 		s.aead, err = cipher.NewGCM(block)
 	}
 	if err != nil {
-		panic(err) // a key of 32 bytes is none of its errors
+		panic(err) // cannot fail with a key of 32 bytes
 	}
 	return s
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Shares limit how many bytes of request bodies the server holds for one user at once, in memory or in a spool. Further
+// Shares limit the bytes of request bodies that the server holds for one user, in memory or in a spool. Further
 // requests wait, unread, until others release theirs.
 type Shares struct {
 	limit   int64         // of one user, bytes

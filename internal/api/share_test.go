@@ -52,7 +52,7 @@ func TestShares(t *testing.T) {
 		}
 		six()
 		(<-got)()
-		take("ann", 1000)() // more than the share: takes all of it
+		take("ann", 1000)() // more than the share: reserves all of it
 		if len(s.used) > 0 {
 			t.Errorf("left: %v", s.used)
 		}
@@ -67,7 +67,7 @@ func TestAnnounced(t *testing.T) {
 	}
 }
 
-// TestChunkedBodies checks that a body without a length keeps no more of the share than it has, once it is read.
+// TestChunkedBodies checks that a body without a length holds only its actual size of the share once it is read.
 func TestChunkedBodies(t *testing.T) {
 	s := NewShares(10, 0)
 	for i := range 3 {

@@ -14,23 +14,23 @@ type Uses struct {
 	by      map[string]map[*Use]struct{}
 }
 
-// Use is a request, or a ticket, of credentials that can be revoked. Nil is one of credentials that cannot.
+// Use is a request or a ticket with a revocable credential. A nil Use has a credential that cannot be revoked.
 type Use struct {
 	all   *Uses
-	names []string // of the credential, and of what it was made with
+	names []string // of the credential, and of those that it was made with
 	end   func()
 	over  bool
 }
 
-// Revoked returns how often credentials were revoked. [Uses.Note] wants it as it was before the credentials were verified.
+// Revoked returns how often credentials were revoked. Call it before verifying credentials, and pass the result to [Uses.Note].
 func (u *Uses) Revoked() uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.revoked
 }
 
-// Note notes that the request of ctx has credentials with these names. It reports false if some were revoked since revoked was read:
-// they must be verified again.
+// Note records that the request of ctx uses the credentials with these names. It reports false if a credential was revoked since revoked
+// was read: the caller must then verify them again.
 func (u *Uses) Note(ctx context.Context, revoked uint64, names ...string) bool {
 	rec := recordOf(ctx)
 	if rec == nil { // no request
@@ -61,7 +61,7 @@ func (u *Uses) add(names []string, end func()) *Use {
 	return one
 }
 
-// End ends all uses of the credential with a name, which must not be valid by now, and of those that were made with it.
+// End ends all uses of the named credential, and of credentials made with it. The caller must invalidate the credential first.
 func (u *Uses) End(name string) {
 	u.mu.Lock()
 	u.revoked++
@@ -77,7 +77,7 @@ func (u *Uses) End(name string) {
 	}
 }
 
-// Another returns one more use of the credentials of a request, for end to be called when they are revoked. It reports false if they are.
+// Another adds a use of the credentials of ctx's request. Their revocation calls end. It reports false if they are already revoked.
 func Another(ctx context.Context, end func()) (*Use, bool) {
 	rec := recordOf(ctx)
 	if rec == nil || rec.use == nil {
@@ -92,7 +92,7 @@ func Another(ctx context.Context, end func()) (*Use, bool) {
 	return u.add(rec.use.names, end), true
 }
 
-// Pass gives the use to the request of ctx, whose end releases it. It reports false if the credentials were revoked.
+// Pass hands the use over to the request of ctx, which releases it when it ends. It reports false if the credentials were revoked.
 func (one *Use) Pass(ctx context.Context) bool {
 	rec := recordOf(ctx)
 	if one == nil || rec == nil {
@@ -104,7 +104,7 @@ func (one *Use) Pass(ctx context.Context) bool {
 	return !one.over
 }
 
-// Release forgets the use.
+// Release removes the use.
 func (one *Use) Release() {
 	if one == nil {
 		return
@@ -127,5 +127,5 @@ func Revoked(ctx context.Context) error {
 	return nil
 }
 
-// errRevoked is why the context of a request ends whose credentials were revoked.
+// errRevoked is the cause with which the context of a request ends after its credentials were revoked.
 var errRevoked = &belljar.Error{Code: belljar.CodeUnauthorized, Message: "credentials are no longer valid", Hint: "sign in again, or use another key"}

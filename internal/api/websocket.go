@@ -19,8 +19,8 @@ func IsWebSocket(r *http.Request) bool {
 	return false
 }
 
-// RequireWebSocket returns an error if a request does not ask for a WebSocket, and names one in the answer. instead is what else the
-// caller may do, "" for nothing.
+// RequireWebSocket returns an error if a request does not ask for a WebSocket, and sets the response's Upgrade header. instead
+// describes an alternative for the hint; "" means none.
 func RequireWebSocket(w http.ResponseWriter, r *http.Request, instead string) error {
 	if IsWebSocket(r) {
 		return nil
@@ -33,7 +33,7 @@ func RequireWebSocket(w http.ResponseWriter, r *http.Request, instead string) er
 	}
 }
 
-// ForeignOrigin returns the error for a web page that may not open a WebSocket. what is what it would open, with an article.
+// ForeignOrigin returns the error for a web page that may not open a WebSocket. what names the WebSocket, with an article.
 func ForeignOrigin(what string) error {
 	return &belljar.Error{
 		Code: belljar.CodeForbidden, Message: "this web page may not open " + what,

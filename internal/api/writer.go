@@ -86,7 +86,7 @@ func (w *writer) extend() {
 		return
 	}
 	w.extended = now
-	// A writer that does not support it has no connection, and so no slow client.
+	// A writer without deadlines has no connection, and so no slow client.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(w.idle))
 }
 
@@ -96,8 +96,8 @@ func (w *writer) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
 }
 
-// finish sets a fresh deadline for what net/http sends after the door returns, in place of one that the door, or the
-// connection's previous request, set.
+// finish sets a new deadline for the bytes that net/http sends after the door returns. It replaces a deadline of the
+// door, or of the connection's previous request.
 func (w *writer) finish() {
 	w.own, w.extended = false, time.Time{}
 	w.extend()

@@ -1,6 +1,6 @@
-// Package archive reads uploads (tar, gzipped tar, zip, single files) and writes each as one normalised tar stream. An
-// upload is stored in an unnamed temporary file, read once to check it and a second time to pack it, so that nothing is
-// passed on before all of it is checked. Memory use is constant, whatever sizes the archives declare.
+// Package archive reads uploads (tar, gzipped tar, zip, single files) and writes each as one normalised tar stream. It
+// stores an upload in an unnamed temporary file, reads it once to check it and a second time to pack it. It passes
+// nothing on before all of it is checked. Memory use is constant, regardless of the sizes that archives declare.
 //
 // An upload that breaks a rule is refused as a whole, with a [belljar.Error] whose details name the entry and the rule:
 //
@@ -9,8 +9,8 @@
 //	invalid_request    depth, name (empty, too long), utf8, control, duplicate, clash (file against folder), symlink,
 //	                   hard_link, device, fifo, socket, sparse, type, size, encrypted, method, zip64, overlap, trailing, cut_off, malformed
 //
-// Global pax headers are ignored. The extra files of macOS archives are ordinary files. Of modes only the permission
-// bits are kept.
+// Global pax headers are ignored. The extra files of macOS archives count as ordinary files. Modes keep only their
+// permission bits.
 package archive
 
 import (

@@ -36,7 +36,7 @@ func (b *Bundle) Bytes() int64 { return b.bytes }
 // Close deletes the upload.
 func (b *Bundle) Close() error { return b.spool.close() }
 
-// receive spools all parts while there is room.
+// receive spools all parts, and stops when there is no room.
 func (b *Bundle) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) error {
 	check := func() error {
 		if err := context.Cause(ctx); err != nil || room == nil {
@@ -115,8 +115,8 @@ func (b *Bundle) WriteTar(ctx context.Context, w io.Writer) error {
 		if e.Dir {
 			h.Typeflag, h.Name = tar.TypeDir, e.Path+"/"
 		}
-		// Without PAX the time would be rounded to seconds: a file edited just after a build could seem older than its
-		// output, and make would not rebuild it. A zero time becomes the time of unpacking.
+		// Without PAX the time would be rounded to seconds. A file edited just after a build could then seem older than
+		// its output, and make would not rebuild it. A zero time becomes the time of unpacking.
 		if h.ModTime.Nanosecond() != 0 {
 			h.Format = tar.FormatPAX
 		}

@@ -16,7 +16,7 @@ const (
 	maxPart = 255  // one path element
 )
 
-// Modes of entries without one.
+// Modes of entries that have none.
 const (
 	fileMode = 0o644
 	dirMode  = 0o755
@@ -48,7 +48,7 @@ func cleanName(name string, dir bool, l Limits) (string, error) {
 	return clean, nil
 }
 
-// CheckName checks the form of a name, which no upload may have otherwise.
+// CheckName checks the form of a name. Every upload requires that form.
 func CheckName(name string) *belljar.Error {
 	switch {
 	case name == "":
@@ -89,7 +89,7 @@ func permissions(mode uint32, dir bool) uint32 {
 	case dir && mode == 0:
 		return dirMode
 	case dir:
-		return mode | 0o700 // else nothing could be written into it
+		return mode | 0o700 // otherwise nothing could be written into the folder
 	case mode == 0:
 		return fileMode
 	}

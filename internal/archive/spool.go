@@ -19,7 +19,7 @@ func newSpool(dir string) (*spool, error) {
 		return nil, internal("no room for the upload", err)
 	}
 	s := &spool{file: f, name: f.Name()}
-	if os.Remove(s.name) == nil { // other systems than Unix keep the name until close
+	if os.Remove(s.name) == nil { // systems other than Unix keep the name until close
 		s.name = ""
 	}
 	return s, nil

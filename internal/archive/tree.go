@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Tree is what a tar stream of a whole workspace holds.
+// Tree describes the contents of a whole workspace's tar stream.
 type Tree struct {
 	Bytes int64 // of the files, each counted once
-	Files int   // files and symbolic links, further names included
+	Files int   // files and symbolic links, including hard links
 }
 
 // Limits of an entry of a tree.
@@ -28,18 +28,17 @@ const (
 	maxAttributes = 64 << 10 // bytes of the extended attributes of one file
 )
 
-// temporary is the workspace's folder for temporary files, which no tree has.
+// temporary is the workspace's folder for temporary files, which trees omit.
 const temporary = ".tmp"
 
 // attribute begins the names of the extended attributes that a tree may have.
 const attribute = "SCHILY.xattr.user."
 
-// CopyTree copies a tar stream of a whole workspace, as an agent or a client sends it, and returns what it holds. The copy has the same
-// bytes for the same entries, and nothing that could harm the one who unpacks it: relative names without "..", each there once and
-// below a folder, permission bits alone, no owner. Other than an upload, a tree may have symbolic links to any target, further names
-// (hard links) of files before them, user attributes, and names of any bytes. Devices, FIFOs and sockets are refused, as is what exceeds
-// the limits; Depth and Ratio are not used. A stream that cannot be read is [belljar.CodeInvalidRequest], unless its reader's error is a
-// [belljar.Error].
+// CopyTree copies a tar stream of a whole workspace, from an agent or a client, and returns its description. The same entries result in
+// the same bytes. The copy is safe to unpack: names are relative without "..", unique and below a folder, modes have only permission
+// bits, and there are no owners. Unlike an upload, a tree may have symbolic links to any target, hard links to earlier files, user
+// attributes, and names of any bytes. Devices, FIFOs and sockets are refused, as are streams above the limits; Depth and Ratio are not
+// used. The error for an unreadable stream is [belljar.CodeInvalidRequest], unless its reader's error is a [belljar.Error].
 func CopyTree(ctx context.Context, w io.Writer, r io.Reader, l Limits) (Tree, error) {
 	c := &treeCopy{limits: l.orDefault(), kinds: map[string]byte{".": implied}}
 	tail := &tailReader{r: r}
@@ -59,17 +58,17 @@ func CopyTree(ctx context.Context, w io.Writer, r io.Reader, l Limits) (Tree, er
 // errTreeWrite marks an error of the copy's destination.
 var errTreeWrite = errors.New("the copy of the tree cannot be written")
 
-// implied is the kind of a folder that has no entry so far.
+// implied is the kind of a folder without an entry so far.
 const implied = 0
 
 type treeCopy struct {
 	limits Limits
 	tree   Tree
-	kinds  map[string]byte // of the entries so far, by their paths
+	kinds  map[string]byte // kinds of the entries so far, by path
 	names  int             // bytes of the paths
 }
 
-// treeNames bounds the bytes of all paths of a tree, which are held in memory.
+// treeNames limits the bytes of all paths of a tree, which are held in memory.
 const treeNames = 64 << 20
 
 func (c *treeCopy) copy(ctx context.Context, w io.Writer, tail *tailReader) error {
@@ -126,7 +125,7 @@ func (t *treeWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// entry checks an entry and returns its header in the copy; nil for the tree's own folder, and for temporary files.
+// entry checks an entry and returns its header in the copy; nil for the workspace folder itself, and for temporary files.
 func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 	name, err := treeName(head.Name, head.Typeflag == tar.TypeDir)
 	if err != nil || name == "." || name == temporary || strings.HasPrefix(name, temporary+"/") {
@@ -171,16 +170,16 @@ func (c *treeCopy) entry(head *tar.Header) (*tar.Header, error) {
 	return out, c.add(name, head.Typeflag)
 }
 
-// checkTreeType refuses what no tree has.
+// checkTreeType refuses types that trees do not have.
 func checkTreeType(kind byte, name string) error {
 	err := checkTarType(kind, name)
-	if e, is := errors.AsType[*belljar.Error](err); is && e.Hint != "" { // that of an upload, which has no links
+	if e, is := errors.AsType[*belljar.Error](err); is && e.Hint != "" { // the hint is for uploads, which have no links
 		e.Hint = "leave it out of the archive: a snapshot has files, folders and links only"
 	}
 	return cmp.Or(err, error(refuse("type", name, "%s is of the unknown type %q", shown(name), kind)))
 }
 
-// add notes an entry and the folders above it.
+// add records an entry and the folders above it.
 func (c *treeCopy) add(name string, kind byte) error {
 	for up := path.Dir(name); ; up = path.Dir(up) {
 		old, known := c.kinds[up]

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// treeOf packs headers; each file has as many bytes as its size says.
+// treeOf packs headers, each followed by as many bytes as its size.
 func treeOf(t testing.TB, list ...tar.Header) []byte {
 	t.Helper()
 	var raw bytes.Buffer
@@ -31,7 +31,7 @@ func treeOf(t testing.TB, list ...tar.Header) []byte {
 	return raw.Bytes()
 }
 
-// TestCopyTree holds what a copy keeps and what it drops: an owner, bits beyond permissions, attributes of the system.
+// TestCopyTree checks what a copy keeps, and that it drops owners, bits beyond permissions, and system attributes.
 func TestCopyTree(t *testing.T) {
 	at, first := time.Unix(1e9, 123456789).UTC(), time.Unix(0, 5).UTC()
 	in := treeOf(t,
@@ -94,7 +94,7 @@ type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
-// FuzzCopyTree holds that a copy is within the limits, has no name that leads elsewhere, and is its own copy.
+// FuzzCopyTree checks that a copy is within the limits, has no name that leads elsewhere, and copies to itself.
 func FuzzCopyTree(f *testing.F) {
 	f.Add(treeOf(f, tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, tar.Header{Typeflag: tar.TypeReg, Name: "d/f", Size: 3}, tar.Header{Typeflag: tar.TypeLink, Name: "l", Linkname: "d/f"}))
 	f.Add(treeOf(f, tar.Header{Typeflag: tar.TypeSymlink, Name: "s", Linkname: ".."}, tar.Header{Typeflag: tar.TypeReg, Name: "../x"}))
@@ -138,7 +138,7 @@ func FuzzCopyTree(f *testing.F) {
 	})
 }
 
-// TestTreeRefusal holds that a refusal says what is wrong with a tree, which has more than an upload.
+// TestTreeRefusal checks that a refusal names the fault of a tree, for which more is allowed than for an upload.
 func TestTreeRefusal(t *testing.T) {
 	for _, test := range []struct {
 		head          tar.Header
@@ -155,7 +155,7 @@ func TestTreeRefusal(t *testing.T) {
 	}
 }
 
-// TestTreeWithoutTemporary holds that a workspace's temporary files are in no tree.
+// TestTreeWithoutTemporary checks that trees omit a workspace's temporary files.
 func TestTreeWithoutTemporary(t *testing.T) {
 	var raw, out bytes.Buffer
 	w := tar.NewWriter(&raw)

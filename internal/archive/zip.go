@@ -116,8 +116,8 @@ func checkZipType(f *zip.File) error {
 	return refuse("type", f.Name, "%s is of an unknown type", shown(f.Name))
 }
 
-// checkOverlap refuses entries that share bytes: with them a small archive can unpack to a huge one although each entry
-// looks harmless. directory is the offset at which the entries must have ended.
+// checkOverlap refuses entries that share bytes: such a small archive can unpack to a huge one although each entry looks
+// harmless. directory is the offset at which the entries must have ended.
 func checkOverlap(files []*zip.File, directory int64) error {
 	type span struct {
 		name       string

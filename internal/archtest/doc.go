@@ -1,3 +1,3 @@
-// Package archtest holds the tests of the architecture: which way imports point, and the few habits that keep the
-// tree readable. It has no code of its own.
+// Package archtest holds the tests of the architecture: the directions of imports, and the few habits that keep
+// the tree readable. It has no code of its own.
 package archtest

@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// most is how long a file may be, in lines. Generated files are not for reading and may be longer.
+// most is the maximum length of a file, in lines. Generated files are not for reading and may be
+// longer.
 const most = 800
 
-// habit looks at one package and returns what it finds wrong, one line each.
+// habit checks one package and returns its violations, one line each.
 type habit struct {
 	name   string
 	reason string
@@ -200,7 +201,7 @@ func earlyExpressions(p *pkg) (broken []string) {
 			}
 			ast.Inspect(d, func(n ast.Node) bool {
 				if _, ok := n.(*ast.FuncLit); ok {
-					return false // it runs when it is called
+					return false // it runs only when it is called
 				}
 				if s, ok := n.(*ast.SelectorExpr); ok && strings.HasPrefix(s.Sel.Name, "MustCompile") {
 					broken = append(broken, f.at(s.Pos()))
@@ -212,7 +213,7 @@ func earlyExpressions(p *pkg) (broken []string) {
 	return broken
 }
 
-// mutableVariables finds package variables that are assigned to, or whose type is made to change.
+// mutableVariables finds package variables that are assigned to, or whose type is meant to change.
 func mutableVariables(p *pkg) (broken []string) {
 	if under(p.dir, "test") {
 		return nil // programs that attack from inside a sandbox: one process, one purpose
@@ -243,7 +244,8 @@ func mutableVariables(p *pkg) (broken []string) {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
 			for _, name := range assigned(n) {
 				spec, ok := variables[name.Name]
-				// The parser resolves names within a file: one it left open is the package's, declared elsewhere.
+				// The parser resolves names within a file: an unresolved name is the package's, declared in
+				// another file.
 				if ok && (name.Obj == nil || name.Obj.Decl == spec) {
 					broken = append(broken, fmt.Sprintf("%s: package variable %s is changed", f.at(name.Pos()), name.Name))
 				}
@@ -286,7 +288,7 @@ func assigned(n ast.Node) (names []*ast.Ident) {
 	return names
 }
 
-// synonyms finds exported names that call a thing by another word than the glossary's.
+// synonyms finds exported names that use another word than the glossary's.
 func synonyms(p *pkg) (broken []string) {
 	if strings.HasPrefix(p.dir, "internal/api") || p.dir == "internal/runtime/docker" {
 		return nil // other people's APIs have their own words; a container is Docker's

@@ -6,22 +6,22 @@ import (
 	"testing"
 )
 
-// rule is one of the import rules of the design: the packages it is about, what they may import of this module, and
-// why.
+// rule is one of the design's import rules: the packages that it applies to, the packages of this module that they may
+// import, and the reason.
 type rule struct {
 	name    string
 	reason  string
 	applies func(dir string) bool
 	allowed func(dir, imported string) bool
-	foreign func(imported string) bool // imports from elsewhere; nil allows all
+	foreign func(imported string) bool // imports from outside the module; nil allows all
 }
 
-// contracts are the packages that say what an implementation must do.
+// contracts are the packages that define an implementation's duties.
 func contracts() []string {
 	return []string{"internal/runtime", "internal/store", "internal/blob", "internal/logbook", "internal/event", "internal/workspace", "internal/agent/wire"}
 }
 
-// suites are the conformance suites of contracts: test code that happens to be importable.
+// suites are the conformance suites of contracts: test code that other packages can import.
 func suites() []string {
 	return []string{"internal/runtime/runtimetest", "internal/store/storetest", "internal/blob/blobtest", "internal/logbook/logbooktest", "internal/image/imagetest"}
 }
@@ -39,7 +39,7 @@ func implements(dir string) string {
 	return ""
 }
 
-// floor is how high a part of the service stands. One that is not listed here stands below all others, and imports none.
+// floor is the height of a part of the service. A part that is not listed is below all others, and imports none.
 func floor(dir string) int {
 	for i, parts := range [][]string{
 		{"fault", "clock", "lifecycle", "queue", "recovery"}, {"placement", "idempotency", "retry"}, {"box", "admission", "approval", "secret"}, {"git"}, {"image", "file", "stdin", "terminal", "port", "kernel", "outcome", "install", "snapshot", "volume"}, {"template"}, {"session"}, {"run"},
@@ -82,11 +82,11 @@ func rules() []rule {
 				case imported == ".", imported == contract, imported == "internal/agent/wire", under(imported, "internal/linux"):
 					return true
 				case imported == "internal/runtime/rack":
-					return dir == "internal/runtime/native" || dir == "internal/runtime/gvisor" // what they have in common
+					return dir == "internal/runtime/native" || dir == "internal/runtime/gvisor" // code that they share
 				case strings.HasPrefix(dir, imported+"/"), strings.HasPrefix(imported, dir+"/"):
 					return imported != contract // parts of one implementation
 				case imported == "internal/upstream":
-					return dir == "internal/workspace/remote" || dir == "internal/runtime/sprites" // what they depend on is elsewhere
+					return dir == "internal/workspace/remote" || dir == "internal/runtime/sprites" // they depend on other machines
 				case dir == "internal/workspace/remote":
 					return imported == "client" // the other side of the network
 				case dir == "internal/runtime/fake" || dir == "internal/runtime/folder":
@@ -221,7 +221,7 @@ func rules() []rule {
 	}
 }
 
-// check returns what a package breaks, one line each.
+// check returns the violations of a package, one line each.
 func (r rule) check(p *pkg) []string {
 	if !r.applies(p.dir) {
 		return nil
@@ -255,7 +255,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestRulesCatch proves that each rule can fail: an import it forbids, in a package it is about.
+// TestRulesCatch proves that each rule can fail: it forbids an import in a package that it applies to.
 func TestRulesCatch(t *testing.T) {
 	bad := map[string][2]string{ // rule number: folder, import
 		"1":  {".", "net/http"},

@@ -9,13 +9,14 @@ import (
 	"testing"
 )
 
-// Bounds of what a reader can keep in mind.
+// Limits of what a reader can remember.
 const (
 	mostMethods  = 40   // of a type
 	mostLines    = 5000 // of a package, without tests
 	mostFile     = 500  // lines of a file, tests included
 	mostContract = 8    // methods of an interface
-	// mostNames is how many names the root package exports, without methods (docs/decisions/0024-names-of-the-root.md).
+	// mostNames is the maximum number of names that the root package exports, without methods
+	// (docs/decisions/0024-names-of-the-root.md).
 	mostNames = 300
 )
 
@@ -54,7 +55,7 @@ func TestRootNamesCatch(t *testing.T) {
 	}
 }
 
-// exportedNames are the constants, variables, types and functions that a package exports.
+// exportedNames returns the constants, variables, types and functions that a package exports.
 func exportedNames(p *pkg) (names []string) {
 	add := func(name string) {
 		if ast.IsExported(name) {
@@ -110,7 +111,7 @@ func TestSizesCatch(t *testing.T) {
 	}
 }
 
-// bound is the most that a size may be.
+// bound returns the maximum of a size.
 func bound(what string) int {
 	switch {
 	case strings.HasSuffix(what, " methods"):
@@ -123,7 +124,7 @@ func bound(what string) int {
 	return mostContract
 }
 
-// sizes are those of a package and of its types, by what they are.
+// sizes returns the sizes of a package and of its types, by kind.
 func sizes(p *pkg) map[string]int {
 	found := map[string]int{}
 	for _, f := range p.files {
@@ -166,7 +167,7 @@ func declaredMethods(i *ast.InterfaceType) (n int) {
 	return n
 }
 
-// receiver is the name of the type that a method belongs to, "" for a function.
+// receiver returns the name of a method's type, "" for a function.
 func receiver(d *ast.FuncDecl) string {
 	if d.Recv == nil || len(d.Recv.List) == 0 {
 		return ""

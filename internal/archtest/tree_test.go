@@ -39,7 +39,7 @@ type pkg struct {
 // whole is the module, which is parsed once for all tests.
 var whole = sync.OnceValues(func() ([]*pkg, error) { return readTree(filepath.Join("..", "..")) })
 
-// tree parses every Go file of the module. All platforms' files are read: build constraints play no part.
+// tree parses every Go file of the module, for all platforms: it ignores build constraints.
 func tree(t *testing.T) []*pkg {
 	t.Helper()
 	all, err := whole()
@@ -63,7 +63,7 @@ func readTree(root string) ([]*pkg, error) {
 	var order []*pkg
 	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && name != root {
-			return nil // other tests create and remove files meanwhile
+			return nil // other tests create and remove files
 		}
 		if err != nil {
 			return err

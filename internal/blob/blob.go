@@ -1,4 +1,4 @@
-// Package blob is the contract for the bytes of artifacts. The store has the list of artifacts.
+// Package blob is the contract for the bytes of artifacts. The list of artifacts is in the store.
 //
 // Implementations are child packages, import only this one and the root package, and pass blobtest.
 package blob
@@ -42,25 +42,25 @@ type Info struct {
 	Digest string // sha256:…
 }
 
-// Store holds the bytes of artifacts. All methods are safe for concurrent use.
+// Store stores the bytes of artifacts. All methods are safe for concurrent use.
 type Store interface {
 	// Put stores all bytes of r under k, or nothing after an error. It replaces earlier bytes. They are durable only after
 	// Sync.
 	Put(ctx context.Context, k Key, r io.Reader) (Info, error)
-	// Sync makes all artifacts of a run survive a loss of power.
+	// Sync makes all artifacts of a run durable against a power failure.
 	Sync(ctx context.Context, userID, runID string) error
-	// Open returns the bytes from offset on; ErrNotFound. An open reader survives Delete.
+	// Open returns the bytes from offset on, or ErrNotFound. An open reader survives Delete.
 	Open(ctx context.Context, k Key, offset int64) (io.ReadCloser, error)
 	// Delete removes all artifacts of a run. It is idempotent.
 	Delete(ctx context.Context, userID, runID string) error
-	// Orphans returns the runs whose last Put was before t and that known does not know.
+	// Orphans returns the runs whose last Put was before t and for which known returns false.
 	Orphans(ctx context.Context, t time.Time, known func(runID string) bool) ([]Key, error)
 	Close() error
 }
 
-// Drafter is a [Store] that can keep bytes whose key was not known when they were written, without copying them.
+// Drafter is a [Store] that can store bytes without a copy if their key was not known when they were written.
 type Drafter interface {
-	// Draft makes a file for them. It disappears with its last descriptor, unless it is kept.
+	// Draft creates a file for the bytes. It disappears with its last descriptor, unless it is kept.
 	Draft() (*os.File, error)
 	// Keep is Put with the bytes of a draft, which must not change afterwards.
 	Keep(k Key, draft *os.File) error

@@ -1,4 +1,4 @@
-// Package char keeps the characters of UTF-8 whole where bytes are cut.
+// Package char keeps UTF-8 characters whole when bytes are cut.
 package char
 
 import (

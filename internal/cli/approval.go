@@ -59,7 +59,7 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// decisionFlags are what approve and deny have in common.
+// decisionFlags are the flags that approve and deny share.
 type decisionFlags struct {
 	ID   string `arg:"" name:"id" help:"The approval's id, as approval ls shows it, or the beginning of it."`
 	Note string `placeholder:"TEXT" help:"Message for the user who sent the request."`
@@ -75,7 +75,6 @@ type (
 	}
 )
 
-// Help is the long help.
 func (*approvalApprove) Help() string {
 	return `The request continues as it was sent. If the server or the user's quota has no room for it, the command fails, and the
 request still waits.
@@ -85,7 +84,6 @@ Examples:
   belljar approval approve 01a1fe25-cb55 --note 'this once'`
 }
 
-// Help is the long help.
 func (*approvalDeny) Help() string {
 	return `The run or session fails with policy_denied, and the user reads the note.
 
@@ -120,7 +118,7 @@ func (f *decisionFlags) decide(ctx context.Context, c *console, decision string)
 	})
 }
 
-// noteApproval prints that a run waits for an operator, and what was decided.
+// noteApproval prints that a run waits for an operator, and the decision.
 func (c *console) noteApproval(f belljar.Frame) {
 	state, _ := f.Data["state"].(string)
 	switch belljar.ApprovalState(state) {

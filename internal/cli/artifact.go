@@ -57,7 +57,6 @@ type artifactGet struct {
 	JSON bool   `name:"json" help:"Print what was fetched as one JSON array."`
 }
 
-// Help is the long help.
 func (g *artifactGet) Help() string {
 	return `Without --out, a single file goes to standard output.
 

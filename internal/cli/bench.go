@@ -44,7 +44,7 @@ func (b *benchCommand) Run(ctx context.Context, c *console) error {
 	} else {
 		err = report.Print(c.stdout)
 	}
-	if b.Report != "" { // last: what took minutes to measure is not lost if it fails
+	if b.Report != "" { // last, so that a failure loses no measurements
 		err = errors.Join(err, os.WriteFile(b.Report, text, 0o644))
 	}
 	return err

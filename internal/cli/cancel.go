@@ -16,7 +16,6 @@ type cancelCommand struct {
 	JSON bool     `name:"json" help:"Print the runs as one JSON array."`
 }
 
-// Help is the long help.
 func (k *cancelCommand) Help() string {
 	return `The programs get TERM, a grace period, then KILL. The command prints the ids of the runs that were in progress.`
 }

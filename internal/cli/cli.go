@@ -27,7 +27,7 @@ import (
 // exitFailure is the status of every failure that is not the program's own.
 const exitFailure = 125
 
-// Options is what the commands need from their program.
+// Options configure [Run].
 type Options struct {
 	local.Environment
 	Version string
@@ -37,8 +37,8 @@ type Options struct {
 
 // Run executes args (without the program's name) and returns the exit status.
 func Run(ctx context.Context, args []string, o Options) int {
-	// A write to a reader or a server that has gone is an error of the write, and must not end this process in the middle of what it does.
-	// Child processes would inherit an ignored signal.
+	// A write to a closed pipe or connection must be an error of the write, not end this process. Ignoring SIGPIPE is no option, because
+	// child processes would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	log.SetOutput(io.Discard) // libraries log connection details there; failures are returned as errors
 	c := &console{
@@ -74,7 +74,7 @@ type commands struct {
 	Serve      serveCommand      `cmd:"" help:"Serve the HTTP and WebSocket API."`
 	MCP        mcpCommand        `cmd:"" name:"mcp" help:"Give models tools that run code, over MCP on standard input and output."`
 	LSP        lspCommand        `cmd:"" name:"lsp" help:"Run files and tests from an editor, over the Language Server Protocol on standard input and output."`
-	Doctor     doctorCommand     `cmd:"" help:"Show what this host can isolate, what is weaker and how to fix it."`
+	Doctor     doctorCommand     `cmd:"" help:"Show which isolation this host provides, what is weaker and how to fix it."`
 	Bench      benchCommand      `cmd:"" help:"Measure this host, and compare Belljar with bubblewrap, runc and Docker."`
 	Completion completionCommand `cmd:"" help:"Print a completion script for a shell."`
 	Version    versionCommand    `cmd:"" help:"Print version and build."`
@@ -102,7 +102,7 @@ func (c *console) run(ctx context.Context, args []string) int {
 		return 0
 	}
 	switch {
-	case readerGone(err): // of the help
+	case readerGone(err): // while it printed help
 		return exitPipe
 	case err != nil:
 		return c.failIn(slices.Contains(args, "--json"), usageError(err))
@@ -126,16 +126,16 @@ func (c *console) run(ctx context.Context, args []string) int {
 	return c.failIn(asksJSON(parsed), err)
 }
 
-// exitPipe is the status when the reader of our output has gone, as head does: that of a program which SIGPIPE ends.
+// exitPipe is the status after the reader of our output has closed it, as head does: that of a program which SIGPIPE ends.
 const exitPipe = 128 + int(syscall.SIGPIPE)
 
-// readerGone reports whether an error is that of a write to a pipe without a reader. Connections have other errors.
+// readerGone reports whether an error is that of a write to a pipe without a reader. Connections return other errors.
 func readerGone(err error) bool {
 	var at *fs.PathError
 	return errors.As(err, &at) && errors.Is(at, syscall.EPIPE)
 }
 
-// asksJSON reports whether the command line has the command's --json.
+// asksJSON reports whether the command line sets the command's --json.
 func asksJSON(parsed *kong.Context) bool {
 	return slices.ContainsFunc(parsed.Flags(), func(f *kong.Flag) bool { return f.Name == "json" && f.Target.Bool() })
 }
@@ -154,16 +154,16 @@ func (c *console) parser(grammar any) (*kong.Kong, error) {
 	)
 }
 
-// noValue is wrong with a flag that ends the command line and needs a value.
+// noValue is the message for a flag at the end of the command line whose value is missing.
 const noValue = "its value is missing"
 
-// decodeText keeps bytes that are not UTF-8, as names of files can have. Kong replaces them.
+// decodeText keeps bytes that are not UTF-8, which file names can have. Kong replaces them.
 func decodeText(from *kong.DecodeContext, to reflect.Value) error {
 	token, err := from.Scan.PopValue("string")
 	switch {
 	case err != nil:
 		return err
-	case token.IsEOL(): // whose text is EOL
+	case token.IsEOL(): // its text would be EOL
 		return errors.New(noValue)
 	}
 	to.SetString(token.String())
@@ -198,7 +198,7 @@ func usageError(err error) error {
 		hint = "belljar " + commandOf(selected) + " --help lists the " + lists
 	}
 	near := strings.FieldsFunc(strings.TrimPrefix(suggestion, "one of "), func(c rune) bool { return strings.ContainsRune(`", ?`, c) })
-	if unexpected { // the others are only guesses
+	if unexpected { // the other names are only guesses
 		near = slices.DeleteFunc(near, func(name string) bool { return name[0] != word[0] })
 	}
 	if flag, ok := strings.CutPrefix(message, "unknown flag -"); suggested && ok && len(flag) == 1 { // so is another short flag
@@ -213,8 +213,8 @@ func usageError(err error) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
 }
 
-// ownFlags lists the long flags of a command as the user types them, and the short flags for limits. It leaves out --help and the
-// other short flags, because programs often have the same.
+// ownFlags lists the long flags of a command as the user types them, and the short flags for limits. It omits --help and other short
+// flags, because programs often have the same.
 func ownFlags(node *kong.Node) (all []string) {
 	for _, flag := range completion.Flags(node) {
 		if flag.Name != "help" {

@@ -13,7 +13,6 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// Help is the long help.
 func (completionCommand) Help() string {
 	return `Examples:
   source <(belljar completion bash)                                   in .bashrc

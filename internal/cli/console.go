@@ -26,7 +26,7 @@ type console struct {
 	machine local.Machine // this machine
 	server  server        // of the command line, if any
 	image   string        // image that a local command needs; "" for none or host
-	flags   []string      // of the command, as the user types them: --timeout, -m
+	flags   []string      // flags of the command, as the user types them: --timeout, -m
 }
 
 // exitStatus is the exit status of a command that has already reported its failure.

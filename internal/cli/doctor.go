@@ -17,7 +17,6 @@ type doctorCommand struct {
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
-// Help is the long help.
 func (d *doctorCommand) Help() string {
 	return `belljar tries every protection. The exit status is 0 if this host can run programs in isolation, and 1 if not.
 If the environment names another belljar for the workspaces of the workspace API, doctor also checks that it answers; this
@@ -28,11 +27,11 @@ does not change the status.`
 type report struct {
 	Host     host.Machine    `json:"host"`
 	Runtimes []local.Runtime `json:"runtimes"`
-	// Workspace is the other belljar that has the workspaces of the workspace API; nil if the settings name none.
+	// Workspace is the other belljar that holds the workspaces of the workspace API; nil if the settings name none.
 	Workspace *elsewhere `json:"workspace,omitempty"`
 }
 
-// elsewhere is what the workspaces depend on.
+// elsewhere is the state of that belljar.
 type elsewhere struct {
 	Available bool   `json:"available"`
 	Detail    string `json:"detail,omitempty"`
@@ -49,7 +48,7 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 	available := false
 	for _, rt := range found {
 		available = available || rt.Available
-		if rt.Name == "native" && forbidden(rt) { // of an available runtime, the protections say what is missing
+		if rt.Name == "native" && forbidden(rt) { // for an available runtime, the protections show what is missing
 			r.Host.Hint = host.NestedHint(r.Host.Container)
 		}
 	}
@@ -74,7 +73,7 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 }
 
 // forbidden reports whether a runtime is unavailable because the host denies a permission, as a container engine does. Some
-// engines answer a forbidden system call with ENOSYS.
+// engines return ENOSYS for a forbidden system call.
 func forbidden(rt local.Runtime) bool {
 	for _, why := range rt.Reasons {
 		if !rt.Available && (why.Code == "host_permission_denied" || strings.Contains(why.Detail, "not implemented")) {

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/belljar/belljar/internal/cli/quantity"
 
-// programRunFlags are the flags of belljar session run, which belljar run has too. Session exec has some of them.
+// programRunFlags are the flags that belljar run and belljar session run share. Session exec has some of them.
 type programRunFlags struct {
 	programFlags
 	inputFlags

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/quantity"
 )
 
-// gitFlags name a repository that a workspace begins with.
+// gitFlags name the repository to clone into a new workspace.
 type gitFlags struct {
 	Git         string          `placeholder:"URL" help:"Begin with the files of a Git repository, cloned over HTTPS in a sandbox of its own. It needs no --allow."`
 	Ref         string          `placeholder:"REF" help:"Branch, tag, or whole hash of a commit of the repository."`
@@ -22,7 +22,7 @@ type gitFlags struct {
 	KeepIgnored bool            `help:"Keep files that the repository's .dockerignore names."`
 }
 
-// spec returns the flags as a part of a request; nil without --git.
+// spec returns the flags as part of a request; nil without --git.
 func (g *gitFlags) spec() (*belljar.GitSpec, error) {
 	if g.Git == "" {
 		if stray := cmp.Or(g.Ref, g.Patch, g.Subdir, g.GitSecret); stray != "" || g.Depth != nil || g.KeepGit || g.KeepIgnored {
@@ -44,7 +44,7 @@ func (g *gitFlags) spec() (*belljar.GitSpec, error) {
 	return spec, nil
 }
 
-// noteClone prints how the clone of a repository goes.
+// noteClone prints the progress of a clone.
 func (c *console) noteClone(f belljar.Frame) {
 	switch f.Data["state"] {
 	case "cloning":

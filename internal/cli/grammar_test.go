@@ -46,7 +46,7 @@ func TestGrammarOfOne(t *testing.T) {
 	}
 }
 
-// outline describes a command and its subcommands in words.
+// outline describes a command and its subcommands as text.
 func outline(node *kong.Node) (words []string) {
 	words = append(words, node.FullPath(), node.Summary(), node.Help, node.Detail)
 	for _, group := range node.AllFlags(false) {

@@ -32,7 +32,6 @@ type imageCommands struct {
 	GoCache imageGoCache `cmd:"" help:"Make Go programs start fast in an image."`
 }
 
-// Help is the long help.
 func (imageCommands) Help() string {
 	return `Images are kept unpacked, each layer once, and every runtime uses them read-only. Without a server, these commands
 manage the images in the data folder of this machine, which a server on this machine uses, too.
@@ -65,7 +64,7 @@ func (p *imagePull) Run(ctx context.Context, c *console) error {
 			image, err := images.Pull(ctx, belljar.ImagePull{Ref: ref, Runtime: p.Runtime, Always: p.Always}, shown.Update)
 			shown.Stop()
 			if ctx.Err() != nil && err != nil {
-				c.Note("%s was given up; what is whole of it is kept for the next time", ref)
+				c.Note("%s was interrupted; complete layers are kept for the next time", ref)
 				return stopped(err)
 			}
 			if err != nil {
@@ -240,7 +239,7 @@ type imageTag struct {
 	JSON bool   `name:"json" help:"Print the image as one JSON object."`
 }
 
-// Run gives an image one more name.
+// Run adds a name to an image.
 func (t *imageTag) Run(ctx context.Context, c *console) error {
 	return c.images(func(images belljar.Images) error {
 		got, err := images.Tag(ctx, t.Ref, t.Name)

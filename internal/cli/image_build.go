@@ -51,7 +51,8 @@ func (b *imageBuild) Run(ctx context.Context, c *console) error {
 	return b.build(ctx, c, c.images)
 }
 
-// build builds an image, or a tar archive of one. open provides the image store. An interrupted build leaves nothing.
+// build builds an image, or a tar archive of one. open provides the image store. An interrupted build leaves no
+// files.
 func (b *imageBuild) build(ctx context.Context, c *console, open func(func(belljar.Images) error) error) error {
 	c.Quiet = c.Quiet || b.Quiet
 	if err := b.check(c); err != nil {

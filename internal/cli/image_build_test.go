@@ -154,7 +154,7 @@ func TestImageBuildStopped(t *testing.T) {
 	}
 }
 
-// leaving is a machine whose builds are stopped, and leave something.
+// leaving is a machine whose builds are stopped, and leave files.
 type leaving struct {
 	local.Machine
 	stop func()
@@ -168,7 +168,8 @@ func (l leaving) Build(ctx context.Context, _ local.Build, _ io.Writer) error {
 	return errors.Join(context.Cause(ctx), l.left)
 }
 
-// TestImageBuildLeaves: a stopped build that leaves files says where, and not that nothing is left.
+// TestImageBuildLeaves: a stopped build that leaves files prints their place, and does not claim
+// that none are left.
 func TestImageBuildLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var told bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/program"
 )
 
-// TestNothingLeft: after belljar ends, no trace of its sandbox remains, whatever happened to the run.
+// TestNothingLeft: after belljar ends, no trace of its sandbox remains, however the run ended.
 func TestNothingLeft(t *testing.T) {
 	program.NeedNative(t)
 	run := t.TempDir()
@@ -52,7 +52,7 @@ func traces(t *testing.T, id string) (found []string) {
 			if err == nil && strings.Contains(filepath.Base(name), id) {
 				found = append(found, name)
 			}
-			return nil // another run removed it meanwhile
+			return nil // another run has removed it
 		})
 		if err != nil {
 			t.Fatal(err)

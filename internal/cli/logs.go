@@ -19,7 +19,6 @@ type logsCommand struct {
 	JSON    bool   `name:"json" help:"Print the frames, one JSON object a line."`
 }
 
-// Help is the long help.
 func (l *logsCommand) Help() string {
 	return `The run's standard output goes to standard output, and its standard error to standard error. With --follow, output
 resumes where it stopped if the connection breaks.`

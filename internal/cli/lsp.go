@@ -17,7 +17,6 @@ type lspCommand struct {
 	Stdio bool `help:"Speak on standard input and output: the only way there is, and the default."`
 }
 
-// Help is the long help.
 func (lspCommand) Help() string {
 	return `An editor starts this command and speaks the Language Server Protocol with it. The command runs files and tests of the
 editor's folders in sandboxes, and shows where they fail. No server is needed; with --server or BELLJAR_SERVER the sandboxes
@@ -40,13 +39,13 @@ func (lspCommand) Run(ctx context.Context, c *console) error {
 	}
 	url := c.server.url
 	if strings.HasPrefix(url, "unix:") {
-		url = "" // no page of it can be opened
+		url = "" // it has no web page to open
 	}
 	err := c.machine.ServeEditor(ctx, local.Editor{
 		Open: func() (*local.Engine, error) { return c.open("", true) }, OnRetry: client.OnRetry, URL: strings.TrimRight(url, "/"), In: in, Out: c.stdout,
 	})
 	if errors.Is(err, local.ErrNoShutdown) {
-		return exitStatus(1) // as the protocol has it
+		return exitStatus(1) // as the protocol requires
 	}
 	return err
 }

@@ -37,12 +37,11 @@ type mcpCommand struct {
 	Workflow string `group:"session" placeholder:"ID" help:"Share the sandboxes of this workflow with its other agents, and keep them when this command ends. Both need a server."`
 	Session  string `group:"session" placeholder:"NAME" help:"Name of the sandbox in the workflow; isolated makes a new one (default: the name default)."`
 
-	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep files that match, besides pictures and what is in artifacts/, output/ and outputs/. For one-shot runs. Repeatable."`
+	Capture   []string          `group:"output" short:"c" sep:"none" placeholder:"GLOB" help:"Keep matching files, in addition to pictures and files in artifacts/, output/ and outputs/. For one-shot runs. Repeatable."`
 	Wait      *quantity.Seconds `group:"output" placeholder:"TIME" help:"Time after which a call returns status running while its command continues (default 45s)."`
 	MaxOutput *quantity.Count   `group:"output" placeholder:"BYTES" help:"Most of each stream that a result holds (default 24576)."`
 }
 
-// Help is the long help.
 func (m *mcpCommand) Help() string {
 	return `An MCP host starts this command and speaks the Model Context Protocol with it. No server is needed; with --server or
 BELLJAR_SERVER the sandboxes are on that server. The command ends with its standard input, and its sandboxes end with it;

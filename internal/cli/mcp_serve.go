@@ -48,8 +48,8 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 	}))
 }
 
-// readyBehind is readyImage in the background, until wait: an MCP host does not wait for its first answer as long as a large image takes. A call
-// that needs the image meanwhile joins the pull, and may run out of time, but does not stop it.
+// readyBehind runs readyImage in the background, until wait: pulling a large image takes longer than an MCP host waits for its first answer. A
+// call that needs the image in the meantime joins the pull. If the call times out, the pull continues.
 func (c *console) readyBehind(ctx context.Context, s belljar.Service, set belljar.Toolset) (wait func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var pulling sync.WaitGroup

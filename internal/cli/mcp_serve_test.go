@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// pulls is images of which none is here. It notes that one is pulled, which takes until the end.
+// pulls is an image store without images. It reports when a pull starts, which lasts until the end.
 type pulls struct {
 	belljar.Images
 	begun, ended chan struct{}
@@ -27,7 +27,7 @@ func (p pulls) Pull(ctx context.Context, _ belljar.ImagePull, _ func(belljar.Ima
 	return belljar.Image{}, context.Cause(ctx)
 }
 
-// able is a node with a runtime.
+// able is a node with an available runtime.
 type able struct{ belljar.Node }
 
 func (able) Me(context.Context) (belljar.Me, error) { return belljar.Me{}, nil }
@@ -63,7 +63,8 @@ func (h waiting) ServeModels(ctx context.Context, _ local.Models) error {
 	return nil
 }
 
-// The image of models is pulled while the client is served, whether a call needs it or not, and no longer than that.
+// The image of models is pulled while the client is served, whether or not a call needs it. The pull ends with the
+// client.
 func TestModelsImageIsPulled(t *testing.T) {
 	p := pulls{begun: make(chan struct{}), ended: make(chan struct{})}
 	c := &console{machine: waiting{images: p}, stdout: io.Discard, Writer: notice.Writer{Stderr: io.Discard}}

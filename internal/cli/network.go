@@ -17,7 +17,7 @@ type presetFlags struct {
 	AllowPreset []string `group:"what" sep:"none" placeholder:"NAME" help:"Let a tool get packages from the index that it is set to use: pip, npm, cargo, go, maven, apt, github. Repeatable."`
 }
 
-// allowed returns the network of --allow and --allow-preset flags. Without any it is the default.
+// allowed returns the network of --allow and --allow-preset flags. Without flags it is the default.
 func allowed(rules, presets []string) (policy string, egress belljar.Egress) {
 	if len(rules)+len(presets) == 0 {
 		return "", egress
@@ -40,7 +40,6 @@ type networkPresets struct {
 	JSON  bool   `name:"json" help:"Print one JSON list."`
 }
 
-// Help is the long help.
 func (n *networkPresets) Help() string {
 	return `Belljar asks the tools of the image which index they use, and each index on which hosts its files are. It keeps the
 answers for a day. With --server, or BELLJAR_SERVER, the server asks.
@@ -92,7 +91,6 @@ type networkCheck struct {
 	JSON    bool   `name:"json" help:"Print one JSON object."`
 }
 
-// Help is the long help.
 func (n *networkCheck) Help() string {
 	return `Belljar resolves the host's name and connects to nothing. The exit status is 0 if the connection would be allowed, and
 1 if not. With --server, or BELLJAR_SERVER, the server's rules apply.
@@ -150,7 +148,6 @@ type sessionNetwork struct {
 	JSON    bool `name:"json" help:"Print one JSON object."`
 }
 
-// Help is the long help.
 func (n *sessionNetwork) Help() string {
 	return `Without flags, prints what the session may reach. A change applies at once: connections that the new
 rules do not allow are cut.

@@ -26,14 +26,14 @@ const (
 	exitOOM      = 137
 )
 
-// conclude reports how a run ended and returns the exit status. said are warnings that were printed before.
+// conclude reports how a run ended and returns the exit status. said are the warnings already printed.
 func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string) int {
 	more := "gives it more"
 	if run.SessionID != "" {
 		more = "of the session gives all its runs more"
 	}
 	if place, ok := run.Failure.Place(); ok && len(run.Failure.Frames) >= longTrace && (run.ReasonCode == belljar.ReasonNonZeroExit || run.ReasonCode == "") {
-		c.Hint("it failed at %s", place) // in front of the warnings, which may say why
+		c.Hint("it failed at %s", place) // before the warnings, which may give the reason
 	}
 	for _, warning := range run.Warnings {
 		if !slices.Contains(said, warning) {
@@ -70,7 +70,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 		c.Hint("--cpu-time %s", more)
 		return exitTimeout
 	case belljar.ReasonStartupTimeout:
-		c.Print("%s", messageOf(run)) // the message includes what the run waited for
+		c.Print("%s", messageOf(run)) // the message names the resource that the run waited for
 		c.Hint("%s", cmp.Or(run.Hint, "--startup-timeout gives it longer"))
 		return exitTimeout
 	case belljar.ReasonOOMKilled:
@@ -99,7 +99,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 	return status
 }
 
-// longTrace is how many frames a stack trace has whose place of interest needs a line of its own.
+// longTrace is the number of stack frames from which the failing place needs a line of its own.
 const longTrace = 8
 
 // limitsOf returns the limits of a run.
@@ -122,7 +122,7 @@ func span(sec float64) time.Duration {
 	return time.Duration(sec * float64(time.Second)).Round(time.Millisecond)
 }
 
-// outputBuffer buffers output for --json.
+// outputBuffer collects output for --json.
 type outputBuffer struct {
 	stdout, stderr bytes.Buffer
 	reader         belljar.ResultReader
@@ -202,7 +202,8 @@ func errorJSON(failure error) *belljar.Error {
 	return e
 }
 
-// printDone prints what came of a command with several names, a line each or as JSON. If there were failures, failIn does that.
+// printDone prints the results of a command with several names, one a line or as JSON. With --json it prints nothing if there
+// were failures: failIn prints them.
 func (c *console) printDone(json bool, done []string, err error) error {
 	switch {
 	case !json:

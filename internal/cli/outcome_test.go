@@ -56,7 +56,7 @@ func TestConclude(t *testing.T) {
 	}
 }
 
-// A failure of the server's own leads to its log.
+// An internal error of the server refers to the server's log.
 func TestRequestID(t *testing.T) {
 	var words bytes.Buffer
 	c := &console{Writer: notice.Writer{Stderr: &words}}
@@ -66,7 +66,7 @@ func TestRequestID(t *testing.T) {
 	}
 }
 
-// failureOf has so many frames, and its own place in the middle.
+// failureOf has the given number of frames, with the failing place in the middle.
 func failureOf(frames int) *belljar.RunFailure {
 	f := &belljar.RunFailure{Frames: make([]belljar.FailureFrame, frames)}
 	for i := range f.Frames {

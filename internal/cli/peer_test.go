@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// peerScript returns the script command peer NAME…: it starts what sandboxes can connect to by these names, at $PEER, and lets the
-// commands after it, and the next server, resolve them. The file ca.pem has the certificate of its CA.
+// peerScript returns the script command peer NAME…: it starts a server under these names at $PEER, to which sandboxes can connect,
+// and makes later commands, and the next server, resolve them. The file ca.pem has the certificate of its CA.
 func peerScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, names []string) {
 		if neg || len(names) == 0 {
@@ -25,7 +25,7 @@ func peerScript(t *testing.T) func(*testscript.TestScript, bool, []string) {
 		ts.Setenv("PEER", p.Address)
 		ts.Setenv("SANDBOX_EGRESS_RESOLVER", p.Resolver)
 		ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), p.CA, 0o644))
-		if slices.Contains(names, "packages.test") { // it has an index of packages, with one of them
+		if slices.Contains(names, "packages.test") { // it has an index with one package
 			x := index.Start(t, p, "packages.test", "files.test")
 			x.Wheel("requests", "9.9", map[string]string{"requests.py": "import urllib.request as u\n\ndef get(url):\n    return u.urlopen(url, timeout=1000).read().decode()\n"})
 			ts.Setenv("SANDBOX_PACKAGE_MIRRORS", "pip="+x.PipURL())

@@ -53,7 +53,7 @@ func startWith(t *testing.T, env []string, args ...string) *child {
 	return c
 }
 
-// until reads stdout up to a line that the program prints when the test can continue.
+// until reads stdout up to a line that the program prints once the test can continue.
 func (c *child) until(t *testing.T, line string) {
 	t.Helper()
 	for {
@@ -126,7 +126,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestClosedOutput: belljar run … | head -1 ends silently when head does, and so does the program.
+// TestClosedOutput: belljar run … | head -1 ends silently when head ends, and so does the program.
 func TestClosedOutput(t *testing.T) {
 	program.NeedNative(t)
 	word := fmt.Sprintf("endless-output-of-the-test-%d.", os.Getpid())
@@ -190,7 +190,7 @@ func TestStreamed(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a failed write of output is a failure of belljar.
+// TestFullDisk: a failed write of output is an error of belljar.
 func TestFullDisk(t *testing.T) {
 	program.NeedNative(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -207,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestModelsPipe: a connection to a server that breaks, which raises SIGPIPE, does not end the tools of a model. Their client that goes does.
+// TestModelsPipe: a broken connection to a server, which raises SIGPIPE, does not end a model's tools. The end of their client does.
 func TestModelsPipe(t *testing.T) {
 	program.NeedNative(t)
 	c := &child{Cmd: exec.CommandContext(t.Context(), "belljar", "mcp")}

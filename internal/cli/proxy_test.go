@@ -108,7 +108,7 @@ func TestNonsenseEngine(t *testing.T) {
 	}
 }
 
-// TestWrongScheme: the wrong scheme fails at once.
+// TestWrongScheme: the wrong scheme fails immediately.
 func TestWrongScheme(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()

@@ -27,7 +27,6 @@ type psCommand struct {
 	JSON     bool   `name:"json" help:"Print one JSON object."`
 }
 
-// Help is the long help.
 func (p *psCommand) Help() string {
 	return `Examples:
   belljar ps                       runs that have not ended
@@ -72,7 +71,7 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 	})
 }
 
-// list requests the runs: in all phases at once, in one of them, or in each phase that is not final.
+// list requests the runs: in all phases together, in one phase, or in each phase that is not final.
 func (p *psCommand) list(ctx context.Context, s belljar.Service) (belljar.RunPage, error) {
 	phases := []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning}
 	switch {
@@ -129,7 +128,7 @@ func (p *psCommand) header() string {
 func (p *psCommand) rows(runs []belljar.Run, now time.Time) (rows [][]string) {
 	others := p.User != "" || p.AllUsers
 	ids := idsOf(runs)
-	if !others { // [ident.Run] finds the beginnings of the caller's own only
+	if !others { // [ident.Run] finds only the caller's own runs by prefix
 		ids = ident.Short(ids)
 	}
 	for i, run := range runs {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/image"
 )
 
-// partConsole is the console of commands in packages of their own.
+// partConsole is the console for commands in other packages.
 type partConsole struct{ c *console }
 
 func (p partConsole) Remote(do func(s belljar.Service) error) error { return p.c.remote(do) }
@@ -26,7 +26,7 @@ func (c *console) remote(do func(s belljar.Service) error) error {
 	return errors.Join(do(e), e.Close())
 }
 
-// inSession is remote for a session, which the beginning of its id names.
+// inSession is remote for the session whose id begins with given.
 func (c *console) inSession(ctx context.Context, given string, do func(s belljar.Service, id string) error) error {
 	return c.remote(func(s belljar.Service) error {
 		id, err := ident.Session(ctx, s, given)

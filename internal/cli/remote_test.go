@@ -101,7 +101,8 @@ func TestLeaveRemote(t *testing.T) {
 	}
 }
 
-// TestClosedOutputRemote: belljar run … | head -1 also cancels a run on a server, and so does a result of code in a context.
+// TestClosedOutputRemote: belljar run … | head -1 also cancels a run on a server, and so does code in a context whose results cannot
+// be printed.
 func TestClosedOutputRemote(t *testing.T) {
 	program.NeedNative(t)
 	serveHere(t)
@@ -125,7 +126,7 @@ func TestClosedOutputRemote(t *testing.T) {
 	closes(start(t, "session", "code", strings.TrimSpace(string(id)), "--timeout", "5m", "-c", "display(1)\nimport time; time.sleep(300)"))
 }
 
-// TestInterpreterEnds: a session of belljar repl's own ends with it, also when its output has no reader any longer, or when a signal
+// TestInterpreterEnds: belljar repl ends its own session when it ends, even if its output has no reader any longer, or a signal
 // arrives while it reads or executes code.
 func TestInterpreterEnds(t *testing.T) {
 	program.NeedNative(t)
@@ -138,7 +139,7 @@ func TestInterpreterEnds(t *testing.T) {
 	}{
 		"closed output": {ready + "while True: print('more', flush=True); time.sleep(0.01)", func(c *child) error { return c.pipe.Close() }, 128 + int(syscall.SIGPIPE)},
 		"executes":      {ready + "time.sleep(300)", func(c *child) error { return c.Process.Signal(syscall.SIGTERM) }, 143},
-		// A pipe does not have room for it, so that it is being read when all of it is written.
+		// It is larger than a pipe, so belljar is reading it when all of it is written.
 		"reads": {strings.Repeat("#", 1<<20), func(c *child) error { return c.Process.Signal(os.Interrupt) }, 130},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -22,7 +22,6 @@ type replCommand struct {
 	Runtime string `placeholder:"NAME" help:"Isolation of the new session."`
 }
 
-// Help is the long help.
 func (x *replCommand) Help() string {
 	return `Code is executed when it is complete. In Python, an empty line ends a block. Tab completes names, Ctrl-C interrupts and
 keeps the variables, Ctrl-D ends, and the up arrow shows earlier input, also that of earlier sessions. Input from a file or
@@ -34,7 +33,7 @@ Examples:
   belljar repl 01a1fe25-cb55         in a session on a server`
 }
 
-// Run executes what is typed.
+// Run executes typed code.
 func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 	language, ok := belljar.ContextLanguage(x.Lang)
 	if !ok {
@@ -46,7 +45,7 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 	if x.Session != "" && (x.Image != "" || x.Runtime != "") {
 		return mistake.New("leave them out: the session has its own", "--image and --runtime are for a new session")
 	}
-	ctx, stopped := interrupt.End(ctx) // not before its session has ended
+	ctx, stopped := interrupt.End(ctx) // in effect until the session has ended
 	defer func() { err = stopped(err) }()
 	if x.Image != local.HostImage {
 		c.image = x.Image

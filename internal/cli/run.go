@@ -73,7 +73,6 @@ func runGroups() []kong.Group {
 	}
 }
 
-// Help is the long help.
 func (r *runCommand) Help() string {
 	return `The program sees its workspace and the image. It has no other files of this machine, no network
 except the hosts of --allow, and no variables except those of --env. Its output is printed as it comes.
@@ -145,7 +144,7 @@ func (r *runCommand) run(ctx context.Context, c *console) (int, error) {
 	return p.execute(ctx, c, e, stop)
 }
 
-// kept is the first flag that names what only a server keeps, "" if there is none.
+// kept returns the first flag about objects that only a server keeps, "" if none is set.
 func (r *runCommand) kept() string {
 	switch {
 	case r.Snapshot != "":
@@ -172,7 +171,7 @@ type plan struct {
 	closes []func() error
 }
 
-// close closes everything that planning has opened.
+// close closes everything that plan has opened.
 func (p *plan) close() {
 	p.upload.Close()
 	for _, f := range p.closes {
@@ -305,7 +304,7 @@ func (r *runCommand) openStdin(c *console, p *plan, taken bool) error {
 	if f, ok := c.stdin.(*os.File); ok {
 		info, err := f.Stat()
 		if err != nil {
-			return nil // closed by the parent process
+			return nil // the parent process closed it
 		}
 		if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(info, null) {
 			return nil // equal to no input

@@ -36,7 +36,6 @@ type secretSet struct {
 	JSON     bool   `name:"json" help:"Print the secret, without its value, as one JSON object."`
 }
 
-// Help is the long help.
 func (s *secretSet) Help() string {
 	return `Reads the value from standard input, or from a file. The server encrypts it, and shows it to no caller. A
 secret of that name gets the new value; runs and sessions that have the old one keep it.

@@ -17,7 +17,7 @@ type serveCommand struct {
 	Private bool `help:"Serve only the program that starts this command, on a socket in a folder of its own, until standard input ends."`
 }
 
-// Help is what --help shows below the flags.
+// Help is the text below the flags in --help.
 func (serveCommand) Help() string {
 	return `Examples:
   belljar serve

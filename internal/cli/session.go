@@ -39,7 +39,7 @@ type sessionCommands struct {
 	Close     sessionClose     `cmd:"" aliases:"rm" help:"End sessions."`
 }
 
-// jarFlags set a session's sandbox. They differ from those of belljar run in their help: they apply to all runs.
+// jarFlags configure a session's sandbox. Their help differs from that of belljar run: they apply to all runs.
 type jarFlags struct {
 	Image          string              `placeholder:"REF" help:"Root file system (default host)."`
 	Runtime        string              `placeholder:"NAME" help:"Isolation (default: the server's)."`
@@ -111,7 +111,6 @@ type sessionCreate struct {
 	Jar jarFlags `embed:""`
 }
 
-// Help is the long help.
 func (n *sessionCreate) Help() string {
 	return `Examples:
   id=$(belljar session create --ttl 2h)
@@ -152,7 +151,6 @@ type sessionOpen struct {
 	Jar   jarFlags `embed:""`
 }
 
-// Help is the long help.
 func (o *sessionOpen) Help() string {
 	return `Opening a scope again returns the same session while it lives. Flags apply to a new session only: they do not change
 an existing one. Write a colon in an id or a name as %3A, and a percent sign as %25.

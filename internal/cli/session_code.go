@@ -21,7 +21,6 @@ type sessionCode struct {
 	outcomeFlags
 }
 
-// Help is the long help.
 func (x *sessionCode) Help() string {
 	return `A context is an interpreter that lives as long as the session: variables, functions and imports stay from one call to
 the next. The value of the last expression is printed as well. --json has the results in all their forms, pictures too.
@@ -51,7 +50,8 @@ func (x *sessionCode) Run(ctx context.Context, c *console) error {
 	return run.Run(ctx, c)
 }
 
-// reading returns the program of the command line; none for code in a context. Code from standard input leaves no input.
+// reading returns the program of the command line; none for code in a context. Code read from standard input leaves the
+// run no input.
 func (r *runCommand) reading(ctx context.Context, c *console) (program.Program, error) {
 	if r.snippet != nil {
 		return program.Program{Stdin: true}, nil

@@ -17,7 +17,6 @@ type sessionCopy struct {
 	JSON  bool     `name:"json" help:"Print what was copied as one JSON object."`
 }
 
-// Help is the long help.
 func (p *sessionCopy) Help() string {
 	return `Folders are copied with their contents. Into an existing folder, or a name that ends with /, each source is copied under its own name; any other destination is its new name. Existing files are replaced.
 

@@ -41,7 +41,6 @@ type sessionForward struct {
 	Ports []string `arg:"" name:"port[:local]" help:"Ports of the session, each with a port of this machine if it is another one; 0 is any free one."`
 }
 
-// Help is the long help.
 func (f *sessionForward) Help() string {
 	return `The command listens on 127.0.0.1 until Ctrl-C, and connects to the program in the session. That program must listen on
 127.0.0.1, on ::1 or on all addresses; it may start later. After a restart of the server, new connections work again.

@@ -29,7 +29,6 @@ type sessionShell struct {
 	Quiet      bool   `short:"q" help:"Print none of belljar's notes, only its errors."`
 }
 
-// Help is the long help.
 func (x *sessionShell) Help() string {
 	return `Ctrl-P Ctrl-Q, or a lost connection, detaches from the terminal. Its program keeps running: --attach reattaches. Ctrl-C
 and every other key goes to the program.

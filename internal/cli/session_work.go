@@ -20,7 +20,6 @@ type sessionUpload struct {
 	JSON  bool     `name:"json" help:"Print what was uploaded as one JSON object."`
 }
 
-// Help is the long help.
 func (u *sessionUpload) Help() string {
 	return `Either all files are uploaded or, after an error, none.
 
@@ -98,7 +97,6 @@ type sessionRun struct {
 	programRunFlags
 }
 
-// Help is the long help.
 func (r *sessionRun) Help() string {
 	return `Like belljar run, in a session: files and processes that the program leaves stay for the next run. A
 compiled language needs a session with --workspace-exec. Flags stand before the program.`
@@ -131,7 +129,6 @@ type sessionExec struct {
 	outcomeFlags
 }
 
-// Help is the long help.
 func (x *sessionExec) Help() string {
 	return `Files that the command writes to the workspace stay, and background processes that it starts continue.
 
@@ -148,7 +145,7 @@ func (x *sessionExec) Run(ctx context.Context, c *console) error {
 	if len(args) > 0 && args[0] == "--" {
 		args = args[1:]
 	}
-	run := &runCommand{cwd: cmp.Or(x.Cwd, "."), shell: x.Shell} // where the files are, and not the image's WORKDIR
+	run := &runCommand{cwd: cmp.Or(x.Cwd, "."), shell: x.Shell} // the workspace, not the image's WORKDIR
 	if x.Shell {
 		run.cwd = ""
 	}

@@ -20,7 +20,6 @@ type snapshotCommands struct {
 	Import snapshotImport `cmd:"" help:"Make a snapshot from a tar file and print its id."`
 }
 
-// Help is the long help.
 func (snapshotCommands) Help() string {
 	return `A snapshot is the files of a session's workspace, kept on the server.
 
@@ -110,7 +109,6 @@ type sessionFork struct {
 	JSON  bool            `name:"json" help:"Print the answer as one JSON object."`
 }
 
-// Help is the long help.
 func (f *sessionFork) Help() string {
 	return `A copy has the files, limits and network of the session, and the directory, variables and functions of its shell. It has
 no terminals and no secrets and, without --live, no processes.`
@@ -144,7 +142,7 @@ type sessionHibernate struct {
 	JSON  bool   `name:"json" help:"Print the session as one JSON object."`
 }
 
-// Run has a session hibernate.
+// Run hibernates a session.
 func (h *sessionHibernate) Run(ctx context.Context, c *console) error {
 	return c.inSession(ctx, h.ID, func(s belljar.Service, id string) error {
 		state, err := s.Sessions().Hibernate(ctx, id, belljar.HibernateSpec{Force: h.Force})

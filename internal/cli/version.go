@@ -20,7 +20,7 @@ type versionInfo struct {
 	Agent   bool   `json:"agent_embedded"`
 }
 
-// Run prints what this binary is.
+// Run prints the binary's version and build.
 func (v *versionCommand) Run(c *console) error {
 	embedded, err := c.machine.Agent()
 	if err == nil {

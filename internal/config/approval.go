@@ -23,7 +23,7 @@ func approvals(c *Config) []row {
 	}
 }
 
-// checkHook accepts a query, since addresses of webhooks often have their token there.
+// checkHook accepts a query, because addresses of webhooks often contain a token there.
 func checkHook(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
@@ -40,7 +40,7 @@ func checkHookKey(s string) error {
 	return nil
 }
 
-// checkApproval checks what needs no knowledge of the rules: the service, which knows them, reads them when it starts.
+// checkApproval checks a rule as far as possible here. The service parses the rules when it starts.
 func checkApproval(s string) error {
 	if s == "" || len(s) > 512 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("is not a rule: rules are words such as network and cpu>2, without spaces")

@@ -47,7 +47,7 @@ func checkIssuer(s string) error {
 	}
 	ip := net.ParseIP(u.Hostname())
 	if u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return errors.New("must be https, since who may come in depends on it")
+		return errors.New("must be https, because sign-in depends on it")
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (c *Config) together() (problems []string) {
 	atMost(c, bad, "THREAD_MAX_WORKSPACE_MB", &c.ThreadMaxWorkspaceMB, "WORKSPACE_CAP_MB, or above 4096 without it", c.MaxLimits().WorkspaceMB)
 	c.checkModels(bad)
 	atMost(c, bad, "REAP_EVERY_SEC", &c.ReapEvery, "LEASE_SEC divided by 4", c.Lease/4)
-	if days := (c.ArtifactTTLHours + 23) / 24; days > c.RunRetentionDays { // artifacts and logs go with the record of their run
+	if days := (c.ArtifactTTLHours + 23) / 24; days > c.RunRetentionDays { // artifacts and logs are deleted with the record of their run
 		if origin, set := c.origins[Prefix+"RUN_RETENTION_DAYS"]; set {
 			bad("%s is less than SANDBOX_ARTIFACT_TTL_HOURS, for which artifacts and logs are kept", origin)
 		}

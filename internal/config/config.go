@@ -73,7 +73,7 @@ type Config struct {
 	DockerAppArmorProfile string // by name; "" uses the engine's default
 	DockerCgroupParent    string // "" uses the engine's default
 
-	// Workspaces that are not on this machine.
+	// Workspaces on another machine.
 	WorkspaceURL, WorkspaceKey     string
 	SpritesBaseURL, SpritesToken   string
 	SpriteName                     string
@@ -122,7 +122,7 @@ type Config struct {
 	CancelGrace         time.Duration
 	InteractiveFrame    int64 // bytes
 	InteractiveBytes    int64 // bytes
-	InteractiveBPS      int64 // bytes a second
+	InteractiveBPS      int64 // bytes per second
 	InteractiveIdleTime time.Duration
 
 	// The memory of all sandboxes together.
@@ -155,22 +155,22 @@ type Config struct {
 	QuotaMemoryMB         int      // MiB; 0 is no limit
 	QuotaLogMB            int      // MiB; 0 is no limit
 	QuotaCPU              float64  // cores; 0 is no limit
-	QuotaCPUSeconds       float64  // a day; 0 is no limit
-	QuotaEgressMB         int      // a day; 0 is no limit
+	QuotaCPUSeconds       float64  // per day; 0 is no limit
+	QuotaEgressMB         int      // per day; 0 is no limit
 	MaxArtifactUserMB     int      // MiB; 0 is no limit
 	RateLimitPerMin       int      // 0 is no limit
-	RateLimitPerAddress   int      // a minute; 0 is no limit
+	RateLimitPerAddress   int      // per minute; 0 is no limit
 	WSConnectsPerMin      int      // 0 is no limit
 
 	// The workspace API.
 	WorkspaceMode      string // sandbox | local
-	WorkspaceDir       string // of the mode local
+	WorkspaceDir       string // for mode local
 	WorkspaceImage     string // "" is DefaultImage
 	WorkspaceTemplates string // JSON; "" is the session's shell
-	WorkspaceUser      string // of requests without credentials; "" refuses them
+	WorkspaceUser      string // for requests without credentials; "" refuses them
 	WorkspaceRoot      bool   // also serve it at /
-	WorkspaceTrees     int    // a minute and user; 0 is no limit
-	WorkspaceSearches  int    // a minute and user; 0 is no limit
+	WorkspaceTrees     int    // per minute and user; 0 is no limit
+	WorkspaceSearches  int    // per minute and user; 0 is no limit
 
 	// The thread door.
 	ThreadRoot           bool // also serve it at /
@@ -182,13 +182,13 @@ type Config struct {
 	ThreadMaxWorkspaceMB int // MiB
 
 	MCP               bool
-	MCPMode           string   // "" leaves it to the client's URL; so do the next three
+	MCPMode           string   // "" leaves it to the client's URL; likewise the next three
 	MCPTools          []string // empty means all
 	MCPAllow          []string
 	MCPAllowPresets   []string
 	MCPImage          string
 	MCPRuntime        string
-	MCPTimeoutSec     int // seconds; 0 uses the general limit; so do the next four
+	MCPTimeoutSec     int // seconds; 0 uses the general limit; likewise the next four
 	MCPCPU            float64
 	MCPMemoryMB       int
 	MCPWorkspaceMB    int
@@ -213,12 +213,12 @@ type Config struct {
 	TerminalIdle        time.Duration // 0 is no limit
 	TerminalLifetime    time.Duration // 0 is no limit
 	TerminalsPerSession int           // 0 is no limit
-	ContextsPerSession  int           // at most 15, which an agent holds besides the session's shell
+	ContextsPerSession  int           // at most 15, the maximum of an agent besides the session's shell
 	ContextIdle         time.Duration // 0 is never
 	TerminalsPerUser    int           // 0 is no limit
 	TerminalHistory     int           // bytes
-	TerminalInputBPS    int64         // bytes a second
-	TerminalOutputBPS   int64         // bytes a second
+	TerminalInputBPS    int64         // bytes per second
+	TerminalOutputBPS   int64         // bytes per second
 
 	// Records and logs.
 	Store            string // memory | sqlite
@@ -226,7 +226,7 @@ type Config struct {
 	IdempotencyTTL   time.Duration
 	ArtifactTTLHours int
 
-	SnapshotTTLHours   int // 0 is for ever
+	SnapshotTTLHours   int // 0 is forever
 	SnapshotMaxMB      int
 	SnapshotMaxFiles   int
 	SnapshotsPerUser   int // 0 is no limit

@@ -27,8 +27,8 @@ type setting struct {
 }
 
 // Load returns the effective configuration: defaults, the file, the environment, flags, where later sources override earlier ones.
-// An empty value counts as unset. The error is [belljar.CodeInvalidRequest] and names everything that is wrong, with its source;
-// details.problems lists the problems one by one.
+// An empty value counts as unset. The error is [belljar.CodeInvalidRequest] and lists every problem with its source;
+// details.problems lists them one by one.
 func Load(from Sources) (Config, error) {
 	c := Config{origins: map[string]string{}}
 	all := table(&c)

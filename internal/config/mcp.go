@@ -32,7 +32,8 @@ func models(c *Config) []row {
 	}
 }
 
-// checkTool refuses what cannot be a tool. The MCP door, which knows the tools of each mode, checks the names.
+// checkTool refuses text that cannot be a tool's name. The MCP door, which knows the tools of each mode,
+// checks the names.
 func checkTool(s string) error {
 	if len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("is not the name of a tool")
@@ -40,7 +41,7 @@ func checkTool(s string) error {
 	return nil
 }
 
-// checkModels refuses limits for models that every one of their requests would be refused for.
+// checkModels refuses limits for models under which all their requests would be refused.
 func (c *Config) checkModels(bad func(string, ...any)) {
 	atMost(c, bad, "MCP_TIMEOUT_SEC", &c.MCPTimeoutSec, "MAX_EXEC_TIMEOUT_SEC", int(c.MaxExecTimeout.Seconds()))
 	atMost(c, bad, "MCP_CPU", &c.MCPCPU, "MAX_CPU", c.MaxCPU)

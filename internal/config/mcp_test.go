@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The tools of models can be listed by all of their names.
+// All tools of models can be listed by name.
 func TestTools(t *testing.T) {
 	c := load(t, Sources{Env: []string{"SANDBOX_MCP_TOOLS=sandbox_run,sandbox.run"}})
 	if !slices.Equal(c.MCPTools, []string{"sandbox_run", "sandbox.run"}) {

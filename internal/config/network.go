@@ -53,7 +53,7 @@ func checkRule(s string) error {
 	return nil
 }
 
-// checkUserRule checks user=rule. A user's name may contain an equals sign, a rule none.
+// checkUserRule checks user=rule. A user's name may contain an equals sign, a rule may not.
 func checkUserRule(s string) error {
 	i := strings.LastIndexByte(s, '=')
 	if i < 1 || i == len(s)-1 {
@@ -107,7 +107,7 @@ func (c *Config) Resolver() string {
 
 // ports is a list of port numbers.
 func ports(p *[]uint16) value {
-	const most = 32 // listeners of each name in a sandbox
+	const most = 32 // each name in a sandbox has a listener for each port
 	return value{kind: "list", bound: "1 to 65535", get: func() any { return *p }, set: func(s string) error {
 		items, err := parseList(s)
 		if err != nil {

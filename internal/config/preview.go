@@ -11,7 +11,7 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// checkPreviewDomain refuses what cannot be the domain of previews.
+// checkPreviewDomain refuses text that cannot be the domain of previews.
 func checkPreviewDomain(s string) error {
 	host, port := s, ""
 	if strings.Contains(s, ":") && !strings.Contains(s, "/") {
@@ -38,8 +38,8 @@ func (c *Config) PreviewHost() (domain, port string) {
 	return c.PreviewDomain, ""
 }
 
-// checkPreview refuses a domain of previews whose pages a browser would count to the same site as the API, so that a program's page
-// could use what a user's browser keeps for the API.
+// checkPreview refuses a domain of previews that browsers treat as the same site as the API. A program's page could otherwise use
+// credentials that a browser stores for the API.
 func (c *Config) checkPreview(bad func(string, ...any)) {
 	domain, _ := c.PreviewHost()
 	if domain == "" {
@@ -73,10 +73,10 @@ func hostOf(address string) string {
 	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 }
 
-// sameSite reports whether a browser counts the previews below domain and host to one site.
+// sameSite reports whether browsers treat the previews below domain and host as one site.
 func sameSite(domain, host string) bool {
 	if host == domain || strings.HasSuffix(host, "."+domain) {
-		return true // it would be taken for a preview
+		return true // the host would count as a preview
 	}
 	if net.ParseIP(host) != nil {
 		return false
@@ -86,5 +86,5 @@ func sameSite(domain, host string) bool {
 		return true
 	}
 	site, err := publicsuffix.EffectiveTLDPlusOne(host)
-	return err == nil && site == preview // without a site, as localhost, a host is a site of its own
+	return err == nil && site == preview // a host without a site, such as localhost, is its own site
 }

@@ -9,7 +9,7 @@ import (
 
 // suggest returns the name most similar to word, or the one that begins with it, or "".
 func suggest(word string, names []string) string {
-	if slices.Contains(names, word) { // a key that is written as the variable, in capitals or with the prefix
+	if slices.Contains(names, word) { // the key is written as the variable, in capitals or with the prefix
 		return word
 	}
 	best := nearest.Of(word, len(word)/3, names)

@@ -78,7 +78,7 @@ func identity(c *Config) []row {
 func execution(c *Config) []row {
 	return []row{
 		{name: "ENABLE_EXECUTION", value: boolean(&c.EnableExecution), def: "true", hash: true,
-			doc: "Run programs. If false, the server answers queries and refuses new runs, sessions, contexts and terminals. What an earlier server started in sessions goes on."},
+			doc: "Run programs. If false, the server answers queries and refuses new runs, sessions, contexts and terminals. What an earlier server started in sessions continues."},
 		{name: "BACKGROUND_EXECUTION", value: boolean(&c.BackgroundExecution), def: "true", hash: true,
 			doc: "Answer POST /runs before the run has ended. If false, a request without wait also waits for the end, except for interactive runs."},
 		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,

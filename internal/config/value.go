@@ -121,7 +121,7 @@ func list(p *[]string, check func(string) error) value {
 	}}
 }
 
-// pairs is a list of name=value, each name once: the last one would count.
+// pairs is a list of name=value. It refuses a repeated name, because only the last one would count.
 func pairs(p *[]string, check func(string) error) value {
 	v := list(p, check)
 	set := v.set

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// elsewhere are the keys of workspaces that are not on this machine.
+// elsewhere returns the keys of workspaces on another machine.
 func elsewhere(c *Config) []row {
 	const alias = " The name without SANDBOX_ works, too."
 	return []row{
@@ -68,7 +68,7 @@ func (c *Config) SpriteServiceURL() string {
 	return scheme + "://" + net.JoinHostPort(strings.Trim(c.SpriteHost, "[]"), strconv.Itoa(c.SpritePort)) + strings.TrimSuffix(c.SpritePath, "/")
 }
 
-// checkElsewhere validates keys of workspaces that are not on this machine against each other.
+// checkElsewhere validates the keys of workspaces on another machine against each other.
 func (c *Config) checkElsewhere(bad func(string, ...any)) {
 	if (c.WorkspaceURL == "") != (c.WorkspaceKey == "") {
 		bad("SANDBOX_WORKSPACE_URL and SANDBOX_WORKSPACE_KEY go together, and one is missing")
@@ -104,6 +104,6 @@ func (c *Config) checkElsewhere(bad func(string, ...any)) {
 		bad("SANDBOX_SPRITES_WORKSPACE_ROOT must not hold /home/sprite/.auth, the secrets")
 	}
 	if c.Hibernate > 0 {
-		bad("SANDBOX_HIBERNATE_SEC has no meaning with SANDBOX_SPRITES_BASE_URL: a sprite rests by itself, and its files stay where they are")
+		bad("SANDBOX_HIBERNATE_SEC has no meaning with SANDBOX_SPRITES_BASE_URL: a sprite suspends on its own, and its files stay there")
 	}
 }

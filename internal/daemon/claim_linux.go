@@ -10,11 +10,11 @@ import (
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
-// claim keeps the sandboxes of an installation for this process, until the caller closes it. A copy of a data folder names the
-// installation of the original: a second server would end every sandbox of the first, because its own records do not have them.
+// claim reserves the sandboxes of an installation for this process, until the caller calls release. A copied data folder names the
+// installation of the original. A second server with that copy would end every sandbox of the first, because its own records lack them.
 func (d *dataDir) claim(installation string) (release func() error, err error) {
 	servers, err := roster.Open(rundir.Default(), []string{"servers"}, belljar.ValidID)
-	if err != nil { // the runtimes that need this folder fail, and say how to have one; docker does not need it
+	if err != nil { // runtimes that need this folder fail and report how to fix it; docker does not need it
 		return func() error { return nil }, nil
 	}
 	sweepClaims(servers)
@@ -27,13 +27,13 @@ func (d *dataDir) claim(installation string) (release func() error, err error) {
 		if err != nil {
 			return nil, unclaimed(err)
 		}
-		if !named(lock, path) { // its holder removed it between our open and our lock
+		if !named(lock, path) { // the previous holder removed it between open and lock
 			lock.Close()
 			continue
 		}
 		release = func() error {
-			if named(lock, path) { // a cleaner of temporary folders has not removed it
-				_ = os.Remove(path) // one that stays is taken again
+			if named(lock, path) { // no cleaner of temporary folders has removed it
+				_ = os.Remove(path) // if it stays, the next server takes it
 			}
 			return lock.Close()
 		}
@@ -48,8 +48,8 @@ func (d *dataDir) claim(installation string) (release func() error, err error) {
 	}
 }
 
-// sweepClaims removes the locks of servers that were killed and whose data folders are gone, so that no server takes them again. It locks no
-// other: a server that is about to start would be refused.
+// sweepClaims removes the locks of servers that were killed and whose data folders no longer exist, so that no server takes them again. It
+// locks no other file, because a server that starts at that moment would be refused.
 func sweepClaims(servers *roster.Roster) {
 	names, _ := servers.List()
 	for _, name := range names {
@@ -89,7 +89,7 @@ func named(f *os.File, path string) bool {
 	return err == nil && os.SameFile(opened, now)
 }
 
-// copied returns the error for a data folder whose sandboxes another server has. path has the name of that one's folder.
+// copied returns the error for a data folder whose sandboxes another server holds. The file at path names the other server's data folder.
 func (d *dataDir) copied(path string) error {
 	original := "another"
 	if name, err := os.ReadFile(path); err == nil && len(name) > 0 {

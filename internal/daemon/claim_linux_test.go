@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// A server removes the locks of servers that were killed, if their data folders are gone, and no others.
+// A server removes the locks of killed servers only if their data folders are gone.
 func TestClaimSweeps(t *testing.T) {
 	servers, err := roster.Open(rundir.Default(), []string{"servers"}, belljar.ValidID)
 	if err != nil {

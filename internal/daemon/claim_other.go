@@ -2,7 +2,7 @@
 
 package daemon
 
-// claim does nothing: only Linux has sandboxes that another server on the same machine finds by their files.
+// claim does nothing: only on Linux can two servers on one machine find the same sandboxes by their files.
 func (*dataDir) claim(string) (release func() error, err error) {
 	return func() error { return nil }, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// dataDir is the folder of one installation: its secrets, its records, and a lock that keeps out a second daemon.
+// dataDir is the folder of one installation: its secrets, its records, and a lock that excludes a second daemon.
 type dataDir struct {
 	path string
 	lock *os.File
@@ -59,12 +59,12 @@ func openData(path string) (*dataDir, error) {
 	return &dataDir{path, lock}, nil
 }
 
-// tidy removes the temporary files of a process that was killed: ours, and those of the store.
+// tidy removes the temporary files of killed processes: the daemon's, and those of the store.
 func tidy(path string) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
 		if e.Type().IsRegular() && (strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), ".space-")) {
-			_ = os.Remove(filepath.Join(path, e.Name())) // the next time tries again
+			_ = os.Remove(filepath.Join(path, e.Name())) // the next start tries again
 		}
 	}
 }
@@ -93,7 +93,7 @@ func unusable(path string, err error) error {
 // Close releases the lock.
 func (d *dataDir) Close() error { return d.lock.Close() }
 
-// open reports whether every user of this machine can write in the folder. A volume of a container may have to be so.
+// open reports whether every user of this machine can write in the folder. A container's volume may require that.
 func (d *dataDir) open() bool {
 	info, err := os.Stat(d.path)
 	return err == nil && goruntime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0
@@ -126,7 +126,7 @@ func (d *dataDir) secret(name string, fresh func() string) (value string, made b
 	return value, true, nil
 }
 
-// hide lets only its owner read a file. One that was put back from a backup may be open to others.
+// hide makes a file readable only by its owner. A file restored from a backup may be open to others.
 func hide(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {
@@ -135,8 +135,8 @@ func hide(path string) error {
 	return os.Chmod(path, 0o600)
 }
 
-// withoutStore refuses a new store in a folder that has the bytes of another's runs: the first sweep would remove them all, because the
-// new one knows none. The other one may be on a disk that is not mounted, or not be restored yet.
+// withoutStore refuses a new store in a folder that holds the data of another store's runs. The first sweep would remove that data,
+// because the new store does not know those runs. The other store may be on a disk that is not mounted, or not restored yet.
 func (d *dataDir) withoutStore(store string) error {
 	for _, dir := range []string{d.in("logs"), d.in("artifacts")} {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -160,7 +160,7 @@ func (d *dataDir) withoutStore(store string) error {
 
 var errFound = errors.New("a file was found")
 
-// damagedSecret returns the error for a file that holds no valid secret. loss says what a new one costs.
+// damagedSecret returns the error for a file without a valid secret. loss describes what a new secret costs.
 func damagedSecret(path, loss string, err error) error {
 	return &belljar.Error{
 		Code: belljar.CodeInternal, Message: path + " is damaged", Err: err,

@@ -63,7 +63,7 @@ func TestDataIsLocked(t *testing.T) {
 
 func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	path := t.TempDir()
-	for _, left := range []string{".new-1", ".space-1"} { // by a process that was killed
+	for _, left := range []string{".new-1", ".space-1"} { // left by a killed process
 		if err := os.WriteFile(filepath.Join(path, left), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	if err != nil || !made || len(first) < 40 {
 		t.Fatalf("first: %q %v %v", first, made, err)
 	}
-	if err := os.Chmod(d.in("key"), 0o644); err != nil { // as a copy out of a backup may be
+	if err := os.Chmod(d.in("key"), 0o644); err != nil { // a file from a backup may have this mode
 		t.Fatal(err)
 	}
 	second, made, err := d.secret("key", newKey)
@@ -99,7 +99,8 @@ func TestSecretsAreMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-// Without the store, which may be on a disk that is not mounted, a start would remove the bytes of all its runs.
+// If the store is missing, for example on a disk that is not mounted, a start would remove the data of all its
+// runs.
 func TestStoreIsMissing(t *testing.T) {
 	d, err := openData(t.TempDir())
 	if err != nil {
@@ -118,7 +119,7 @@ func TestStoreIsMissing(t *testing.T) {
 	if err := os.MkdirAll(d.in("logs", "2026-01-02", "03"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(); err != nil { // of runs that have been swept, folders may stay
+	if err := open(); err != nil { // empty folders of swept runs may stay
 		t.Errorf("with folders alone: %v", err)
 	}
 	if err := os.Remove(d.in("belljar.db")); err != nil {

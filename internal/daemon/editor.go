@@ -33,7 +33,7 @@ func (h *Host) ServeEditor(ctx context.Context, e local.Editor) error {
 	return err
 }
 
-// editorFolder is where the settings of editors' folders are kept.
+// editorFolder returns the folder for the settings of editors' folders.
 func (h *Host) editorFolder() (string, error) {
 	if base, _ := h.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "belljar", "ide"), nil

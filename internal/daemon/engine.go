@@ -20,7 +20,7 @@ import (
 	store "github.com/belljar/belljar/internal/store/memory"
 )
 
-// sweepTime limits the search for what killed processes have left.
+// sweepTime limits the search for remains of killed processes.
 const sweepTime = 5 * time.Second
 
 // Open builds the engine of a command.
@@ -32,8 +32,8 @@ func (h *Host) Open(want local.Needs) (*local.Engine, error) {
 	return e.Engine, nil
 }
 
-// OpenBench builds an engine for benchmarks. It has its own installation, as a server has, because each concurrent belljar run
-// sweeps the shared installation at its end.
+// OpenBench builds an engine for benchmarks. It has its own installation, like a server: each concurrent belljar run sweeps the
+// shared installation at its end.
 func (h *Host) OpenBench() (*local.Bench, error) {
 	return openEngine(h, local.Needs{Runtime: platformRuntime}, "bench-"+strconv.Itoa(os.Getpid()))
 }
@@ -63,7 +63,7 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 		return err
 	}
 	records, blobs := store.New(), &spool.Store{}
-	var images *image.Store // most commands need none
+	var images *image.Store // most commands need no images
 	if want.Image != "" {
 		if images, err = openLocalImages(h, &cfg); err != nil {
 			return nil, errors.Join(err, closeUnits())
@@ -124,7 +124,7 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 		defer cancel()
 		for _, u := range units {
 			if u.works(ctx) && u.sweep != nil {
-				_, _ = u.sweep(ctx) // a later command or doctor reports what remains
+				_, _ = u.sweep(ctx) // a later command or doctor reports the remains
 			}
 		}
 		return errors.Join(err, blobs.Close(), records.Close(), closeUnits())

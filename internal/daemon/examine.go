@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Examine tests every runtime of this binary, whatever the configuration allows.
+// Examine tests every runtime of this binary, regardless of the configuration.
 func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
 	cfg, err := config.Load(config.Sources{Env: h.Env})
 	if err != nil {

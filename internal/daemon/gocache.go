@@ -28,8 +28,8 @@ func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image st
 	return goCaches(data).Fill(ctx, engine, image)
 }
 
-// goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. A missing
-// cache is filled in the background; one that failed is tried again some time later.
+// goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. It fills
+// a missing cache in the background, and retries a failed one after some time.
 func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, bool) string {
 	if !cfg.GoCache {
 		return nil
@@ -49,7 +49,7 @@ func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, boo
 	}
 }
 
-// refill is how long after a failure a Go build cache is tried again: an image gets a Go later, or a full disk room.
+// refill is the pause before a failed Go build cache is retried: an image may get a Go, or a full disk room.
 const refill = time.Hour
 
 // fillGoCaches fills the requested caches, one at a time, until the server ends.
@@ -73,12 +73,12 @@ func (d *server) fillEach(ctx context.Context, caches *gocache.Store, fill func(
 			return
 		case image := <-d.goImages:
 			key := image.Ref + " " + image.Digest
-			if at, ok := failed[key]; ok && time.Since(at) < refill || caches.Folder(image.Ref, image.Digest) != "" { // it was wanted twice
+			if at, ok := failed[key]; ok && time.Since(at) < refill || caches.Folder(image.Ref, image.Digest) != "" { // it was requested twice
 				continue
 			}
 			delete(failed, key)
 			err := fill(image.Ref)
-			if err != nil || caches.Folder(image.Ref, image.Digest) == "" { // its name means another image by now
+			if err != nil || caches.Folder(image.Ref, image.Digest) == "" { // its name now refers to another image
 				failed[key] = time.Now()
 			}
 			if err != nil && ctx.Err() == nil && !errors.Is(err, gocache.ErrNoGo) {

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// A Go build cache that could not be made is tried again: not for each program, and without a restart.
+// A Go build cache that could not be made is retried without a restart, but not for each program.
 func TestGoCacheAgain(t *testing.T) {
 	caches := goCaches(t.TempDir())
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// hookKey is the file with the key that signs what is sent to the webhook.
+// hookKey is the file with the key that signs requests to the webhook.
 const hookKey = "webhook-key"
 
 // openHook opens the webhook of approvals.

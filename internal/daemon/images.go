@@ -82,8 +82,8 @@ func (o localImages) Pull(ctx context.Context, p belljar.ImagePull, progress fun
 	return o.Store.Pull(ctx, p.Ref, p.Always, progress)
 }
 
-// checkImages refuses a setting with an image that every request for it would be refused. An image with a digest may be allowed once it
-// is here.
+// checkImages refuses a setting that names an image for which all requests would be refused. An image with a digest may be allowed once
+// it is pulled.
 func checkImages(p service.Policy, cfg *config.Config) error {
 	for _, c := range []struct {
 		key, image string

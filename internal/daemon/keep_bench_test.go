@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// benchSession is a session of a server, which is called over HTTP.
+// benchSession is a session of a server that is called over HTTP.
 func benchSession(b *testing.B) (c *client.Client, url, id string) {
 	b.Helper()
 	d := benchServer(b, map[string]string{"api_key": benchKey})
@@ -71,7 +71,7 @@ func BenchmarkContext(b *testing.B) {
 	median(b, times, "ms/print")
 }
 
-// BenchmarkWake wakes a hibernated session by a look at a file, over HTTP: with few files, which are copied, and with 10 MB in 500 files, which
+// BenchmarkWake wakes a hibernated session by reading a file over HTTP: with few files, which are copied, and with 10 MB in 500 files, which
 // are unpacked. It reports the medians.
 func BenchmarkWake(b *testing.B) {
 	for name, script := range map[string]string{

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// A terminal whose own program was started by a service manager is no journal: it gets the key.
+// A terminal whose program was started by a service manager is not a journal: the server prints the key there.
 func TestAnnounceOnTerminal(t *testing.T) {
 	master, slave, err := pty.Open(wire.Size{Cols: 200, Rows: 25})
 	if err != nil {
@@ -42,7 +42,8 @@ func TestAnnounceOnTerminal(t *testing.T) {
 	}
 }
 
-// TestListen: a socket without a listener is replaced, and that of a server which is too busy to accept is not.
+// TestListen: a socket without a listener is replaced. The socket of a server that is too busy to accept is
+// not.
 func TestListen(t *testing.T) {
 	path := filepath.Join(sockdir.New(t), "s")
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -23,14 +23,14 @@ import (
 func (h *Host) ServeModels(ctx context.Context, m local.Models) error {
 	kit := mcp.New(mcp.Options{
 		Version: h.Version, Runtimes: m.Runtimes, Image: m.Image, Logger: m.Logger,
-		Drain: max(time.Minute, m.Wait+15*time.Second), // a call may wait for so long, and then has to be answered
+		Drain: max(time.Minute, m.Wait+15*time.Second), // a call may wait this long, and must then be answered
 	})
 	if _, err := egress.ParseRules(m.Toolset.Egress); err != nil {
 		return err
 	}
 	terms := mcp.Terms{Toolset: m.Toolset, Tools: m.Tools, Capture: m.Capture, Wait: m.Wait, MaxOutput: m.MaxOutput}
 	err := kit.Serve(ctx, mcp.Client{Service: func(string, string) belljar.Service { return m.Service }, Terms: terms}, m.In, m.Out)
-	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE) { // the client has gone
+	if errors.Is(err, io.EOF) || errors.Is(err, context.Canceled) || errors.Is(err, syscall.EPIPE) { // the client is gone
 		err = nil
 	}
 	return err
@@ -53,14 +53,14 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 		StreamURL: d.streams.RunURL, Terms: termsOf(cfg), Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
 	})
 	if err != nil {
-		return ofSetting("SANDBOX_MCP_TOOLS", err) // the others are valid
+		return ofSetting("SANDBOX_MCP_TOOLS", err) // the other tools are valid
 	}
 	d.closers = append(d.closers, d.models.Close)
 	d.models.Register(mux)
 	return nil
 }
 
-// ofSetting names the setting that an error is about.
+// ofSetting adds the name of the setting to an error.
 func ofSetting(name string, err error) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: name, Err: err, Hint: belljar.HintOf(err)}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// applyEgress copies the configuration's network into a policy. own means that the caller is the operator, as without a server: what
-// is not set lets them reach every public host, and the private addresses that they list.
+// applyEgress copies the configuration's network into a policy. own means that the caller is the operator, as without a server:
+// unset rules then allow every public host, and the private addresses that the caller lists.
 func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
 	p.NetworkDefault = cfg.NetworkDefault
 	p.EgressAllow, p.EgressAllowUsers, p.EgressAllowTrust = cfg.EgressAllow, cfg.EgressAllowUsers, cfg.EgressAllowTrust
@@ -38,14 +38,14 @@ func applyEgress(p *service.Policy, cfg *config.Config, own bool) {
 	}
 }
 
-// checkNetwork refuses a network of requests that name none, and one of models, for which every request would be refused.
+// checkNetwork refuses a default network, or a network of models, for which every request would be refused.
 func checkNetwork(p service.Policy, cfg *config.Config) error {
 	reach, err := p.Egress()
 	if err != nil {
 		return err
 	}
 	var caller belljar.Caller
-	if rules := p.EgressAllowUsers; len(rules) > 0 { // one user may have a network, if others have none
+	if rules := p.EgressAllowUsers; len(rules) > 0 { // some users may have a network even if others have none
 		caller.ID = rules[0][:strings.LastIndexByte(rules[0], '=')]
 	}
 	allow := belljar.ParseEgress(cfg.MCPAllow)
@@ -70,7 +70,7 @@ func checkNetwork(p service.Policy, cfg *config.Config) error {
 	return nil
 }
 
-// egressOptions returns how sandboxes resolve names, and what Belljar's own clients in them trust.
+// egressOptions returns how sandboxes resolve names, and the authorities that Belljar's own clients in them trust.
 func egressOptions(cfg *config.Config) (o service.EgressOptions, err error) {
 	if cfg.EgressCAFile != "" {
 		o.CA, err = os.ReadFile(cfg.EgressCAFile)
@@ -98,7 +98,7 @@ func egressOptions(cfg *config.Config) (o service.EgressOptions, err error) {
 	return o, nil
 }
 
-// packageOptions returns how packages are installed, and kept in a data folder.
+// packageOptions returns how packages are installed, and cached in a data folder.
 func packageOptions(cfg *config.Config, data string) service.PackageOptions {
 	return service.PackageOptions{
 		Shelf: &shelf.Shelf{Dir: filepath.Join(data, "packages"), Keep: int64(cfg.PackageKeepMB) << 20, Max: int64(cfg.PackageMaxMB) << 20},
@@ -106,7 +106,7 @@ func packageOptions(cfg *config.Config, data string) service.PackageOptions {
 	}
 }
 
-// snapshotOptions returns the bounds of snapshots, and where those are unpacked that runs read.
+// snapshotOptions returns the limits of snapshots, and the folder where snapshots for runs are unpacked.
 func snapshotOptions(cfg *config.Config, data string) service.SnapshotOptions {
 	return service.SnapshotOptions{
 		SnapshotLimits: service.SnapshotLimits{

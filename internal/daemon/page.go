@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/web"
 )
 
-// openPage opens the web page, and the root, which leads to it or to the API's page.
+// openPage opens the web page, and redirects the root to it or to the API's page.
 func openPage(cfg *config.Config, edge *api.Edge, mux *http.ServeMux) error {
 	home := http.Handler(http.RedirectHandler(edge.BasePath()+"/docs", http.StatusFound))
 	if cfg.WebUI {
@@ -31,7 +31,7 @@ func openPage(cfg *config.Config, edge *api.Edge, mux *http.ServeMux) error {
 	return nil
 }
 
-// pageURL returns the function for addresses of the web page, nil without one.
+// pageURL returns the function for addresses of the web page, nil without a page.
 func pageURL(cfg *config.Config, edge *api.Edge) func(*http.Request, string) string {
 	if !cfg.WebUI {
 		return nil
@@ -39,7 +39,7 @@ func pageURL(cfg *config.Config, edge *api.Edge) func(*http.Request, string) str
 	return func(r *http.Request, path string) string { return edge.URL(r, webdoor.Root+path) }
 }
 
-// announcePage prints the address of the web page, with a code that signs in once unless what it prints is kept.
+// announcePage prints the address of the web page. It adds a one-time sign-in code unless the output is kept.
 func announcePage(ctx context.Context, h *Host, cfg *config.Config, n *server, url string, kept bool) {
 	if !cfg.WebUI || !strings.HasPrefix(url, "http") {
 		return

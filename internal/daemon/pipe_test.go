@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// TestLogReaderGone: a server whose log has no reader any longer, such as a journal that was restarted, serves on.
+// TestLogReaderGone: a server whose log has no reader, such as after a restart of the journal, continues to serve.
 func TestLogReaderGone(t *testing.T) {
 	program.NeedNative(t)
 	cmd := exec.CommandContext(t.Context(), "belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", sockdir.New(t), "--set", "pool_size=0")
@@ -52,7 +52,7 @@ func TestLogReaderGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for range 2 { // a line of the log each
+	for range 2 { // each writes a line to the log
 		if _, err := c.Sessions().List(t.Context(), belljar.SessionQuery{}); err != nil {
 			t.Fatal(err)
 		}

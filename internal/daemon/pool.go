@@ -32,7 +32,7 @@ func (d *server) warm(ctx context.Context, counter *metric.Counter) {
 	d.fill(ctx)
 }
 
-// fill fills the pools as far as the images are present.
+// fill fills the pools whose images are present.
 func (d *server) fill(ctx context.Context) {
 	likely, specs, err := d.service.DefaultSpecs(ctx)
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *server) fill(ctx context.Context) {
 	}
 }
 
-// node reports how much of the server is in use, for the thread door.
+// node returns the server's load, for the thread door.
 func (d *server) node() thread.Node {
 	n := thread.Node{ActiveSessions: d.service.LivingSessions()}
 	for _, p := range d.pools {

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// benchServer is a server with default settings, except those that are set.
+// benchServer is a server with default settings, apart from set.
 func benchServer(b *testing.B, set map[string]string) *server {
 	b.Helper()
 	agent, err := build.Agent(b.TempDir())
@@ -53,9 +53,9 @@ func median(b *testing.B, times []time.Duration, unit string) {
 	b.ReportMetric(float64(times[len(times)/2])/float64(time.Millisecond), unit)
 }
 
-// BenchmarkPooledSession creates a session from the pool and runs its first command, on a server with default settings except the
-// pool's size, and without HTTP. It pauses between sessions so that the pool is never empty, and reports the median. Every second session has rules for
-// a network, whose figures are by themselves.
+// BenchmarkPooledSession creates a session from the pool and runs its first command, without HTTP, on a server with default settings except the pool's
+// size. It pauses between sessions so that the pool is never empty, and reports the median. Every second session has rules for a network; its figures
+// are reported separately.
 func BenchmarkPooledSession(b *testing.B) {
 	d := benchServer(b, map[string]string{"pool_size": "16", "pool_max": "16", "egress_allow": "*"})
 	svc := d.service.As(service.Local())
@@ -67,7 +67,7 @@ func BenchmarkPooledSession(b *testing.B) {
 	for b.Loop() {
 		turn++
 		for n := range specs {
-			i := (turn + n) % 2 // neither always follows the other
+			i := (turn + n) % 2 // so that neither kind always follows the other
 			spec := specs[i]
 			b.StopTimer()
 			for d.pools[0].Stats().Ready < 8 {

@@ -25,7 +25,8 @@ func (d *server) openTunnels(edge *api.Edge, limits *api.Limits, events event.Si
 	return nil
 }
 
-// openPreviews puts the previews in front of all doors: their host names never reach another door, nor other host names them.
+// openPreviews puts the previews in front of all doors: requests for their host names never reach another door, and other requests
+// never reach them.
 func (d *server) openPreviews(cfg *config.Config, edge *api.Edge, events event.Sink) error {
 	if cfg.PreviewDomain == "" {
 		return nil
@@ -43,8 +44,8 @@ func (d *server) openPreviews(cfg *config.Config, edge *api.Edge, events event.S
 	return nil
 }
 
-// previewURL returns the function for the addresses of previews: like that of the API, with another host, and a port of its own if
-// the setting has one.
+// previewURL returns the function for the addresses of previews. They are like the API's, with another host, and with the port of
+// the setting if it has one.
 func previewURL(cfg *config.Config, edge *api.Edge) func(r *http.Request, label string) string {
 	if cfg.PreviewDomain == "" {
 		return nil

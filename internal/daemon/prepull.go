@@ -32,7 +32,8 @@ func (d *server) prepull(cfg *config.Config) {
 	})
 }
 
-// disallowed returns the images to pull that no request can name. One with a digest may be allowed once it is here.
+// disallowed returns the images to pull that no request can name. An image with a digest may be allowed once it is
+// pulled.
 func disallowed(cfg *config.Config) (refs []string) {
 	p := service.DefaultPolicy()
 	applyImages(&p, cfg)

@@ -18,8 +18,8 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A private server belongs to one program: each of the three client libraries can start one instead of using a shared server. It
-// ends with that program and leaves nothing.
+// A private server belongs to one program: each of the three client libraries can start one instead of using a shared server. It ends
+// with that program and leaves no files.
 
 // privateURL is the base URL of requests to a private server. It has no port; the socket is the address.
 const privateURL = "http://belljar.local"
@@ -31,7 +31,7 @@ type private struct {
 	APIKey      string   `json:"api_key"`
 	PID         int      `json:"pid"`
 	Version     string   `json:"version"`
-	NotEnforced []string `json:"not_enforced,omitempty"` // protections that this host does not have
+	NotEnforced []string `json:"not_enforced,omitempty"` // protections that this host cannot enforce
 }
 
 // private serves the program at the other end of standard input until that ends.
@@ -107,8 +107,8 @@ func checkStdin(stdin io.Reader) error {
 		"serve --private lives as long as its standard input, which must be a pipe")
 }
 
-// privateConfig returns the configuration of a private server. It ignores the network and the store of files and the environment, which
-// are for other servers, and refuses those of the network as flags. data is the data folder, "" for a temporary one.
+// privateConfig returns the configuration of a private server. It ignores the network and store settings of the file and the
+// environment, which are for other servers, and refuses network settings as flags. data is the data folder, "" for a temporary one.
 func privateConfig(h *Host, s local.ServeOptions) (cfg config.Config, data string, err error) {
 	if s.Listen != "" {
 		return cfg, "", notPrivate("--listen")

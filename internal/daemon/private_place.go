@@ -19,7 +19,8 @@ const (
 	// longestSocket is the portable maximum length of a socket's path: Linux has room for 108 bytes, other systems for 104,
 	// including the final zero byte.
 	longestSocket = 103
-	// deadAge is the minimum age of an unlocked folder before a sweep removes it. A younger one may be about to be locked.
+	// deadAge is the minimum age of an unlocked folder before a sweep removes it. The lock of a younger folder may still be
+	// pending.
 	deadAge = time.Minute
 )
 

@@ -91,7 +91,7 @@ func (o *privateServer) client(t *testing.T) *client.Client {
 	return c
 }
 
-// ended waits for the server and checks that it leaves nothing.
+// ended waits for the server and checks that it leaves no files.
 func (o *privateServer) ended(t *testing.T, status int) {
 	t.Helper()
 	_ = o.cmd.Wait()
@@ -176,7 +176,7 @@ func TestPrivate(t *testing.T) {
 		t.Error("what ran is still there")
 	}
 	if said := o.stderr.String(); strings.Contains(said, "level=INFO") || strings.Contains(said, "SANDBOX_STORE_BACKEND") {
-		t.Errorf("it says what nobody needs to know: %s", said)
+		t.Errorf("it discloses more than it must: %s", said)
 	}
 }
 
@@ -457,7 +457,7 @@ func TestPrivateRefuses(t *testing.T) {
 	}
 }
 
-// TestPrivateNobodyListens: a parent that exits before the server is ready leaves nothing.
+// TestPrivateNobodyListens: a parent that exits before the server is ready leaves no files.
 func TestPrivateNobodyListens(t *testing.T) {
 	program.NeedNative(t)
 	tmp := sockdir.New(t)

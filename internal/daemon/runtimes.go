@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/workspace/remote"
 )
 
-// openRuntimes opens the server's runtimes, the default first. It fails if the default is unavailable, and never substitutes
-// another. Other unavailable runtimes stay in the list with their reasons.
+// openRuntimes opens the server's runtimes, the default first. It fails if the default is unavailable, and never substitutes another
+// runtime. Other unavailable runtimes stay in the list with their reasons.
 func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string, d *server) ([]runtime.Runtime, error) {
 	installation, _, err := data.secret("installation", func() string { return "serve-" + randomHex(6) })
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 	return nil
 }
 
-// cleanUp removes what dead sandboxes have left.
+// cleanUp removes the remains of dead sandboxes.
 func (d *server) cleanUp(ctx context.Context, u unit) {
 	if u.fileless != nil {
 		if n, err := u.fileless(ctx); err != nil || n > 0 {
@@ -114,8 +114,8 @@ func applyTrust(p *service.Policy, cfg *config.Config) {
 	}
 }
 
-// checkTrust refuses a default trust level for which no runtime is strong enough: users could run nothing. One that is unavailable now
-// may be strong enough later.
+// checkTrust refuses a default trust level for which no runtime is strong enough: users could run nothing. A runtime that is
+// unavailable now may be strong enough later.
 func checkTrust(ctx context.Context, p service.Policy, runtimes []runtime.Runtime) error {
 	if p.DefaultTrust == "" || !p.EnableExecution {
 		return nil

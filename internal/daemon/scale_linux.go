@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// scale measures sandboxes below the service: the memory of an idle one, and what many at once leave.
+// scale measures sandboxes below the service: the memory of an idle one, and the remains of many.
 type scale struct{ rt runtime.Runtime }
 
 // measureIdle holds n idle sandboxes, each of which has run a command, and measures their memory.
@@ -42,7 +42,7 @@ func (s scale) measureIdle(ctx context.Context, n int) (*local.IdleWeight, error
 	return w, nil
 }
 
-// measureCrowd holds n sandboxes at once, releases them, and counts what is left.
+// measureCrowd holds n sandboxes at the same time, releases them, and counts the remains.
 func (s scale) measureCrowd(ctx context.Context, n int) (*local.CrowdResult, error) {
 	descriptors := openDescriptors()
 	r := &local.CrowdResult{Sandboxes: n}
@@ -66,7 +66,7 @@ func (s scale) measureCrowd(ctx context.Context, n int) (*local.CrowdResult, err
 	return r, nil
 }
 
-// fill creates n sandboxes at once and checks that each of them works.
+// fill creates n sandboxes concurrently and checks that each of them works.
 func (s scale) fill(ctx context.Context, n int) ([]runtime.Sandbox, error) {
 	var (
 		wg    sync.WaitGroup

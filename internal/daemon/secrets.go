@@ -14,15 +14,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// secretsKey is the file with the keys that encrypt secrets on record, in hexadecimal: the current one in the first line, then those
-// that a rotation has not replaced everywhere yet.
+// secretsKey is the file with the keys that encrypt stored secrets, in hexadecimal: the current key in the first line, then older
+// keys that a rotation has not replaced everywhere yet.
 const secretsKey = "secrets-key"
 
-// lostSecrets says what is lost without the key.
+// lostSecrets describes the loss without the key.
 const lostSecrets = "secrets on record cannot be decrypted: each must be stored again"
 
-// openVault returns the vault with the keys of a data folder. With rotate, or after a rotation that was interrupted, everything on
-// record is encrypted with the current key, and the older keys are removed.
+// openVault returns the vault with the keys of a data folder. With rotate, or after an interrupted rotation, it encrypts all stored
+// secrets with the current key and removes the older keys.
 func openVault(ctx context.Context, data *dataDir, records store.Store, rotate bool, log *slog.Logger) (*secret.Vault, error) {
 	fresh := func() string { return hex.EncodeToString(secret.NewKey()) }
 	text, made, err := data.secret(secretsKey, fresh)
@@ -53,9 +53,9 @@ func openVault(ctx context.Context, data *dataDir, records store.Store, rotate b
 	return vault, warnSealed(ctx, records, vault, log)
 }
 
-// replaceKeys encrypts everything on record with the first of several keys, and removes the others.
+// replaceKeys encrypts all stored secrets with the first of several keys, and removes the other keys.
 func replaceKeys(ctx context.Context, data *dataDir, records store.Store, vault *secret.Vault, lines []string, first []byte) (*secret.Vault, error) {
-	// The new key is on disk before anything is encrypted with it, and the older ones until nothing is.
+	// The new key is on disk before it is used, and the older keys stay until no secret needs them.
 	if err := writeSynced(data.in(secretsKey), strings.Join(lines, "\n")+"\n"); err != nil {
 		return nil, unusable(data.path, err)
 	}
@@ -68,7 +68,7 @@ func replaceKeys(ctx context.Context, data *dataDir, records store.Store, vault 
 	return secret.New(first)
 }
 
-// mostNamed bounds how many secrets a warning names.
+// mostNamed limits the secrets that a warning names.
 const mostNamed = 20
 
 // warnSealed warns about stored secrets that were encrypted with another key.
@@ -78,7 +78,7 @@ func warnSealed(ctx context.Context, records store.Store, vault *secret.Vault, l
 	if len(lost) > 0 {
 		var names []string
 		for _, s := range lost[:min(len(lost), mostNamed)] {
-			names = append(names, strings.TrimPrefix(s.Owner+"/"+s.Name, "/")) // a shared one has no owner
+			names = append(names, strings.TrimPrefix(s.Owner+"/"+s.Name, "/")) // a shared secret has no owner
 		}
 		log.Warn("stored secrets were encrypted with another key than the one in "+secretsKey, "secrets", len(lost), "names", strings.Join(names, ", "),
 			"hint", "restore that file from a backup, or store them again")

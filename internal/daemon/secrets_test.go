@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// A rotation leaves one key, which opens everything; one that was interrupted is completed by the next start.
+// A rotation leaves one key, which opens all secrets. The next start completes an interrupted rotation.
 func TestOpenVault(t *testing.T) {
 	data, err := openData(t.TempDir())
 	if err != nil {

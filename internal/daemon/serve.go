@@ -170,7 +170,7 @@ func address(l net.Listener, secure bool) string {
 	return scheme + net.JoinHostPort(host, port)
 }
 
-// exposed reports whether others can read what is sent to an address: it speaks HTTP without TLS beyond this machine.
+// exposed reports whether others can read the traffic to an address: it speaks HTTP without TLS beyond this machine.
 func exposed(listen, url string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	ip := net.ParseIP(host)
@@ -180,7 +180,7 @@ func exposed(listen, url string) bool {
 // served is the output of serve --json.
 type served struct {
 	URL     string `json:"url"`
-	APIKey  string `json:"api_key,omitempty"` // only if belljar generated it, and the journal does not keep it
+	APIKey  string `json:"api_key,omitempty"` // only if belljar generated it and the journal does not keep the output
 	KeyFile string `json:"api_key_file,omitempty"`
 	Data    string `json:"data"`
 	Runtime string `json:"runtime"`
@@ -188,8 +188,8 @@ type served struct {
 	PID     int    `json:"pid"`
 }
 
-// announce prints that the server is ready, and how to use it. A service manager keeps what its services print, so that it gets no
-// secret.
+// announce prints that the server is ready, and how to use it. It prints no secret to a service manager, which keeps the output of
+// its services.
 func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
 	if asJSON {
 		ready := served{URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid()}
@@ -205,7 +205,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	}
 	_, kept := h.Getenv("JOURNAL_STREAM")
 	if f, ok := h.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		kept = false // the terminal's own program was started by a service manager
+		kept = false // the variable is inherited: a service manager started the terminal's program
 	}
 	switch {
 	case n.madeKey == "":
@@ -227,7 +227,7 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 	return nil
 }
 
-// inJournal reports whether the journal of systemd is at the other end of w. The variable alone does not say so: programs inherit it.
+// inJournal reports whether w is connected to the journal of systemd. The variable alone is not enough, because programs inherit it.
 func inJournal(h *Host, w io.Writer) bool {
 	stream, _ := h.Getenv("JOURNAL_STREAM")
 	f, ok := w.(*os.File)
@@ -238,8 +238,7 @@ func inJournal(h *Host, w io.Writer) bool {
 	return err == nil && fileID(info) == stream
 }
 
-// drain ends a server: it refuses new runs, waits for the active ones up to grace, and cancels the rest. A second signal ends
-// the wait.
+// drain ends a server: it refuses new runs, waits for active ones up to grace, and cancels the rest. A second signal ends the wait.
 func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.Signal) error {
 	n.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
@@ -252,7 +251,7 @@ func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.S
 		}
 	}()
 	err := n.service.Drain(ctx)
-	// The remaining runs are cancelled, and their streams have ended.
+	// By now the remaining runs are cancelled, and their streams have ended.
 	closing, done := context.WithTimeout(context.Background(), closeTime)
 	defer done()
 	shut := n.streams.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// signIns takes codes.
+// signIns accepts codes.
 type signIns struct {
 	auth.SignIns
 	err error
@@ -31,7 +31,7 @@ func (s signIns) AddCode(context.Context, belljar.Caller, string, string) (time.
 	return time.Now().Add(time.Minute), s.err
 }
 
-// A server prints its key, and a code, to a terminal alone. It serves without a code that cannot be stored.
+// A server prints its key, and a code, only to a terminal. If the code cannot be stored, it serves without one.
 func TestAnnounce(t *testing.T) {
 	for name, c := range map[string]struct {
 		env       []string
@@ -57,7 +57,7 @@ func TestAnnounce(t *testing.T) {
 	}
 }
 
-// The hint works for a key of the user's own, wherever that is set.
+// The hint is correct for a user's own key, wherever that is set.
 func TestAnnounceOwnKey(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "belljar.yaml")
 	if err := os.WriteFile(file, []byte("api_key: 0123456789abcdef\n"), 0o600); err != nil {
@@ -81,7 +81,7 @@ func TestAnnounceOwnKey(t *testing.T) {
 	}
 }
 
-// With --json, too, the journal gets no key. A pipe gets it, also in a terminal that itself was started by a service.
+// With --json, too, the journal gets no key. A pipe gets it, even in a terminal that a service has started.
 func TestAnnounceJSON(t *testing.T) {
 	for journal, want := range map[bool]string{true: "", false: "blj_secret"} {
 		r, w, err := os.Pipe()
@@ -111,7 +111,7 @@ func TestAnnounceJSON(t *testing.T) {
 	}
 }
 
-// A server whose requests without a network policy, or whose models, could have no network at all does not start.
+// A server does not start if requests without a network policy, or its models, could have no network.
 func TestNetworkOfNoRequest(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
@@ -138,13 +138,14 @@ func TestNetworkOfNoRequest(t *testing.T) {
 		if said := fmt.Sprint(err); (c.want == "") != (err == nil) || !strings.HasPrefix(said, c.want) && err != nil || err != nil && belljar.HintOf(err) == "" {
 			t.Errorf("%v: %v", c.env, err)
 		}
-		if applyEgress(&own, &cfg, true); len(c.env) == 1 && checkNetwork(own, &cfg) != nil { // which has every public host
+		if applyEgress(&own, &cfg, true); len(c.env) == 1 && checkNetwork(own, &cfg) != nil { // it has every public host
 			t.Errorf("%v: the operator's own server: %v", c.env, checkNetwork(own, &cfg))
 		}
 	}
 }
 
-// A server does not start with an image that no request for it could have. What is left at its default is no contradiction: other images work.
+// A server does not start with an image for which every request would be refused. An unchanged default is no contradiction, because other
+// images work.
 func TestImageOfNoRequest(t *testing.T) {
 	for _, c := range []struct {
 		env  []string
@@ -173,7 +174,7 @@ func TestImageOfNoRequest(t *testing.T) {
 	}
 }
 
-// A server warns of images to pull that no request can name, as they are or by an alias.
+// A server warns about images to pull that no request can name, directly or by an alias.
 func TestPrepullOfNoRequest(t *testing.T) {
 	for want, env := range map[string][]string{
 		"":       {"SANDBOX_IMAGE_PREPULL=node:20"},
@@ -189,7 +190,7 @@ func TestPrepullOfNoRequest(t *testing.T) {
 	}
 }
 
-// probed is a runtime of which no more is known than what its probe says.
+// probed is a runtime of which only the probe's result is known.
 type probed struct {
 	runtime.Runtime
 	caps runtime.Capabilities
@@ -198,7 +199,7 @@ type probed struct {
 
 func (p probed) Probe(context.Context) (runtime.Capabilities, error) { return p.caps, p.err }
 
-// A server does not start with a default trust level for which it has no runtime. One that does not work now may work later.
+// A server does not start with a default trust level for which it has no runtime. A runtime that does not work now may work later.
 func TestTrustOfNoRequest(t *testing.T) {
 	native := probed{caps: runtime.Capabilities{Available: true, Isolation: runtime.IsolationNamespace}}
 	for name, c := range map[string]struct {
@@ -226,7 +227,7 @@ func TestTrustOfNoRequest(t *testing.T) {
 	}
 }
 
-// Models cannot have a runtime that the server does not have.
+// Models cannot use a runtime that the server does not have.
 func TestModelsRuntime(t *testing.T) {
 	d := &server{runtimes: []string{"native"}}
 	err := d.openModels(&config.Config{MCP: true, MCPRuntime: "docker"}, nil, nil, nil, nil, nil)
@@ -235,7 +236,7 @@ func TestModelsRuntime(t *testing.T) {
 	}
 }
 
-// A server warns of what others can read. A socket of this machine is not among that, whatever its path has in it.
+// A server warns about traffic that others can read. A socket on this machine is excluded, whatever its path contains.
 func TestExposed(t *testing.T) {
 	for _, c := range []struct {
 		listen, url string
@@ -252,7 +253,7 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// The terms of models name the network that sandboxes get without asking for one.
+// The terms of models name the sandboxes' default network.
 func TestModelsNetwork(t *testing.T) {
 	for policy, want := range map[string]bool{belljar.NetworkDenyAll: false, belljar.NetworkAllowlist: true} {
 		if got := termsOf(&config.Config{NetworkDefault: policy}); got.ServerNetwork != want || got.Network {

@@ -53,7 +53,7 @@ type server struct {
 	streams  *stream.Door
 	previews *preview.Door // nil if disabled
 	models   *mcp.Door     // nil if disabled
-	// workspaces has the workspaces of the workspace API, whose door is workspaceDoor.
+	// workspaces holds the workspaces of the workspace API, whose door is workspaceDoor.
 	workspaces    workspace.Source
 	workspaceDoor *door.Door
 	pools         []*pool.Pool // of the runtimes that support one
@@ -68,13 +68,13 @@ type server struct {
 
 	goImages chan runtime.Root // images that need a Go build cache; nil if disabled
 
-	machine   remote.Machine              // elsewhere, whose runtime is among the runtimes; nil if there is none
-	elsewhere atomic.Pointer[event.Sinks] // what learns of requests to other servers; nil at first
+	machine   remote.Machine              // another machine, whose runtime is among the runtimes; nil if there is none
+	elsewhere atomic.Pointer[event.Sinks] // receives events about requests to other servers; nil at first
 
 	closers []func() error // in the order of opening
 }
 
-// serveMode is what serve and serve --private do differently.
+// serveMode holds the differences between serve and serve --private.
 type serveMode struct {
 	required []string         // protections that every sandbox must have
 	lifetime runtime.Lifetime // of sandboxes
@@ -92,7 +92,7 @@ func (d *server) Close() error {
 	return errors.Join(errs...)
 }
 
-// background runs do in the background until it returns. Close cancels it and waits.
+// background runs do concurrently until it returns. Close cancels it and waits.
 func (d *server) background(do func(ctx context.Context)) {
 	ctx, end := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -185,7 +185,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if opts.Policy.DockerSeccomp, err = profileHash(cfg.DockerSeccomp); err != nil {
 		return nil, err
 	}
-	opts.TempDir = data.path // its disk is watched, and is not a tmpfs
+	opts.TempDir = data.path // it is on a monitored disk, not a tmpfs
 	opts.Runtimes, opts.Store, opts.Logs, opts.Blobs, opts.Events = runtimes, records, book, artifacts, events
 	opts.Images = images
 	opts.Revoked = d.uses.End
@@ -328,7 +328,7 @@ func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Auth
 	return err
 }
 
-// openStore opens the records. A file of records has a lock of its own, because servers with different data folders can name the same one.
+// openStore opens the records. A store file has a lock of its own, because servers with different data folders can name the same file.
 func (d *server) openStore(ctx context.Context, cfg *config.Config, data *dataDir) (store.Store, error) {
 	if cfg.Store == "memory" {
 		return memory.New(), nil
@@ -415,7 +415,7 @@ func logger(h *Host, cfg *config.Config) *slog.Logger {
 func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
 	return func(ctx context.Context) map[string]rest.Check {
 		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}, "runs": {OK: true}}
-		// The route needs no key, so the cause, which may name paths, goes to the log only.
+		// The route needs no key. The cause, which may name paths, therefore goes only to the log.
 		fail := func(name string, err error) {
 			d.log.Error("not ready", "check", name, "err", err)
 			checks[name] = rest.Check{Detail: "does not work; see the server's log"}

@@ -48,7 +48,8 @@ func openSprites(_ *Host, o openOptions) (unit, error) {
 	return unit{Runtime: rt, close: rt.Close}, nil
 }
 
-// spriteServiceToken is the token of the workspace service. The derived one is of no use at the API, and programs in the sprite may read it.
+// spriteServiceToken returns the token of the workspace service. Programs in the sprite may read the derived token, which is useless at the
+// API.
 func spriteServiceToken(cfg *config.Config) string {
 	if cfg.SpriteServiceToken != "" {
 		return cfg.SpriteServiceToken
@@ -57,7 +58,7 @@ func spriteServiceToken(cfg *config.Config) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// observe passes on what is learnt of servers elsewhere, as soon as there is somewhere to pass it.
+// observe forwards events about other servers, once there is a sink.
 func (d *server) observe(e event.Event) {
 	if sinks := d.elsewhere.Load(); sinks != nil {
 		sinks.Record(e)

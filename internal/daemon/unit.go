@@ -16,14 +16,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime/sprites"
 )
 
-// unit is a runtime of this binary with its cleanup. A nil function is not supported.
+// unit is a runtime of this binary with its cleanup. A nil function means that the runtime does not support it.
 type unit struct {
 	runtime.Runtime
 	close func() error
-	// sweep removes what killed processes of this installation have left, others what dead installations have left, and fileless
-	// ends sandboxes whose files were removed.
+	// sweep removes the remains of this installation's killed processes, others those of dead installations, and fileless ends
+	// sandboxes whose files were removed.
 	sweep, others, fileless func(ctx context.Context) (int, error)
-	prepare                 func() // begins, in the background, what the first sandbox would wait for
+	prepare                 func() // starts, in the background, the work that the first sandbox would wait for
 }
 
 // works reports whether the runtime is available. An unavailable one has nothing to clean up, or does not respond.
@@ -37,7 +37,7 @@ type openOptions struct {
 	installation string         // owner of the sandboxes; "" for the shared one of all commands
 	cfg          *config.Config // the operator's settings
 	log          *slog.Logger   // nil disables logging
-	state        string         // folder for what runtimes must find again; "" for commands, whose sandboxes end with them
+	state        string         // folder for the state of runtimes; "" for commands, whose sandboxes end with them
 	observe      func(event.Event)
 }
 
@@ -57,7 +57,8 @@ func defaultRuntime(cfg *config.Config) string {
 	return platformRuntime
 }
 
-// servedRuntimes returns the runtimes that requests may use, first before the others. It is an error if first is none of them.
+// servedRuntimes returns the runtimes that requests may use, first in front of the others. It fails if first is not among
+// them.
 func servedRuntimes(cfg *config.Config, first string) ([]string, error) {
 	known, names := runtimeNames(cfg), slices.Clone(cfg.Runtimes)
 	if !slices.Contains(known, first) {
@@ -77,13 +78,13 @@ func servedRuntimes(cfg *config.Config, first string) ([]string, error) {
 	return append([]string{first}, slices.Delete(names, i, i+1)...), nil
 }
 
-// opener opens a runtime. It also opens one that is unavailable on this host, whose probe then returns the reason.
+// opener opens a runtime. It also opens one that is unavailable on this host. The probe then returns the reason.
 type opener struct {
 	name string
 	open func(h *Host, o openOptions) (unit, error)
 }
 
-// runtimeNames returns the names of this binary's runtimes, and of one elsewhere that is configured.
+// runtimeNames returns the names of this binary's runtimes, and of a configured one on another machine.
 func runtimeNames(cfg *config.Config) []string {
 	var names []string
 	for _, o := range everyOpener(cfg) {

@@ -10,7 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// volumeOptions returns what workspaces on disk are made of. Whether this host can have any is tried, where they are allowed.
+// volumeOptions returns the configuration of workspaces on disk. If they are allowed, it tests whether this host supports
+// them.
 func volumeOptions(cfg *config.Config, data string) service.VolumeOptions {
 	o := service.VolumeOptions{Dir: filepath.Join(data, "volumes"), MB: cfg.DiskWorkspaceMB, Make: disk.Make}
 	if o.MB == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// volumeOptions allows no workspace on disk: they are file systems of Linux.
+// volumeOptions allows no workspace on disk, which requires Linux file systems.
 func volumeOptions(cfg *config.Config, data string) service.VolumeOptions {
 	return service.VolumeOptions{
 		Dir: filepath.Join(data, "volumes"), MB: cfg.DiskWorkspaceMB,

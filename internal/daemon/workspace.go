@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/workspace/sandbox"
 )
 
-// openSource opens what has the workspaces of the workspace API.
+// openSource opens the source of the workspace API's workspaces.
 func (d *server) openSource(ctx context.Context, cfg *config.Config, data *dataDir, events event.Sink) (workspace.Source, error) {
 	switch cfg.WorkspaceMode {
 	case "sandbox":
@@ -53,7 +53,7 @@ func (d *server) openWorkspaces(cfg *config.Config, secret []byte, edge *api.Edg
 	return nil
 }
 
-// tokenSecret returns the key of the tokens with which browsers come back.
+// tokenSecret returns the key of the tokens with which browsers reconnect.
 func tokenSecret(cfg *config.Config, secret []byte) []byte {
 	if cfg.SessionTokenSecret != "" {
 		return []byte(cfg.SessionTokenSecret)
@@ -61,7 +61,7 @@ func tokenSecret(cfg *config.Config, secret []byte) []byte {
 	return secret
 }
 
-// workspaceReady returns the readiness of what workspaces depend on.
+// workspaceReady returns the readiness of the systems that workspaces depend on.
 func (d *server) workspaceReady(ctx context.Context) rest.Check {
 	r := d.workspaces.Ready(ctx)
 	return rest.Check{OK: r.State != "down", Detail: r.Reason, State: r.State, Circuit: r.Circuit}

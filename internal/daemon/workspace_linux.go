@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/workspace/local"
 )
 
-// openLocal opens a service of its own over one folder of this machine: its runs and terminals are not those of sandboxes, and end with
-// this process.
+// openLocal opens a separate service over one folder of this machine. Its runs and terminals have no sandbox, and end with this
+// process.
 func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDir, events event.Sink) (workspace.Source, error) {
 	rt, err := folder.New(cfg.WorkspaceDir, data.in("local"))
 	if err != nil {

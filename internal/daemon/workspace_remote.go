@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/workspace/remote"
 )
 
-// openRemote opens workspaces in another belljar. It fails if that cannot be used.
+// openRemote opens workspaces in another belljar. It fails if that belljar cannot be used.
 func (d *server) openRemote(ctx context.Context, cfg *config.Config) (workspace.Source, error) {
 	s, err := remote.New(remote.Options{
 		URL: cfg.WorkspaceURL, Key: cfg.WorkspaceKey, Image: cfg.WorkspaceImage, Guard: upstream.Options{Observe: observeRequests("belljar", d.observe)},
@@ -24,13 +24,14 @@ func (d *server) openRemote(ctx context.Context, cfg *config.Config) (workspace.
 	return s, unfit("the belljar of SANDBOX_WORKSPACE_URL", s.Check(ctx))
 }
 
-// openSprite opens workspaces in a sprite. It fails if that cannot be used.
+// openSprite opens workspaces in a sprite. It fails if the sprite cannot be used.
 func (d *server) openSprite(ctx context.Context, cfg *config.Config) (workspace.Source, error) {
 	source := &remote.Sprite{Engine: d.service, Machine: d.machine, Root: cfg.SpriteWorkspace}
 	return source, unfit("the sprite or its workspace service", d.machine.Ready(ctx))
 }
 
-// unfit says why the server does not start without what its workspaces are in.
+// unfit returns the error with which the server refuses to start because the place of its
+// workspaces cannot be used.
 func unfit(what string, err error) error {
 	var f *upstream.Failure
 	if !errors.As(err, &f) {

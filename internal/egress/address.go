@@ -4,8 +4,8 @@ import (
 	"net/netip"
 )
 
-// special lists the ranges that are not public, from the registries of special-purpose addresses. The ranges for documentation are
-// not in it: they lead nowhere.
+// special lists the ranges that are not public, from the registries of special-purpose addresses. It omits the ranges for
+// documentation, which lead nowhere.
 func special() []netip.Prefix {
 	var list []netip.Prefix
 	for _, s := range []string{
@@ -13,12 +13,12 @@ func special() []netip.Prefix {
 		"10.0.0.0/8",
 		"100.64.0.0/10",    // shared by carriers; metadata of some clouds
 		"127.0.0.0/8",      //
-		"168.63.129.16/32", // the host, on one cloud
+		"168.63.129.16/32", // the host, in one cloud
 		"169.254.0.0/16",   // link-local; metadata of most clouds
 		"172.16.0.0/12",
 		"192.0.0.0/24", // protocol assignments
 		"192.168.0.0/16",
-		"198.18.0.0/15",   // benchmarks, and proxies that make addresses up
+		"198.18.0.0/15",   // benchmarks, and proxies that invent addresses
 		"224.0.0.0/4",     // multicast
 		"240.0.0.0/4",     // reserved, and broadcast
 		"::/96",           // unspecified, loopback, IPv4-compatible
@@ -44,7 +44,7 @@ var (
 )
 
 // specialRange returns the range that makes an address special. An address that only wraps an IPv4 address (NAT64, 6to4) is as
-// special as the address within.
+// special as the wrapped address.
 func specialRange(ip netip.Addr) (netip.Prefix, bool) {
 	for _, p := range specials {
 		if p.Contains(ip) {
@@ -59,7 +59,7 @@ func specialRange(ip netip.Addr) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// wrapped returns the IPv4 address that an IPv6 address stands for.
+// wrapped returns the IPv4 address inside an IPv6 address.
 func wrapped(ip netip.Addr) (netip.Addr, bool) {
 	b := ip.As16()
 	switch {

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	authorityLife = 366 * 24 * time.Hour // a session can live for a year; the key is gone with it
+	authorityLife = 366 * 24 * time.Hour // a session can live for a year; its end deletes the key
 	leafLife      = 24 * time.Hour
 	clockSkew     = time.Hour
 )
 
-// Authority signs the certificates with which the gate of one sandbox ends TLS. Only that sandbox trusts it, and only for the
-// hosts that its certificate names.
+// Authority signs the certificates with which the gate terminates the TLS of one sandbox. Only that sandbox trusts it, and
+// only for the hosts that its certificate names.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -50,7 +50,7 @@ func NewAuthority(hosts []string, now time.Time) (*Authority, error) {
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	template.PermittedDNSDomains, template.PermittedDNSDomainsCritical = hosts, true
-	for _, every := range []string{"0.0.0.0/0", "::/0"} { // permitted names of one kind say nothing about other kinds
+	for _, every := range []string{"0.0.0.0/0", "::/0"} { // permitted names of one kind do not restrict other kinds
 		_, ips, err := net.ParseCIDR(every)
 		if err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func NewAuthority(hosts []string, now time.Time) (*Authority, error) {
 	return &Authority{cert: cert, key: key, leaves: map[string]*tls.Certificate{}}, nil
 }
 
-// certificate returns what all certificates have.
+// certificate returns the fields that all certificates share.
 func certificate(now time.Time, life time.Duration) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -82,7 +82,7 @@ const (
 	keyType  = "PRIVATE KEY"
 )
 
-// PEM is the certificate that the sandbox trusts.
+// PEM returns the certificate that the sandbox trusts.
 func (a *Authority) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: certType, Bytes: a.cert.Raw})
 }
@@ -96,7 +96,7 @@ func (a *Authority) Marshal() ([]byte, error) {
 	return append(a.PEM(), pem.EncodeToMemory(&pem.Block{Type: keyType, Bytes: key})...), nil
 }
 
-// ParseAuthority reads what Marshal wrote.
+// ParseAuthority parses the output of Marshal.
 func ParseAuthority(text []byte) (*Authority, error) {
 	pair, err := tls.X509KeyPair(text, text)
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *Authority) leaf(host string, now time.Time) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(host) <= 64 { // the most that a common name may have
+	if len(host) <= 64 { // the maximum length of a common name
 		template.Subject = pkix.Name{CommonName: host}
 	}
 	template.DNSNames = []string{host}

@@ -26,7 +26,7 @@ func trust(a *Authority) *x509.CertPool {
 	return pool
 }
 
-// TestAuthorityNames: a certificate of the authority's key for another host, or an address, is worth nothing.
+// TestAuthorityNames: a certificate of the authority's key for another host, or an address, is not accepted.
 func TestAuthorityNames(t *testing.T) {
 	a := testAuthority(t, "a.example.com")
 	leaf, err := a.leaf("a.example.com", time.Now())
@@ -90,7 +90,7 @@ func TestAuthorityNames(t *testing.T) {
 	}
 }
 
-// TestAuthorityKept: an authority that was stored signs what its sandbox trusts already.
+// TestAuthorityKept: the sandbox still trusts certificates from a stored authority.
 func TestAuthorityKept(t *testing.T) {
 	a := testAuthority(t, "a.example.com", "b.example.com")
 	text, err := a.Marshal()
@@ -115,7 +115,7 @@ func TestAuthorityKept(t *testing.T) {
 	}
 }
 
-// TestLeaf: a leaf is used again until half of its life is over.
+// TestLeaf: a leaf is reused until half of its lifetime is over.
 func TestLeaf(t *testing.T) {
 	a := testAuthority(t, "a.example.com")
 	now := time.Now()

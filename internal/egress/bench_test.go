@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// thousand returns a policy with as many rules as one may have, on both sides.
+// thousand returns a policy with the maximum number of rules, on both sides.
 func thousand(t testing.TB) Policy {
 	t.Helper()
 	var e belljar.Egress
@@ -38,7 +38,7 @@ func asked() []string {
 	}
 }
 
-// BenchmarkDecide reports the budget's figure: 20 µs for 99 of 100 decisions.
+// BenchmarkDecide reports the figure of the budget: 20 µs for 99 of 100 decisions.
 func BenchmarkDecide(b *testing.B) {
 	p, hosts := thousand(b), asked()
 	b.ReportAllocs()
@@ -53,7 +53,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds()), "p99-ns")
 }
 
-// A decision holds no memory to speak of: the text of an address, or a name in lower case.
+// A decision allocates little memory: only the text of an address, or a name in lower case.
 func TestDecideAllocates(t *testing.T) {
 	p := thousand(t)
 	for _, host := range asked() {
@@ -122,7 +122,7 @@ func BenchmarkSplice(b *testing.B) {
 	b.ReportMetric(direct.Seconds()/spliced.Seconds(), "ratio")
 }
 
-// BenchmarkConnect compares the time until the first byte is back.
+// BenchmarkConnect compares the time until the first byte returns.
 func BenchmarkConnect(b *testing.B) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -22,12 +22,12 @@ type Credential struct {
 	Value  string
 }
 
-// Broker has the credentials of a sandbox. Connections to their hosts carry HTTP/1.1 over TLS on port 443, and nothing else.
+// Broker holds the credentials of a sandbox. Connections to their hosts carry only HTTP/1.1 over TLS on port 443.
 type Broker struct {
 	Authority   *Authority
 	Credentials []Credential
-	Hidden      *redact.Patterns // what no answer shows
-	Roots       *x509.CertPool   // that hosts are verified with; nil is the system's
+	Hidden      *redact.Patterns // secrets that no response shows
+	Roots       *x509.CertPool   // authorities that verify hosts; nil is the system's
 }
 
 // brokers reports whether a host has credentials.
@@ -46,12 +46,13 @@ func (b *Broker) of(host string) (list []Credential) {
 	return list
 }
 
-// takes reports whether a host is reachable on a port as far as credentials are concerned.
+// takes reports whether credentials permit a port of a host.
 func (b *Broker) takes(host string, port uint16) bool {
 	return !b.brokers(host) || port == 443
 }
 
-// carryBrokered ends the program's TLS, which begins with the bytes of raw, and speaks HTTP over TLS of its own to the host.
+// carryBrokered terminates the program's TLS, which begins with the bytes of raw, and speaks HTTP to the host over a TLS connection of its
+// own.
 func (c *conn) carryBrokered(stream Stream, raw []byte, target net.Conn) Reason {
 	broker := c.gate.opts.Broker
 	config := &tls.Config{
@@ -64,7 +65,7 @@ func (c *conn) carryBrokered(stream Stream, raw []byte, target net.Conn) Reason 
 	ctx, cancel := context.WithTimeout(c.ctx, c.gate.waits.head)
 	defer cancel()
 	if guest.HandshakeContext(ctx) != nil {
-		// It offers HTTP/2 only, or does not trust the certificate. It may still read the alert.
+		// It offers only HTTP/2, or does not trust the certificate. It may still read the alert.
 		_ = stream.CloseWrite()
 		return Brokered
 	}
@@ -72,11 +73,12 @@ func (c *conn) carryBrokered(stream Stream, raw []byte, target net.Conn) Reason 
 	return c.carryRequests(guest, &proxy{c: c, first: target, scheme: "https", port: ":443", secrets: broker})
 }
 
-// ended is TLS that the gate has ended for a program. Close without CloseWrite breaks it, so that no answer looks complete that is not.
+// ended is the TLS connection that the gate has terminated for a program. Close without CloseWrite breaks it, so that no incomplete
+// response looks complete.
 type ended struct {
 	*tls.Conn
 	stream Stream
-	last   time.Duration // for the end to be written
+	last   time.Duration // time to write the end
 }
 
 func (e *ended) CloseWrite() error {
@@ -89,7 +91,7 @@ func (e *ended) CloseWrite() error {
 
 func (e *ended) Close() error { return e.stream.Close() }
 
-// replay is a connection whose first bytes have been read already.
+// replay is a connection whose first bytes have already been read.
 type replay struct {
 	Stream
 	raw []byte
@@ -104,12 +106,12 @@ func (r *replay) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// refusal is why the gate answers a request in place of the host.
+// refusal is the reason why the gate responds to a request in place of the host.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// dialTLS returns a connection to the host, whose certificate is verified.
+// dialTLS returns a connection to the host, and verifies its certificate.
 func (p *proxy) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := p.dial(ctx, network, addr)
 	if err != nil {
@@ -132,7 +134,7 @@ func (p *proxy) dialTLS(ctx context.Context, network, addr string) (net.Conn, er
 	return secure, nil
 }
 
-// unverified is why a certificate cannot be verified.
+// unverified returns the reason why a certificate cannot be verified.
 func unverified(err error) Reason {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return CertificateUnknown
@@ -146,7 +148,8 @@ func unverified(err error) Reason {
 	return CertificateInvalid
 }
 
-// setCredentials puts the credentials into a request. Whatever the program sent that a host could read as one of these headers is removed.
+// setCredentials puts the credentials into a request. It removes every header of the program that a host could read as one of these
+// headers.
 func (p *proxy) setCredentials(out *http.Request) {
 	credentials := p.secrets.of(p.c.host)
 	for _, c := range credentials {
@@ -159,18 +162,19 @@ func (p *proxy) setCredentials(out *http.Request) {
 	for _, c := range credentials {
 		out.Header.Set(c.Header, c.Value)
 	}
-	// A secret that comes back encoded, or in two parts, would not be found.
+	// The gate could not find a secret that comes back encoded, or in two parts.
 	out.Header.Set("Accept-Encoding", "identity")
 	out.Header.Del("Range")
 	out.Header.Del("If-Range")
 }
 
-// sameHeader reports whether two names may be one header: many servers read X_Key as X-Key, and some any other mark, too.
+// sameHeader reports whether a server may treat two names as one header: many servers read X_Key as X-Key, and some read any other mark
+// the same way.
 func sameHeader(a, b string) bool {
 	return strings.EqualFold(strings.Map(hyphen, a), strings.Map(hyphen, b))
 }
 
-// hyphen is a hyphen for each mark in the name of a header, and a letter or digit as it is.
+// hyphen returns letters and digits of a header's name unchanged, and a hyphen for any other character.
 func hyphen(r rune) rune {
 	if r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 		return r
@@ -178,7 +182,8 @@ func hyphen(r rune) rune {
 	return '-'
 }
 
-// screen hides the secrets in the body of a response and the names of its trailers, and refuses one in which they could not be found.
+// screen hides the secrets in the body of a response and in the names of its trailers. It refuses a response in which they cannot be
+// found.
 func (p *proxy) screen(r *http.Response) error {
 	p.secrets.hide(r.Trailer)
 	if r.StatusCode == http.StatusSwitchingProtocols {
@@ -209,7 +214,7 @@ func (b *Broker) hide(h http.Header) {
 	}
 }
 
-// hiddenFold reports whether a name in lower case has a credential: names of headers lose their case.
+// hiddenFold reports whether a name in lower case contains a credential: header names lose their case.
 func (b *Broker) hiddenFold(lower string) bool {
 	for _, c := range b.Credentials {
 		for _, word := range strings.Fields(strings.ToLower(c.Value)) {
@@ -228,7 +233,7 @@ func (b *Broker) Conceal(text string) string {
 	return text + string(s.Flush())
 }
 
-// hiding hides secrets in what is read.
+// hiding hides secrets in the bytes that are read.
 type hiding struct {
 	io.ReadCloser
 	by    *redact.Stream

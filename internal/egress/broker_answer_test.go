@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestBrokerEcho: a host that sends the secret back does not reveal it, wherever it stands.
+// TestBrokerEcho: a host that sends the secret back does not reveal it, in any place of the response.
 func TestBrokerEcho(t *testing.T) {
 	hidden := "Bearer " + strings.Repeat("*", len(secretValue))
 	compress := func(coding string, into func(io.Writer) io.WriteCloser) http.HandlerFunc {
@@ -97,7 +97,7 @@ func TestBrokerEcho(t *testing.T) {
 	}
 }
 
-// TestBrokerAfterEncoding: nothing after the end of an encoded body comes through.
+// TestBrokerAfterEncoding: bytes after the end of an encoded body are not delivered.
 func TestBrokerAfterEncoding(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "deflate")
@@ -112,7 +112,7 @@ func TestBrokerAfterEncoding(t *testing.T) {
 	}
 }
 
-// TestBrokerStreams: what a host sends bit by bit arrives bit by bit.
+// TestBrokerStreams: the parts of a streamed response arrive as the host sends them.
 func TestBrokerStreams(t *testing.T) {
 	next := make(chan struct{})
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -132,7 +132,7 @@ func TestBrokerStreams(t *testing.T) {
 	}
 }
 
-// TestBrokerUpgrade: no other protocol begins, since what is in it could not be looked at.
+// TestBrokerUpgrade: no other protocol can begin, because the gate could not check its contents.
 func TestBrokerUpgrade(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
@@ -155,7 +155,7 @@ func TestBrokerUpgrade(t *testing.T) {
 	}
 }
 
-// TestBrokerBreaks: an answer that breaks off does not look complete.
+// TestBrokerBreaks: an interrupted response does not look complete.
 func TestBrokerBreaks(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 100))
@@ -168,7 +168,7 @@ func TestBrokerBreaks(t *testing.T) {
 	}
 }
 
-// TestBrokerEnds: after a complete answer the program reads the end of the connection, and no reset, which could overtake the answer.
+// TestBrokerEnds: after a complete response the program reads the end of the connection. A reset could overtake the response.
 func TestBrokerEnds(t *testing.T) {
 	a := newAPI(t, ok, nil)
 	c := a.secure(t)
@@ -184,7 +184,7 @@ func TestBrokerEnds(t *testing.T) {
 	}
 }
 
-// TestBrokerLimit: the sandbox's limit also holds for what an encoded answer becomes. Reports count what came.
+// TestBrokerLimit: the sandbox's limit also applies to the decoded size of an encoded response. Reports count the received bytes.
 func TestBrokerLimit(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// BenchmarkBroker compares a request on a kept connection through the gate with a direct one, in turns, and reports the time that
-// a new leaf takes.
+// BenchmarkBroker compares a request on a persistent connection through the gate with a direct one, in turns, and reports the
+// time to make a new leaf.
 func BenchmarkBroker(b *testing.B) {
 	a := newAPI(b, ok, nil)
 	dial := map[string]func() (net.Conn, error){

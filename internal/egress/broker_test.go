@@ -25,15 +25,15 @@ const (
 	rendered    = "Bearer " + secretValue
 )
 
-// api is a TLS server behind a name, with a gate whose broker knows a credential for it.
+// api is a TLS server with a name, and a gate whose broker has a credential for it.
 type api struct {
 	*world
 	authority *Authority
-	certs     *x509.CertPool // that the program trusts
+	certs     *x509.CertPool // authorities that the program trusts
 
 	mu   sync.Mutex
 	got  []*http.Request
-	uses int // connections
+	uses int // number of connections
 }
 
 // newAPI starts a server for a.example.com.
@@ -129,7 +129,7 @@ func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine
 
 const get = "GET /x HTTP/1.1\r\nHost: a.example.com\r\n"
 
-// TestBroker: the program sends a placeholder, and the host gets the secret, on a connection that is kept.
+// TestBroker: the program sends a placeholder, and the host gets the secret, on a persistent connection.
 func TestBroker(t *testing.T) {
 	a := newAPI(t, ok, nil)
 	c := a.secure(t, "h2", "http/1.1")
@@ -160,7 +160,7 @@ func TestBroker(t *testing.T) {
 	}
 }
 
-// TestBrokerOwnHeader: what the program sends under the header's name never reaches the host.
+// TestBrokerOwnHeader: the program's own value of the credential's header never reaches the host.
 func TestBrokerOwnHeader(t *testing.T) {
 	a := newAPI(t, ok, func(o *Options) {
 		o.Broker.Credentials = append(o.Broker.Credentials, Credential{"a.example.com", "X-Api-Key", secretValue})
@@ -191,14 +191,14 @@ func TestBrokerOwnHeader(t *testing.T) {
 			t.Errorf("%q: %s", own, resp.Status)
 		}
 	}
-	// Trailers are dropped, and not announced.
+	// Trailers are dropped, and the Trailer header, too.
 	resp := a.send(t, "POST / HTTP/1.1\r\nHost: a.example.com\r\nTransfer-Encoding: chunked\r\nTrailer: X-Api-Key, X-Sum\r\n\r\n1\r\nx\r\n0\r\nX-Api-Key: mine\r\n\r\n")
 	if list := a.requests(); resp.StatusCode != 200 || len(list[len(list)-1].Trailer) > 0 {
 		t.Errorf("%s: a trailer came through", resp.Status)
 	}
 }
 
-// TestBrokerRedirect: a redirect passes as it is, and is not followed.
+// TestBrokerRedirect: a redirect is passed on unchanged, and not followed.
 func TestBrokerRedirect(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://evil.org/?"+r.Header.Get("Authorization"), http.StatusTemporaryRedirect)
@@ -213,7 +213,7 @@ func TestBrokerRedirect(t *testing.T) {
 	a.refused("evil.org", 443, NoMatch)
 }
 
-// TestBrokerElsewhere: only HTTPS on 443 leads to the host, and only to it.
+// TestBrokerElsewhere: only HTTPS on port 443 reaches the host, and only that host.
 func TestBrokerElsewhere(t *testing.T) {
 	a := newAPI(t, ok, nil)
 	a.refused("a.example.com", 80, Brokered)
@@ -255,8 +255,8 @@ func TestBrokerElsewhere(t *testing.T) {
 	}
 }
 
-// TestBrokerPipeline: each of several requests at once gets the header, and the one that is for another host ends the connection.
-// A body that another parser could read as a request stays a body.
+// TestBrokerPipeline: each pipelined request gets the header, and a request for another host ends the connection. A body that
+// another parser could read as a request stays a body.
 func TestBrokerPipeline(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }, nil)
 	const smuggled = "GET /smuggled HTTP/1.1\r\nHost: a.example.com\r\nX: "
@@ -297,7 +297,8 @@ func TestBrokerPipeline(t *testing.T) {
 	}
 }
 
-// TestBrokerHandshake: what cannot speak HTTP/1.1, or does not trust the authority, is refused, and the report says so.
+// TestBrokerHandshake: a client that cannot speak HTTP/1.1, or does not trust the authority, is refused, and the report gives the
+// reason.
 func TestBrokerHandshake(t *testing.T) {
 	for name, config := range map[string]*tls.Config{
 		"HTTP/2 only": {ServerName: "a.example.com", NextProtos: []string{"h2"}, InsecureSkipVerify: true},
@@ -322,7 +323,7 @@ func TestBrokerHandshake(t *testing.T) {
 	}
 }
 
-// TestBrokerVerifies: the secret goes to no server that cannot prove its name.
+// TestBrokerVerifies: the secret goes only to a server that can prove its name.
 func TestBrokerVerifies(t *testing.T) {
 	a := newAPI(t, ok, func(o *Options) { o.Broker.Roots = x509.NewCertPool() })
 	resp := a.send(t, get+"\r\n")
@@ -335,7 +336,7 @@ func TestBrokerVerifies(t *testing.T) {
 	}
 }
 
-// TestBrokerNothingElse: no request to the host has the secret anywhere but in its header, whatever the program writes.
+// TestBrokerNothingElse: the secret is only in its header of a request to the host, for any output of the program.
 func TestBrokerNothingElse(t *testing.T) {
 	const placeholder = "belljar-secret-1"
 	var read string
@@ -363,7 +364,7 @@ func TestBrokerCheck(t *testing.T) {
 	}
 }
 
-// The reason of a certificate that is not valid says what is wrong with it.
+// The reason names the fault of an invalid certificate.
 func TestUnverified(t *testing.T) {
 	for want, err := range map[Reason]error{
 		CertificateUnknown: x509.UnknownAuthorityError{}, CertificateName: x509.HostnameError{},

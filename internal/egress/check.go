@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Check returns what would happen to a connection to a URL, and why. It resolves the name and dials nothing. The broker is nil for
+// Check returns the result of a connection to a URL, and the reason. It resolves the name and dials nothing. The broker is nil for
 // a sandbox without brokered secrets.
 func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL string) belljar.NetworkCheck {
 	check := belljar.NetworkCheck{URL: rawURL}
@@ -50,7 +50,7 @@ func Check(ctx context.Context, p Policy, b *Broker, resolver Resolver, rawURL s
 	for _, ip := range addrs {
 		admitted := err == nil && p.admits(v.host, ip, own)
 		usable = usable || admitted
-		if admitted || p.opens(ip) { // another one tells about a network that no request can reach
+		if admitted || p.opens(ip) { // other addresses would reveal a network that no request can reach
 			check.Addresses = append(check.Addresses, ip.String())
 		}
 	}
@@ -102,7 +102,7 @@ func (v verdict) name() string {
 	return "the address of " + v.host
 }
 
-// how explains what the gate looks at in an allowed connection.
+// how describes the gate's checks of an allowed connection.
 func (p *Policy) how(v verdict, port uint16) string {
 	text := "allowed by " + v.rule
 	switch {
@@ -115,10 +115,10 @@ func (p *Policy) how(v verdict, port uint16) string {
 	return text
 }
 
-// target returns the host and port of a URL. A host alone, or with a port, will do.
+// target returns the host and port of a URL, or of a host with an optional port.
 func target(rawURL string) (host string, port uint16, err error) {
 	if ip, err := netip.ParseAddr(rawURL); err == nil && ip.Is6() {
-		rawURL = "[" + rawURL + "]" // what follows its last colon is no port
+		rawURL = "[" + rawURL + "]" // the last colon of an IPv6 address begins no port
 	}
 	if !strings.Contains(rawURL, "://") {
 		rawURL = "https://" + rawURL

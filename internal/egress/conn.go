@@ -13,48 +13,48 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// waits are how long a gate waits for others, at most.
+// waits are the maximum times that a gate waits for others.
 type waits struct {
 	dial   time.Duration // for all addresses of a name
-	accept time.Duration // for the agent
+	accept time.Duration // for the agent to accept
 	first  time.Duration // for the first byte of a ClientHello: Git reads all authorities after it has connected
 	head   time.Duration // for the rest of a ClientHello, or the head of a request
-	last   time.Duration // for a program to read why it was denied
-	silent time.Duration // for a host to send more of an answer, once the program has ended its side
+	last   time.Duration // for a program to read the reason of a denial
+	silent time.Duration // for a host to send more of a response after the program has ended its side
 	pin    time.Duration // for the names of a run
 	name   time.Duration // for a name on its first use: programs wait for 5 s
 	lookup time.Duration // for the resolver
 }
 
-// usual are the waits of a gate. Tests that are not about them have longer ones.
+// usual are the waits of a gate. Most tests use longer ones.
 var usual = waits{
 	dial: 10 * time.Second, accept: 10 * time.Second, first: 30 * time.Second, head: 10 * time.Second, last: 5 * time.Second,
 	silent: 30 * time.Second, pin: 2 * time.Second, name: 4 * time.Second, lookup: 15 * time.Second,
 }
 
-// conn is a connection of a program, from the ask to the end.
+// conn is a connection of a program, from the request to the end.
 type conn struct {
 	gate   *Gate
 	host   string
-	ip     netip.Addr // of a literal address
+	ip     netip.Addr // if the host is a literal address
 	port   uint16
 	rule   string
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	addr    netip.AddrPort // that was dialled; gate.mu guards it
-	row     *row           // of its bytes
+	addr    netip.AddrPort // the dialled address; gate.mu guards it
+	row     *row           // counts its bytes
 	allowed bool
 	denied  sync.Once
 	in, out atomic.Int64
 }
 
-// cause is why the gate cut a connection.
+// cause is the reason why the gate cut a connection.
 type cause Reason
 
 func (c cause) Error() string { return "egress: cut: " + string(c) }
 
-// cut ends a connection. It is recorded first: the run may end because of the cut, and its record says why.
+// cut ends a connection. It records the cut first: the run may end because of it, and its record shows the reason.
 func (c *conn) cut(reason Reason) {
 	if c.ctx.Err() == nil {
 		c.deny(reason)
@@ -65,7 +65,7 @@ func (c *conn) cut(reason Reason) {
 // deny records a denial of the connection, once.
 func (c *conn) deny(reason Reason) { c.denied.Do(func() { c.gate.deny(c.event(reason)) }) }
 
-// reasonFor returns why the gate cut the connection, or otherwise.
+// reasonFor returns the reason why the gate cut the connection, or otherwise if it did not.
 func (c *conn) reasonFor(otherwise Reason) Reason {
 	var why cause
 	if errors.As(context.Cause(c.ctx), &why) {
@@ -88,7 +88,7 @@ func (c *conn) allow(reason Reason) {
 	c.row, c.allowed = c.gate.allow(e), true
 }
 
-// open decides about a connection, and begins to carry it.
+// open decides about a connection, and starts to carry it.
 func (s *session) open(id uint64, o wire.Open) error {
 	c, reason := s.admit(o)
 	if reason != "" {
@@ -102,7 +102,7 @@ func (s *session) open(id uint64, o wire.Open) error {
 	return nil
 }
 
-// admit decides about a connection and registers it, so that a policy that changes from now on finds it.
+// admit decides about a connection and registers it, so that later changes of the policy apply to it.
 func (s *session) admit(o wire.Open) (*conn, Reason) {
 	g := s.gate
 	g.mu.Lock()
@@ -128,7 +128,7 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 	return c, ""
 }
 
-// drop ends what is left of a connection.
+// drop ends the rest of a connection.
 func (g *Gate) drop(c *conn) {
 	c.cancel(nil)
 	g.mu.Lock()
@@ -158,7 +158,7 @@ func (s *session) carry(id uint64, c *conn) {
 		return
 	}
 	stream, err := s.accept(c, id)
-	if err != nil { // the program, the agent or the relay is gone, and the host has seen the connection
+	if err != nil { // the program, the agent or the relay is gone, but the host has seen the connection
 		c.allow("")
 		c.ended()
 		return
@@ -187,7 +187,7 @@ func (s *session) accept(c *conn, id uint64) (Stream, error) {
 	return s.dial(ctx, id)
 }
 
-// talk carries the bytes of a connection once it is known that they are for the host. It returns why they are not.
+// talk carries the bytes of a connection after checking that they are for the host. It returns the reason if they are not.
 func (c *conn) talk(stream Stream, target net.Conn) Reason {
 	switch {
 	case c.ip.IsValid(): // an address has no name to compare with
@@ -210,7 +210,7 @@ func (c *conn) connect() (net.Conn, Reason) {
 	return c.meter(target), ""
 }
 
-// setAddress records the address that is dialled or was, if the policy admits it.
+// setAddress records the address that is or was dialled, if the policy admits it.
 func (c *conn) setAddress(addr netip.AddrPort) bool {
 	g := c.gate
 	own, err := g.ownNow()
@@ -239,8 +239,8 @@ const (
 	mostBuffer  = 32 << 10
 )
 
-// copy copies until src ends, and ends dst then. A failure ends the connection both ways. The buffer grows with what there is to
-// copy, so that an idle connection holds little.
+// copy copies until src ends, and then ends dst. A failure ends the connection both ways. The buffer grows with the traffic, so
+// that an idle connection uses little memory.
 func (c *conn) copy(dst, src net.Conn) {
 	buf := make([]byte, leastBuffer)
 	for {
@@ -270,7 +270,7 @@ func closeWrite(c net.Conn) error {
 	return errors.ErrUnsupported
 }
 
-// reset closes a connection, so that the other side sees that it broke.
+// reset closes a connection with a reset, so that the other side detects the failure.
 func reset(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -280,19 +280,19 @@ func reset(c net.Conn) {
 
 var errCut = errors.New("egress: the connection is cut")
 
-// metered counts the bytes to and from a host, and cuts the connection when the sandbox has used up its own.
+// metered counts the bytes to and from a host, and cuts the connection when the sandbox has used up its limit.
 type metered struct {
 	net.Conn
 	c    *conn
 	stop func() bool
 }
 
-// meter counts for a connection to the host, which ends with c.
+// meter returns target with counting. The connection ends with c.
 func (c *conn) meter(target net.Conn) *metered {
 	return &metered{target, c, context.AfterFunc(c.ctx, func() { reset(target) })}
 }
 
-// Close ends a connection of several that c may have, one after the other: nothing of it is kept.
+// Close ends one of several successive connections of c, and releases its callback.
 func (m *metered) Close() error {
 	m.stop()
 	return m.Conn.Close()
@@ -318,7 +318,7 @@ func (m *metered) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// spend counts bytes of the sandbox. It reports whether they may pass: nothing does once the connection is cut.
+// spend counts bytes of the sandbox. It reports whether they may pass; after the connection is cut, none may.
 func (c *conn) spend(total *atomic.Int64, n int) bool {
 	if c.ctx.Err() != nil {
 		return false
@@ -330,5 +330,5 @@ func (c *conn) spend(total *atomic.Int64, n int) bool {
 	return false
 }
 
-// CloseWrite ends what the host reads.
+// CloseWrite ends the direction to the host.
 func (m *metered) CloseWrite() error { return closeWrite(m.Conn) }

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// decode decodes the body of a response that comes encoded although the request asked for none of that.
+// decode decodes the body of a response that is encoded although the request asked for no encoding.
 func (p *proxy) decode(r *http.Response) error {
 	coding := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ",")))
 	var open func(io.Reader) (io.Reader, error)
@@ -33,7 +33,7 @@ func (p *proxy) decode(r *http.Response) error {
 	return nil
 }
 
-// inflate reads what HTTP calls deflate. Some servers send it without the header of zlib.
+// inflate reads HTTP's deflate encoding. Some servers send it without the zlib header.
 func inflate(in io.Reader) (io.Reader, error) {
 	r := bufio.NewReader(in)
 	head, err := r.Peek(2)
@@ -46,7 +46,7 @@ func inflate(in io.Reader) (io.Reader, error) {
 	return flate.NewReader(r), nil
 }
 
-// decoding is a body that is decoded while it is read. What comes out of it has a limit of its own: reports count the bytes that came.
+// decoding is a body that is decoded while it is read. The decoded bytes have a limit of their own; reports count the received bytes.
 type decoding struct {
 	io.ReadCloser
 	c       *conn
@@ -67,7 +67,7 @@ func (d *decoding) Read(p []byte) (int, error) {
 		return 0, errCut
 	}
 	if errors.Is(err, io.EOF) {
-		// Bytes after the end of the encoding belong to nothing that was looked at.
+		// The gate has not checked bytes after the end of the encoding.
 		if rest, _ := d.ReadCloser.Read(make([]byte, 1)); rest > 0 {
 			return n, errors.New("egress: data after the end of the encoded body")
 		}

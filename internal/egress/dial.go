@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// DeniedError is why a host may not be, or could not be, connected to.
+// DeniedError is the reason why a connection to a host is denied or failed.
 type DeniedError struct {
 	Host   string
 	Port   uint16
@@ -19,8 +19,7 @@ func (e *DeniedError) Error() string {
 	return fmt.Sprintf("%s, port %d: %s", e.Host, e.Port, e.Reason)
 }
 
-// Dial connects Belljar itself to a host, as a sandbox with the gate's policy would be connected. The error is [DeniedError], or that of
-// the last dial.
+// Dial connects Belljar itself to a host under the gate's policy. The error is [DeniedError], or that of the last dial.
 func (g *Gate) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	g.mu.Lock()
 	v := g.policy.decide(host, port)
@@ -40,13 +39,13 @@ func (g *Gate) Dial(ctx context.Context, host string, port uint16) (net.Conn, er
 }
 
 const (
-	stagger    = 300 * time.Millisecond // between the dials of two addresses, unless the first fails before
-	dialAtOnce = 4                      // addresses
-	leastDial  = 2 * time.Second        // for each of many addresses
+	stagger    = 300 * time.Millisecond // between the dials of two addresses, unless the first fails earlier
+	dialAtOnce = 4                      // addresses dialled at the same time
+	leastDial  = 2 * time.Second        // time for each of many addresses
 )
 
-// reach resolves a host, unless it is the address ip, and dials its addresses until one answers. It asks take about each before it
-// dials it, and about the one that has answered. The error is that of the last dial.
+// reach resolves a host, unless it is the address ip, and dials its addresses until one answers. It calls take for each address before
+// it dials it, and for the one that has answered. The error is that of the last dial.
 func (g *Gate) reach(ctx context.Context, host string, ip netip.Addr, port uint16, take func(netip.AddrPort) bool) (net.Conn, Reason, error) {
 	addrs := []netip.Addr{ip}
 	if !ip.IsValid() {

@@ -95,7 +95,7 @@ func FuzzRules(f *testing.F) {
 	})
 }
 
-// scripted is a connection that reads what the test gave it.
+// scripted is a connection that reads the test's bytes.
 type scripted struct {
 	io.Reader
 	io.Writer
@@ -109,7 +109,7 @@ func (scripted) SetDeadline(time.Time) error      { return nil }
 func (scripted) SetReadDeadline(time.Time) error  { return nil }
 func (scripted) SetWriteDeadline(time.Time) error { return nil }
 
-// FuzzHello compares our reading of a ClientHello with that of crypto/tls: if both accept it, they must see the same name.
+// FuzzHello compares readHello with crypto/tls: if both accept a ClientHello, they must find the same name.
 func FuzzHello(f *testing.F) {
 	f.Add(helloOf(f, &tls.Config{ServerName: "a.example.com"}))
 	f.Add(helloOf(f, &tls.Config{ServerName: "a.example.com", MaxVersion: tls.VersionTLS12}))
@@ -142,7 +142,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzHTTP sends anything through the real proxy: whatever arrives at the host is a request to the host.
+// FuzzHTTP sends any bytes through the real proxy: each request that reaches the host must be for the host.
 func FuzzHTTP(f *testing.F) {
 	for _, s := range []string{
 		"GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n",
@@ -196,7 +196,7 @@ func FuzzHTTP(f *testing.F) {
 	})
 }
 
-// FuzzAsks lets an agent ask anything: nothing but pinned addresses of allowed names is dialled.
+// FuzzAsks lets an agent send any requests: only pinned addresses of allowed names may be dialled.
 func FuzzAsks(f *testing.F) {
 	for _, s := range []string{
 		`{"id":1,"name":"a.example.com"}`,
@@ -246,7 +246,7 @@ func FuzzAsks(f *testing.F) {
 	})
 }
 
-// script is a guest that asks what it reads.
+// script is a guest that sends the requests that it reads.
 type script struct {
 	in *json.Decoder
 

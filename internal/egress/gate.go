@@ -22,14 +22,14 @@ type Guest interface {
 // Dialer opens the stream of a connection that the agent holds.
 type Dialer func(ctx context.Context, conn uint64) (Stream, error)
 
-// Stream is a connection of a program. CloseWrite ends what it reads; Close without CloseWrite resets it. Read returns io.EOF only
-// if the program has ended its side.
+// Stream is a connection of a program. CloseWrite ends the direction to the program; Close without CloseWrite resets the
+// connection. Read returns io.EOF only if the program has ended its side.
 type Stream interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// Resolver finds the addresses of a name. The gate asks for absolute names, with a final dot, so that no search list applies.
+// Resolver finds the addresses of a name. The gate requests absolute names, with a final dot, so that no search list applies.
 // [net.Resolver] is one.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
@@ -37,10 +37,10 @@ type Resolver interface {
 
 // Limits bound a sandbox. A zero field has its default.
 type Limits struct {
-	Connections int   // open at once: [wire.MuxCarried], for which every runtime has streams
-	Names       int   // that programs have used: 256
-	NewNames    int   // names under wildcards to resolve, in a second: 10
-	Bytes       int64 // each way: 1 GiB
+	Connections int   // open at the same time: [wire.MuxCarried], for which every runtime has streams
+	Names       int   // used by programs: 256
+	NewNames    int   // names under wildcards to resolve, per second: 10
+	Bytes       int64 // in each direction: 1 GiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -51,7 +51,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Options are what a [Gate] needs. Only Policy has no default.
+// Options configure a [Gate]. Only Policy has no default.
 type Options struct {
 	Policy   Policy
 	Resolver Resolver
@@ -59,7 +59,7 @@ type Options struct {
 	Limits   Limits
 	Broker   *Broker // nil if the sandbox has no brokered secrets
 	// Record gets the first allowed connection of each host and rule, and the first denial of each host and reason, at most 1,000 and
-	// 100 between two calls of Pin. Of allowed hosts beyond the first 512 it gets every connection. Count gets each denial, and each
+	// 100 between two calls of Pin. For allowed hosts beyond the first 512 it gets every connection. Count gets each denial, and each
 	// allowed connection when it ends, with its bytes. Both must be quick, and must not call the gate.
 	Record func(Event)
 	Count  func(Event)
@@ -67,7 +67,7 @@ type Options struct {
 	Own    func() ([]netip.Addr, error) // the host's addresses
 }
 
-// Gate is the egress of one sandbox: its policy, pinned names, limits and counters. It outlives the relays that it serves.
+// Gate is the egress of one sandbox: its policy, pinned names, limits and counters. It outlives its relays.
 type Gate struct {
 	opts  Options
 	waits waits
@@ -77,15 +77,15 @@ type Gate struct {
 	policy Policy
 	pins   map[string]*pin
 	used   map[string]struct{} // names that programs have used
-	below  map[string]int      // how many of them by the wildcard that covers them
-	fresh  bucket              // of new names
+	below  map[string]int      // number of used names by the wildcard that covers them
+	fresh  bucket              // limits new names
 	live   map[*conn]struct{}
 	own    []netip.Addr
 	ownAt  time.Time
 
-	resolving chan struct{} // a token for each lookup that an ask waits for
+	resolving chan struct{} // has a token for each request that waits for a lookup
 	in, out   atomic.Int64
-	decoded   atomic.Int64 // bytes of encoded answers of hosts with brokered secrets
+	decoded   atomic.Int64 // decoded bytes of encoded responses from hosts with brokered secrets
 }
 
 // NewGate returns a gate.
@@ -112,8 +112,8 @@ func NewGate(opts Options) *Gate {
 	}
 }
 
-// Serve answers the asks of a relay until it ends or ctx is done. It closes the relay and the connections that came by it, and
-// returns when they have ended.
+// Serve answers the requests of a relay until the relay ends or ctx is done. It closes the relay and its connections, and returns
+// when they have ended.
 func (g *Gate) Serve(ctx context.Context, guest Guest, dial Dialer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &session{gate: g, guest: guest, dial: dial, ctx: ctx}
@@ -148,8 +148,8 @@ type session struct {
 	wait  sync.WaitGroup
 }
 
-// handle answers an ask, or starts what will. What waits is bounded by the limits; an agent that reads no answers holds up its own
-// asks only.
+// handle answers a request, or starts the work that will. The limits bound the waiting requests; an agent that reads no answers
+// delays only its own requests.
 func (s *session) handle(ask wire.Ask) error {
 	if ask.Open != nil {
 		return s.open(ask.ID, *ask.Open)
@@ -171,17 +171,17 @@ func (s *session) handle(ask wire.Ask) error {
 	}
 	s.wait.Go(func() {
 		defer func() { <-g.resolving }()
-		_ = s.tell(ask.ID, host, g.lookup(s.ctx, host)) // Next fails as well once the relay is gone
+		_ = s.tell(ask.ID, host, g.lookup(s.ctx, host)) // Next fails, too, once the relay is gone
 	})
 	return nil
 }
 
-// deny answers an ask.
+// deny answers a request.
 func (s *session) deny(id uint64, reason Reason) error {
 	return s.guest.Answer(wire.Answer{ID: id, Reason: string(reason)})
 }
 
-// tell answers whether a name has an address that may be dialled.
+// tell answers whether the policy lets any address of a name be dialled.
 func (s *session) tell(id uint64, host string, p *pin) error {
 	reason := p.reason()
 	if reason == "" && len(s.gate.admitted(host, p.addrs)) == 0 {
@@ -199,7 +199,7 @@ func (g *Gate) nameAllowed(name string) (host string, reason Reason) {
 	defer g.mu.Unlock()
 	v := g.policy.match(name)
 	if v.ip.IsValid() {
-		return v.host, NoMatch // an address needs none
+		return v.host, NoMatch // an address needs no lookup
 	}
 	if v.reason == "" {
 		v.reason = g.use(v)
@@ -207,7 +207,7 @@ func (g *Gate) nameAllowed(name string) (host string, reason Reason) {
 	return v.host, v.reason
 }
 
-// admitted returns the addresses of a host that the policy lets dial now.
+// admitted returns the addresses of a host that the policy currently admits.
 func (g *Gate) admitted(host string, addrs []netip.Addr) []netip.Addr {
 	own, err := g.ownNow()
 	if err != nil {
@@ -224,7 +224,7 @@ func (g *Gate) admitted(host string, addrs []netip.Addr) []netip.Addr {
 	return list
 }
 
-// SetPolicy replaces the policy, narrows or widens it. Connections that no longer match are cut.
+// SetPolicy replaces the policy with a narrower or wider one. It cuts connections that no longer match.
 func (g *Gate) SetPolicy(p Policy) {
 	own, err := g.ownNow()
 	g.mu.Lock()
@@ -241,7 +241,7 @@ func (g *Gate) SetPolicy(p Policy) {
 	}
 }
 
-// ownEvery is how long the list of the host's addresses is used.
+// ownEvery is how long the list of the host's addresses is reused.
 const ownEvery = 5 * time.Second
 
 func (g *Gate) ownNow() ([]netip.Addr, error) {

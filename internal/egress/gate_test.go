@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A name that is denied never reaches a resolver: it could carry data out.
+// A denied name never reaches a resolver: it could carry data out.
 func TestDeniedNamesStayInside(t *testing.T) {
 	w := newWorld(t, nil)
 	for _, name := range []string{"c2VjcmV0.evil.org", "secret.example.org", "x.com", "a_b.example.com", strings.Repeat("a.", 130) + "example.com", ""} {
@@ -92,7 +92,7 @@ func TestCarries(t *testing.T) {
 	}
 }
 
-// The end of one side leaves the other one open, both ways.
+// The end of one side leaves the other side open, in both directions.
 func TestHalfClose(t *testing.T) {
 	w := newWorld(t, nil)
 	w.peer("first.example.com", public, 5432, func(c net.Conn) { // the program ends first
@@ -110,12 +110,12 @@ func TestHalfClose(t *testing.T) {
 		t.Errorf("read %q, %v", got, err)
 	}
 
-	heard := make(chan string, 1)
+	received := make(chan string, 1)
 	w.peer("last.example.com", netip.MustParseAddr("203.0.113.11"), 5432, func(c net.Conn) { // the peer ends first
 		_, _ = io.WriteString(c, "greeting")
 		_ = c.(*net.TCPConn).CloseWrite()
 		got, _ := io.ReadAll(c)
-		heard <- string(got)
+		received <- string(got)
 	})
 	c = w.connect("last.example.com", 5432)
 	if got, err := readAll(t, c); got != "greeting" || err != nil {
@@ -125,12 +125,12 @@ func TestHalfClose(t *testing.T) {
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-heard; got != "answer after the end" {
+	if got := <-received; got != "answer after the end" {
 		t.Errorf("the peer read %q", got)
 	}
 }
 
-// A side that breaks must not look like one that ended.
+// A broken side must not look like one that ended.
 func TestResets(t *testing.T) {
 	w := newWorld(t, nil)
 	broke := make(chan error, 1)
@@ -182,7 +182,7 @@ func TestSecondAddress(t *testing.T) {
 	}
 }
 
-// Whatever a resolver says about an allowed name, no address that is not public is dialled.
+// Whatever a resolver answers for an allowed name, only public addresses are dialled.
 func TestRebinding(t *testing.T) {
 	for _, lie := range []string{
 		"127.0.0.1", "127.0.0.53", "0.0.0.0", "10.0.0.1", "100.100.100.200", "169.254.169.254", "172.17.0.1", "192.168.0.1", "224.0.0.1", "255.255.255.255",
@@ -192,7 +192,7 @@ func TestRebinding(t *testing.T) {
 		t.Run(lie, func(t *testing.T) {
 			w := newWorld(t, func(o *Options) {
 				o.Own = func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("203.0.113.99")}, nil }
-				o.Policy.Private = true // and still no rule of the run names the address
+				o.Policy.Private = true // even so, no rule of the run names the address
 			})
 			bad := netip.MustParseAddr(lie)
 			w.peer("a.example.com", public, 5432, echo)
@@ -200,7 +200,7 @@ func TestRebinding(t *testing.T) {
 			if got := w.guest.name("a.example.com"); !got.OK {
 				t.Fatal(got)
 			}
-			w.connect("a.example.com", 5432) // pinned: the second answer is not even asked for
+			w.connect("a.example.com", 5432) // pinned: the second answer is not requested
 			if n := w.dns.count(); n != 1 {
 				t.Errorf("%d lookups", n)
 			}
@@ -224,7 +224,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-// If the host's addresses are not known, none is dialled.
+// If the host's own addresses are unknown, no address is dialled.
 func TestOwnUnknown(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Own = func() ([]netip.Addr, error) { return nil, errors.New("no list") } })
 	w.peer("a.example.com", public, 5432, echo)
@@ -234,7 +234,7 @@ func TestOwnUnknown(t *testing.T) {
 	}
 }
 
-// A pin is for one run: the next has the addresses of its time.
+// A pin lasts for one run: the next run resolves again.
 func TestPins(t *testing.T) {
 	w := newWorld(t, nil)
 	old, next := public, netip.MustParseAddr("203.0.113.20")
@@ -268,7 +268,8 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// A name that fails at the start of a run is recorded, and tried again on a use some seconds later.
+// A name that fails at the start of a run is recorded, and tried again when it is used some seconds
+// later.
 func TestPinFails(t *testing.T) {
 	w := newWorld(t, nil)
 	w.dns.err = errors.New("server misbehaving")
@@ -291,10 +292,10 @@ func TestPinFails(t *testing.T) {
 	if err := w.gate.Pin(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("a run that was given up: %v", err)
 	}
-	w.connect("example.org", 5432) // its lookup is no answer
+	w.connect("example.org", 5432) // its lookup fails
 }
 
-// Many names are pinned at once, each with a bounded number of addresses.
+// Many names are pinned concurrently, each with a limited number of addresses.
 func TestPinMany(t *testing.T) {
 	var hosts []string
 	for i := range MaxRules {
@@ -361,7 +362,8 @@ func TestPolicyChanges(t *testing.T) {
 	w.refused("db.example.com", 5432, PrivateAddress)
 }
 
-// A policy that narrows while a name is resolved or dialled finds the connection, too.
+// A policy that becomes narrower while a name is resolved or dialled applies to that connection,
+// too.
 func TestPolicyChangesEarly(t *testing.T) {
 	dialling := make(chan struct{})
 	w := newWorld(t, func(o *Options) {
@@ -379,7 +381,7 @@ func TestPolicyChangesEarly(t *testing.T) {
 	w.refused("a.example.com", 5432, PolicyChanged)
 }
 
-// The relay's end is the end of its connections; the gate goes on with the next one.
+// The end of a relay ends its connections; the gate continues with the next relay.
 func TestRelayEnds(t *testing.T) {
 	w := newWorld(t, nil)
 	gone := make(chan struct{}, 2)
@@ -407,7 +409,8 @@ func TestRelayEnds(t *testing.T) {
 	}
 }
 
-// Asks that no honest agent sends cost the host nothing that lasts, and change no decision.
+// Requests that no honest agent sends consume no lasting resources of the host, and change no
+// decision.
 func TestForgedAsks(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits.Connections = 8 })
 	w.peer("a.example.com", public, 5432, echo)
@@ -422,7 +425,7 @@ func TestForgedAsks(t *testing.T) {
 		{ID: 7, Open: &wire.Open{Host: "a.example.com", Port: 0}},
 		{ID: 7, Open: &wire.Open{Host: "a.example.com", Port: 65535, Via: "nonsense"}},
 		{ID: 7, Name: "a.example.com", Open: &wire.Open{Host: "127.0.0.1", Port: 5432}},
-		{ID: 7, Open: &wire.Open{Host: "a.example.com", Port: 5432}}, // of which the agent then knows nothing
+		{ID: 7, Open: &wire.Open{Host: "a.example.com", Port: 5432}}, // the agent does not know of this connection
 		{ID: 7, Open: &wire.Open{Host: "a.example.com", Port: 5432}},
 		{ID: 7, Name: "\xff\xfe"},
 	} {
@@ -430,10 +433,10 @@ func TestForgedAsks(t *testing.T) {
 			t.Fatal("the relay ended")
 		}
 	}
-	c := w.connect("a.example.com", 5432) // after all that, as before
+	c := w.connect("a.example.com", 5432) // afterwards, connections still work
 	id := w.guest.id
 	write(t, c, "x")
-	for range 3 { // its id again
+	for range 3 { // it reuses its id
 		w.guest.ask(wire.Ask{ID: id, Open: &wire.Open{Host: "a.example.com", Port: 5432}})
 	}
 	c.Close()
@@ -462,7 +465,8 @@ func TestForgedAsks(t *testing.T) {
 	}
 }
 
-// An agent that does not read its answers holds up its own asks, and nothing outlives the relay.
+// An agent that does not read its answers delays only its own requests, and nothing outlives the
+// relay.
 func TestAnswersUnread(t *testing.T) {
 	w := newWorld(t, nil)
 	g := &mute{guest: newGuest(), blocked: make(chan struct{}, 1)}
@@ -482,7 +486,7 @@ func TestAnswersUnread(t *testing.T) {
 	}
 }
 
-// mute takes no answer until it is closed.
+// mute accepts no answer until it is closed.
 type mute struct {
 	*guest
 	blocked chan struct{}

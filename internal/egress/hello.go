@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxHello is the length of a ClientHello at most.
+// maxHello is the maximum length of a ClientHello.
 const maxHello = 16 << 10
 
 var (
@@ -18,7 +18,7 @@ var (
 	errTwoNames = errors.New("egress: a ClientHello with two names")
 )
 
-// alert is a fatal TLS alert, unrecognized_name: it ends a handshake at once with an error that says why.
+// alert is a fatal TLS alert, unrecognized_name: it ends a handshake immediately with an error that names the reason.
 func alert() []byte { return []byte{21, 3, 3, 0, 2, 2, 112} }
 
 // carryTLS carries a connection that begins with a ClientHello for the host.
@@ -39,7 +39,7 @@ func (c *conn) carryTLS(stream Stream, target net.Conn) Reason {
 		c.dismiss(stream, raw)
 		return DNSMismatch
 	case err != nil && len(raw) == 0 && !errors.Is(err, os.ErrDeadlineExceeded):
-		c.allow("") // the program has closed the connection unused, and the host has seen it
+		c.allow("") // the program has closed the connection unused, but the host has seen it
 		return ""
 	case err != nil:
 		return SNIMissing
@@ -59,7 +59,7 @@ func (c *conn) carryTLS(stream Stream, target net.Conn) Reason {
 	return ""
 }
 
-// dismiss ends a connection whose program may not have it. A program that speaks TLS gets an alert, and the time to read it.
+// dismiss ends a denied connection. A program that speaks TLS gets an alert, and time to read it.
 func (c *conn) dismiss(stream Stream, raw []byte) {
 	if len(raw) == 0 || raw[0] != 22 {
 		return
@@ -71,7 +71,7 @@ func (c *conn) dismiss(stream Stream, raw []byte) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(stream, maxHello))
 }
 
-// readHello reads a ClientHello, which may come in many records. It returns all bytes that it read, also with an error, and the
+// readHello reads a ClientHello, which may span many records. It returns all bytes that it read, even with an error, and the
 // name in it, "" if there is none. It reads nothing after the last record of the ClientHello.
 func readHello(r io.Reader) (raw []byte, name string, err error) {
 	var message []byte
@@ -99,7 +99,7 @@ func readHello(r io.Reader) (raw []byte, name string, err error) {
 		size := int(message[1])<<16 | int(message[2])<<8 | int(message[3])
 		switch {
 		case 4+size > maxHello, len(message) > 4+size:
-			return raw, "", errNotHello // too long, or followed by something that a client cannot send yet
+			return raw, "", errNotHello // too long, or followed by data that a client cannot send yet
 		case len(message) == 4+size:
 			name, err = serverName(message[4:])
 			return raw, name, err
@@ -107,7 +107,7 @@ func readHello(r io.Reader) (raw []byte, name string, err error) {
 	}
 }
 
-// readMore reads n bytes to the end of raw.
+// readMore appends n bytes to raw.
 func readMore(r io.Reader, raw []byte, n int) ([]byte, error) {
 	start := len(raw)
 	raw = append(raw, make([]byte, n)...)
@@ -160,7 +160,7 @@ func serverName(body []byte) (string, error) {
 	return name, nil
 }
 
-// reader reads TLS's numbers and vectors. What does not fit sets bad.
+// reader reads TLS's numbers and vectors. Invalid data sets bad.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -176,7 +176,7 @@ func (b *reader) skip(n int) []byte {
 	return taken
 }
 
-// number reads a number of so many bytes.
+// number reads a number of size bytes.
 func (b *reader) number(size int) int {
 	n := 0
 	for _, c := range b.skip(size) {
@@ -185,7 +185,7 @@ func (b *reader) number(size int) int {
 	return n
 }
 
-// vector reads bytes after their length.
+// vector reads a length, and as many bytes.
 func (b *reader) vector(size int) *reader {
 	n := b.number(size)
 	return &reader{rest: b.skip(n), bad: b.bad}

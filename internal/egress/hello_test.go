@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// helloOf returns the bytes that a real client sends first.
+// helloOf returns the first bytes of a real client.
 func helloOf(t testing.TB, config *tls.Config) []byte {
 	t.Helper()
 	a, b := net.Pipe()
@@ -38,7 +38,7 @@ func helloOf(t testing.TB, config *tls.Config) []byte {
 	return append(header, body...)
 }
 
-// records puts a handshake message into records of at most so many bytes.
+// records splits a handshake message into records of at most size bytes.
 func records(message []byte, size int) []byte {
 	var out []byte
 	for len(message) > 0 {
@@ -225,7 +225,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// What is not TLS at all does not pass on port 443, not even CONNECT in CONNECT. An address has no name to compare with.
+// Traffic that is not TLS does not pass on port 443, not even CONNECT in CONNECT. An address has no name to compare
+// with.
 func TestPort443(t *testing.T) {
 	got := make(chan string, 1)
 	w := newWorld(t, func(o *Options) { o.Policy = policyOf(t, "a.example.com", "203.0.113.0/24") })
@@ -246,7 +247,7 @@ func TestPort443(t *testing.T) {
 	}
 	unused := w.connect("a.example.com", 443)
 	before := w.gate.Mark()
-	unused.Close() // is no denial
+	unused.Close() // not a denial
 	if b := <-got; b != "" {
 		t.Errorf("%q arrived", b)
 	}
@@ -262,7 +263,7 @@ func TestPort443(t *testing.T) {
 	}
 }
 
-// A ClientHello that does not come ends the connection, however slowly it does not.
+// A missing ClientHello ends the connection, however slowly its bytes arrive.
 func TestSlowHello(t *testing.T) {
 	hello := helloOf(t, &tls.Config{ServerName: "a.example.com"})
 	drip := func(c net.Conn) {
@@ -306,7 +307,7 @@ func TestSlowHello(t *testing.T) {
 	}
 }
 
-// whole is a connection whose half close is a close.
+// whole is a connection that treats a half close as a close.
 type whole struct{ net.Conn }
 
 func (w whole) CloseWrite() error { return w.Close() }

@@ -21,7 +21,7 @@ const (
 	idlePatience = 2 * time.Minute // between two requests
 )
 
-// carryHTTP ends the program's HTTP and speaks its own to the host, so that both read each request in the same way and every
+// carryHTTP terminates the program's HTTP and speaks its own to the host, so that both parse each request the same way and every
 // request's Host is the host.
 func (c *conn) carryHTTP(stream Stream, target net.Conn) Reason {
 	return c.carryRequests(stream, &proxy{c: c, first: target, scheme: "http", port: ":80"})
@@ -53,22 +53,22 @@ func (c *conn) carryRequests(stream net.Conn, p *proxy) Reason {
 	}
 	_ = server.Serve(&oneListener{conn: guest, closed: closed})
 	_ = server.Close()
-	p.requests.Wait() // of a connection that was upgraded
+	p.requests.Wait() // requests of an upgraded connection
 	transport.CloseIdleConnections()
 	switch {
 	case p.asked.Load():
 	case guest.read.Load():
-		return DNSMismatch // what it sent is no request, or names no host
+		return DNSMismatch // it sent data that is no request, or names no host
 	default:
-		c.allow("") // unused, and the host has seen it
+		c.allow("") // unused, but the host has seen it
 	}
 	return ""
 }
 
-// proxy carries the requests of one connection.
+// proxy forwards the requests of one connection.
 type proxy struct {
 	c        *conn
-	scheme   string  // that the gate speaks to the host
+	scheme   string  // for the gate's connection to the host
 	port     string  // with a colon
 	secrets  *Broker // nil if the host has none
 	reverse  *httputil.ReverseProxy
@@ -78,7 +78,7 @@ type proxy struct {
 	answering atomic.Bool
 
 	mu    sync.Mutex
-	first net.Conn // dialled before the first request; nil once it is used
+	first net.Conn // dialled before the first request; nil after its use
 }
 
 // ServeHTTP forwards a request whose Host is the host.
@@ -96,15 +96,15 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed {
 		c.allow("")
 	}
-	p.answering.Store(true) // a response that breaks off panics
-	// The context of a request ends with the program's side of the connection. That may be a half close, which the answer outlives.
+	p.answering.Store(true) // a response that breaks off panics before the reset below
+	// The request's context ends with the program's side of the connection. After a half close, the response must continue.
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
 	p.reverse.ServeHTTP(&answer{w, p.secrets}, r.WithContext(ctx))
-	p.secrets.hide(w.Header()) // what is left to be sent: trailers
+	p.secrets.hide(w.Header()) // in headers still to be sent: trailers
 	p.answering.Store(false)
 }
 
-// answer is the answer of a host, informational ones too, with no header that it did not send, and no secret in one.
+// answer is a response of the host, or an informational one. It contains only headers that the host sent, without secrets.
 type answer struct {
 	http.ResponseWriter
 	secrets *Broker
@@ -121,10 +121,11 @@ func (a *answer) WriteHeader(status int) {
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Unwrap lets an answer be flushed.
+// Unwrap makes Flush available.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// endSilent ends a connection whose program has ended its side, and may have gone, once the host has been silent for long.
+// endSilent ends a connection whose program has ended its side, and may be gone, after the host has been silent for
+// waits.silent.
 func (c *conn) endSilent() {
 	for {
 		before := c.in.Load()
@@ -140,7 +141,7 @@ func (c *conn) endSilent() {
 	}
 }
 
-// wrong returns why a request is not for the host, or "".
+// wrong returns the reason why a request is not for the host, or "".
 func (p *proxy) wrong(r *http.Request) string {
 	if r.Method == http.MethodConnect {
 		return "belljar: CONNECT is denied within a connection (dns_mismatch)"
@@ -158,18 +159,18 @@ func (p *proxy) wrong(r *http.Request) string {
 	return ""
 }
 
-// rewrite sends a request as it came, apart from what concerns the connection.
+// rewrite forwards a request unchanged, apart from headers about the connection.
 func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	r.Out.URL.Scheme, r.Out.URL.Host = p.scheme, p.c.host
 	r.Out.URL.RawQuery = r.In.URL.RawQuery
 	r.Out.Host = p.c.host
-	r.Out.Trailer = nil // a host that some are announced to would wait for them
+	r.Out.Trailer = nil // a host that gets trailers announced would wait for them
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if values, ok := r.In.Header[name]; ok {
 			r.Out.Header[name] = values
 		}
 	}
-	// Another protocol than that of WebSocket could name another host inside.
+	// Any protocol except WebSocket could name another host inside.
 	if !strings.EqualFold(r.Out.Header.Get("Upgrade"), "websocket") {
 		r.Out.Header.Del("Upgrade")
 		r.Out.Header.Del("Connection")
@@ -180,7 +181,7 @@ func (p *proxy) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// failed answers a request that the host did not. A connection that is cut gets no answer.
+// failed responds to a request in place of the host. A connection that is cut gets no response.
 func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	if p.c.ctx.Err() != nil {
 		panic(http.ErrAbortHandler)
@@ -193,7 +194,7 @@ func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	http.Error(w, "belljar: "+why, http.StatusBadGateway)
 }
 
-// dial returns the connection that was dialled first, and later dials a pinned address anew.
+// dial returns the connection that was dialled first. Later calls dial a pinned address again.
 func (p *proxy) dial(context.Context, string, string) (net.Conn, error) {
 	p.mu.Lock()
 	conn := p.first
@@ -228,8 +229,8 @@ func (l *oneListener) Accept() (net.Conn, error) {
 func (l *oneListener) Close() error   { return nil }
 func (l *oneListener) Addr() net.Addr { return l.conn.LocalAddr() }
 
-// readConn knows whether anything was read, and ends the connection when the program's side breaks, or has ended and the host is
-// silent. Closing it in the middle of a response resets it, so that the program notices.
+// readConn records whether any bytes were read. It ends the connection when the program's side breaks, or has ended and the host
+// is silent. Closing it in the middle of a response resets it, so that the program detects the failure.
 type readConn struct {
 	net.Conn
 	c         *conn
@@ -238,10 +239,10 @@ type readConn struct {
 	answering *atomic.Bool
 }
 
-// Close ends the connection: after complete responses the program reads their end.
+// Close ends the connection. After complete responses, the program reads an orderly end.
 func (c *readConn) Close() error {
 	if !c.answering.Load() {
-		_ = c.CloseWrite() // fails where the connection is broken already
+		_ = c.CloseWrite() // fails if the connection is already broken
 	}
 	return c.Conn.Close()
 }
@@ -261,5 +262,5 @@ func (c *readConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CloseWrite ends what the program reads.
+// CloseWrite ends the direction to the program.
 func (c *readConn) CloseWrite() error { return closeWrite(c.Conn) }

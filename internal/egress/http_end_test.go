@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Nothing is kept of connections to a host that ends each after one answer.
+// The gate releases connections to a host that ends each after one response.
 func TestHTTPRedials(t *testing.T) {
 	const requests = 5
 	var freed atomic.Int64
@@ -40,10 +40,11 @@ func TestHTTPRedials(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.wait("the connections before to be freed", func() bool { runtime.GC(); return freed.Load() >= requests-2 }) // the first and the last are in use
+	w.wait("the connections before to be freed", func() bool { runtime.GC(); return freed.Load() >= requests-2 }) // the first and the last are still in use
 }
 
-// TestHTTPEnds: a program that reads to the end of the connection finds the end after a whole response, and a reset after a part.
+// TestHTTPEnds: a program that reads to the end of the connection finds an orderly end after a complete response, and a reset after a
+// partial one.
 func TestHTTPEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name, answer string
@@ -70,7 +71,7 @@ func TestHTTPEnds(t *testing.T) {
 	}
 }
 
-// A request that its program has given up does not last as long as the host is silent.
+// A request that its program has abandoned ends, even if the host stays silent.
 func TestHTTPGivenUp(t *testing.T) {
 	w := newWorld(t, nil)
 	w.gate.waits.silent = time.Millisecond
@@ -87,7 +88,7 @@ func TestHTTPGivenUp(t *testing.T) {
 	w.wait("the end", func() bool { w.gate.mu.Lock(); defer w.gate.mu.Unlock(); return len(w.gate.live) == 0 })
 }
 
-// A WebSocket whose program has gone does not last as long as the host is silent, either.
+// A WebSocket whose program is gone ends, even if the host stays silent.
 func TestHTTPUpgradeGivenUp(t *testing.T) {
 	w := newWorld(t, nil)
 	w.gate.waits.silent = time.Millisecond
@@ -108,8 +109,8 @@ func TestHTTPUpgradeGivenUp(t *testing.T) {
 	w.wait("the end", func() bool { w.gate.mu.Lock(); defer w.gate.mu.Unlock(); return len(w.gate.live) == 0 })
 }
 
-// A connection that is cut while the host has not answered yet gets no answer from the gate in place of the host's. The cut is on record
-// before the program notices.
+// If a connection is cut before the host responds, the gate sends no response in place of the host. The cut is recorded before the
+// program detects it.
 func TestHTTPCutHasNoAnswer(t *testing.T) {
 	w := newWorld(t, nil)
 	asked := make(chan struct{})
@@ -119,7 +120,7 @@ func TestHTTPCutHasNoAnswer(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 	})
 	var open []net.Conn
-	for range 20 { // the cut and the answer race
+	for range 20 { // the cut and the response race
 		c := w.connect("a.example.com", 80)
 		write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\n\r\n")
 		<-asked

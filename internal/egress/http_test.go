@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// raw is a peer that keeps every request as it came, and answers each with its number.
+// raw is a peer that records every request unchanged, and responds to each with its number.
 type raw struct {
 	mu   sync.Mutex
 	got  []string
-	uses int // connections
+	uses int // number of connections
 }
 
 func (p *raw) serve(c net.Conn) {
@@ -60,7 +60,7 @@ func (p *raw) requests() []string {
 	return slices.Clone(p.got)
 }
 
-// statuses reads answers until the connection ends.
+// statuses reads responses until the connection ends.
 func statuses(t *testing.T, c net.Conn) (list []int, bodies string) {
 	t.Helper()
 	_ = c.SetReadDeadline(time.Now().Add(patience))
@@ -91,10 +91,10 @@ func TestHTTPHosts(t *testing.T) {
 		{"upper case", "GET / HTTP/1.1\r\nhost: A.EXAMPLE.COM\r\n\r\n", []int{200}, 1},
 		{"two requests", ok + ok, []int{200, 200}, 2},
 		{"absolute", "GET http://a.example.com/x HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1},
-		{"absolute, the header lies", "GET http://a.example.com/x HTTP/1.1\r\nHost: evil.org\r\n\r\n", []int{200}, 1}, // and is not passed on
+		{"absolute, the header lies", "GET http://a.example.com/x HTTP/1.1\r\nHost: evil.org\r\n\r\n", []int{200}, 1}, // the Host header is not passed on
 		{"absolute elsewhere", "GET http://evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
 		{"absolute https", "GET https://a.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
-		{"absolute with a user", "GET http://evil.org@a.example.com/x HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1}, // who is not passed on
+		{"absolute with a user", "GET http://evil.org@a.example.com/x HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1}, // the user is not passed on
 		{"absolute, the user lies", "GET http://a.example.com@evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
 		{"absolute without a host", "GET http:////b.example.com/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{200}, 1}, // a path
 		{"a URL in a URL", "GET http:http://evil.org/ HTTP/1.1\r\nHost: a.example.com\r\n\r\n", []int{403}, 0},
@@ -163,7 +163,7 @@ func TestHTTPHosts(t *testing.T) {
 	}
 }
 
-// The program reads in plain words why a request was denied.
+// The program reads the reason of a denial in plain words.
 func TestHTTPSaysWhy(t *testing.T) {
 	w := newWorld(t, nil)
 	w.peer("a.example.com", public, 80, new(raw).serve)
@@ -176,7 +176,7 @@ func TestHTTPSaysWhy(t *testing.T) {
 	}
 }
 
-// A request arrives as it was sent, and the answer returns as it was sent.
+// Requests and responses pass unchanged.
 func TestHTTPIsTransparent(t *testing.T) {
 	w, p := newWorld(t, nil), &raw{}
 	w.peer("a.example.com", public, 80, p.serve)
@@ -205,7 +205,7 @@ func TestHTTPIsTransparent(t *testing.T) {
 	}
 }
 
-// An answer after an informational one has the headers that the host sent, too.
+// A response after an informational one contains the host's headers, too.
 func TestHTTPEarlyHints(t *testing.T) {
 	w := newWorld(t, nil)
 	w.peer("a.example.com", public, 80, func(c net.Conn) {
@@ -223,7 +223,8 @@ func TestHTTPEarlyHints(t *testing.T) {
 	}
 }
 
-// Requests of one connection share one to the host; if that ends, the next one is dialled at the pinned address.
+// The requests of one connection share one connection to the host. If that ends, the next one is dialled at the
+// pinned address.
 func TestHTTPKeepsAlive(t *testing.T) {
 	w, p := newWorld(t, nil), &raw{}
 	var once sync.Once
@@ -256,7 +257,7 @@ func TestHTTPKeepsAlive(t *testing.T) {
 	}
 }
 
-// The upgrade to WebSocket passes; another protocol, which could name other hosts inside, does not begin.
+// The upgrade to WebSocket passes. Another protocol, which could name other hosts inside, does not begin.
 func TestHTTPUpgrades(t *testing.T) {
 	w := newWorld(t, nil)
 	upgrades := make(chan string, 1)
@@ -290,7 +291,7 @@ func TestHTTPUpgrades(t *testing.T) {
 	if _, err := io.ReadFull(r, got); err != nil || string(got) != "\x81\x05hello" {
 		t.Errorf("read %q, %v", got, err)
 	}
-	w.gate.SetPolicy(policyOf(t, "example.org")) // cuts what was upgraded, too
+	w.gate.SetPolicy(policyOf(t, "example.org")) // cuts upgraded connections, too
 	if _, err := r.ReadByte(); err == nil {
 		t.Error("the upgraded connection was not cut")
 	}
@@ -307,7 +308,7 @@ func TestHTTPUpgrades(t *testing.T) {
 	}
 }
 
-// What the host sends arrives at once, and a body may be long in both directions.
+// Bytes of the host arrive immediately, and a body may be long in both directions.
 func TestHTTPStreams(t *testing.T) {
 	w := newWorld(t, nil)
 	more := make(chan struct{})
@@ -366,7 +367,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// feed is a listener of connections that the test hands it.
+// feed is a listener whose connections come from the test.
 type feed struct {
 	conns  chan net.Conn
 	once   sync.Once
@@ -392,7 +393,7 @@ type closing struct {
 
 func (c *closing) Close() error { defer c.once.Do(func() { close(c.done) }); return c.Conn.Close() }
 
-// A host that ends without an answer is a 502 with a sentence.
+// A host that closes without a response causes a 502 with a sentence.
 func TestHTTPNoAnswer(t *testing.T) {
 	w := newWorld(t, nil)
 	w.peer("a.example.com", public, 80, func(c net.Conn) { _, _ = http.ReadRequest(bufio.NewReader(c)) })

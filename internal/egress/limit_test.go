@@ -33,7 +33,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// An agent that asks for thousands of connections and takes none has a bounded number in work, each for a bounded time.
+// An agent that requests thousands of connections and accepts none has a limited number in progress, each for a limited time.
 func TestHalfOpen(t *testing.T) {
 	var dialling, most atomic.Int64
 	w := newWorld(t, func(o *Options) {
@@ -65,7 +65,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// Connections whose program never sends its ClientHello hold their places, and no more than these.
+// Connections whose program never sends its ClientHello hold only their own places.
 func TestSilentConnections(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits.Connections = 20 })
 	w.peer("a.example.com", public, 443, func(c net.Conn) { _, _ = io.ReadAll(c) })
@@ -121,13 +121,13 @@ func TestNameLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := w.dns.count()
-	w.refused("yet.another.example.com", 443, Limit) // the next run of a session does not begin anew
+	w.refused("yet.another.example.com", 443, Limit) // the next run of a session does not reset the count
 	if w.dns.count() != before {
 		t.Error("the name was looked up")
 	}
 }
 
-// Names that never exist are as many as others: their labels carry data out.
+// Names that never exist count like others: their labels carry data out.
 func TestTunnel(t *testing.T) {
 	w := newWorld(t, nil)
 	for i := range 1000 {
@@ -139,7 +139,7 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// Lookups that do not end are bounded in number; other names, and connections by pinned ones, go on.
+// Endless lookups are limited in number; other names, and connections to pinned addresses, continue.
 func TestSlowResolver(t *testing.T) {
 	w := newWorld(t, func(o *Options) { o.Limits = Limits{NewNames: 1000, Names: 1000} })
 	w.peer("pinned.example.com", public, 5432, echo)
@@ -231,7 +231,7 @@ func TestByteLimits(t *testing.T) {
 	}
 }
 
-// A run reports what happened in it, and records what an earlier one has recorded.
+// A run reports its own connections, and records connections again that an earlier run has recorded.
 func TestRunsOfASession(t *testing.T) {
 	w := newWorld(t, nil)
 	w.peer("a.example.com", public, 5432, echo)
@@ -277,7 +277,7 @@ func TestRunsOfASession(t *testing.T) {
 	}
 }
 
-// A flood of denials cannot hide what was allowed.
+// A flood of denials cannot hide allowed connections.
 func TestFloodHidesNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.peer("a.example.com", public, 5432, echo)
@@ -298,7 +298,7 @@ func TestFloodHidesNothing(t *testing.T) {
 	}
 }
 
-// A connection that the program closes before it has said anything is on record: the host has seen it.
+// A connection that the program closes without sending anything is recorded: the host has seen it.
 func TestUnused(t *testing.T) {
 	for _, port := range []uint16{80, 443, 5432} {
 		w := newWorld(t, nil)
@@ -311,7 +311,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// A stream that the agent does not open ends the connection to the host, which is on record.
+// A stream that the agent does not open ends the connection to the host, which is recorded.
 func TestAgentDoesNotAccept(t *testing.T) {
 	w := newWorld(t, nil)
 	gone := make(chan struct{}, 1)
@@ -415,7 +415,7 @@ func TestManyNames(t *testing.T) {
 	first := w.gate.Mark()
 	ask(0, manyNames-1)
 	ask(0, manyNames-1)
-	w.guest.name("example.org") // the rules spell it out
+	w.guest.name("example.org") // a rule names it exactly
 	if got := w.gate.ManyNames(first); got != nil {
 		t.Errorf("%v", got)
 	}

@@ -10,8 +10,8 @@ const (
 	maxLabel = 63
 )
 
-// canonical returns a host name in lower case and without a final dot. It accepts what DNS calls a host name: labels of letters,
-// digits and hyphens. A name whose last label is a number is refused, because some programs read it as an address.
+// canonical returns a host name in lower case and without a final dot. It accepts DNS host names: labels of letters, digits and
+// hyphens. It refuses a name whose last label is a number, because some programs read it as an address.
 func canonical(s string) (string, error) {
 	s = strings.TrimSuffix(s, ".")
 	if s == "" {

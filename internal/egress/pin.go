@@ -14,10 +14,10 @@ import (
 const (
 	maxAddrs  = 16              // of a name
 	pinAtOnce = 32              // lookups
-	failedFor = 5 * time.Second // a name that failed is tried again after that
+	failedFor = 5 * time.Second // pause before a failed name is tried again
 )
 
-// pin is what a name resolved to. It does not change once done is closed.
+// pin is the result of resolving a name. It does not change once done is closed.
 type pin struct {
 	done    chan struct{}
 	addrs   []netip.Addr
@@ -34,7 +34,7 @@ func (p *pin) isDone() bool {
 	}
 }
 
-// stale reports whether a pin is a failure that has lasted long enough.
+// stale reports whether a pin is a failure that is old enough to retry.
 func (p *pin) stale(now time.Time) bool { return len(p.addrs) == 0 && now.Sub(p.at) >= failedFor }
 
 func (p *pin) reason() Reason {
@@ -44,12 +44,12 @@ func (p *pin) reason() Reason {
 	return ""
 }
 
-// Pin begins a run: it resolves the exact hosts of the rules anew, and forgets the pins of others. A name that fails is recorded
-// and denied. The error is that of ctx.
+// Pin starts a run: it resolves the exact hosts of the rules again, and forgets the pins of other names. It records and denies a
+// name that fails. The error is that of ctx.
 func (g *Gate) Pin(ctx context.Context) error {
 	g.nextRound()
 	g.mu.Lock()
-	maps.DeleteFunc(g.pins, func(_ string, p *pin) bool { return p.isDone() }) // others are fresh
+	maps.DeleteFunc(g.pins, func(_ string, p *pin) bool { return p.isDone() }) // lookups in progress are fresh
 	work := make(chan string, len(g.policy.Run.exact))
 	for host := range g.policy.Run.exact {
 		if g.policy.serves(host) {
@@ -61,7 +61,7 @@ func (g *Gate) Pin(ctx context.Context) error {
 
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer time.AfterFunc(g.waits.pin, cancel).Stop() // no deadline: a name that takes longer has not failed, and is looked up again on first use
+	defer time.AfterFunc(g.waits.pin, cancel).Stop() // no deadline: a name that takes longer has not failed, and its first use retries it
 	var wait sync.WaitGroup
 	for range min(pinAtOnce, len(work)) {
 		wait.Go(func() {
@@ -98,7 +98,7 @@ func (g *Gate) use(v verdict) Reason {
 	return ""
 }
 
-// pinned returns a pin that needs no wait, or nil.
+// pinned returns a pin that is available without waiting, or nil.
 func (g *Gate) pinned(host string) *pin {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,8 +116,8 @@ func (g *Gate) lookup(ctx context.Context, host string) *pin {
 	return g.resolve(ctx, host)
 }
 
-// resolve returns the pin of a name. Several callers wait for one lookup, which goes on when they give up: a resolver whose first
-// server is dead asks the next one after 5 s.
+// resolve returns the pin of a name. Several callers share one lookup, which continues when they stop waiting: a resolver whose
+// first server is dead tries the next one after 5 s.
 func (g *Gate) resolve(ctx context.Context, host string) *pin {
 	g.mu.Lock()
 	p := g.pins[host]
@@ -154,7 +154,7 @@ func (g *Gate) fill(host string, p *pin) {
 	close(p.done)
 }
 
-// bucket lets so many pass in a second.
+// bucket limits a rate per second.
 type bucket struct {
 	level float64
 	at    time.Time

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Several who want a name at once share a lookup, also if its first asker has given up.
+// Concurrent users of a name share one lookup, even if the first has stopped waiting.
 func TestSharedLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &resolver{wait: make(chan struct{})}
@@ -53,7 +53,8 @@ func (r late) LookupNetIP(ctx context.Context, network, name string) ([]netip.Ad
 	}
 }
 
-// A program that asks again for a name gets it from the resolver's second server. Belljar itself, and a connection, wait for that.
+// A program that requests a name again gets it from the resolver's second server. Belljar itself, and a connection, wait for that
+// server.
 func TestDeadServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := late{&resolver{}}
@@ -77,7 +78,7 @@ func TestDeadServer(t *testing.T) {
 	})
 }
 
-// A name that takes longer than the start of a run waits for has not failed: a program that uses it waits as long as it would without.
+// A name that takes longer than the start of a run waits has not failed: a program that uses it waits as long as without pinning.
 func TestSlowPin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := &resolver{wait: make(chan struct{})}

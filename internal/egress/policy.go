@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Policy is what a sandbox may reach: what the rules of the run and those of the server both cover.
+// Policy defines what a sandbox may reach: hosts that the run's rules and the server's rules both cover.
 type Policy struct {
 	Run    Rules
 	Server Rules
-	Levels []Rules  // of the server for trust levels; each must cover what Server does
-	Ports  []uint16 // none means that every port is denied
+	Levels []Rules  // the server's for trust levels; each must cover a host, as Server must
+	Ports  []uint16 // empty denies every port
 	// Private permits the run's own rules for addresses to open ranges that are not public.
 	Private bool
-	// Open are rules for addresses that open such ranges to names as the run's own do, and are otherwise no rules.
+	// Open are rules for addresses. They open such ranges to names, as the run's own rules do, and have no other effect.
 	Open Rules
-	// OpenTo are the names, in canonical form, that Open is for; nil is every name.
+	// OpenTo are the names, in canonical form, that Open applies to; nil is every name.
 	OpenTo []string
 }
 
@@ -25,13 +25,13 @@ type Policy struct {
 type verdict struct {
 	host   string     // in canonical form
 	ip     netip.Addr // set if the host is a literal address
-	rule   string     // of the run
+	rule   string     // the run's rule
 	reason Reason
-	server bool // the server's rules deny it, or its address
+	server bool // the server's rules deny it or its address
 }
 
-// Decide decides about a host, a name or a literal address, and a port. The rule is the run's. The addresses of a name, which are
-// not known here, are checked when it is resolved.
+// Decide decides about a host, which is a name or a literal address, and a port. The rule is the run's. The addresses of a name are
+// checked later, when it is resolved.
 func (p *Policy) Decide(host string, port uint16) (rule string, reason Reason) {
 	v := p.decide(host, port)
 	return v.rule, v.reason
@@ -73,7 +73,8 @@ func (p *Policy) serves(name string) bool {
 	return p.covers(func(r *Rules) bool { _, ok := r.name(name); return ok })
 }
 
-// Uncovered returns the run's rules that the server's rules do not allow at all, in order. A preset is one rule, whatever hosts it has.
+// Uncovered returns the run's rules that the server's rules do not allow at all, in order. A preset counts as one rule, regardless of
+// its hosts.
 func (p *Policy) Uncovered() (list []string) {
 	all, covered := p.Run.patterns(), map[string]bool{}
 	for _, own := range all {
@@ -87,7 +88,7 @@ func (p *Policy) Uncovered() (list []string) {
 	return list
 }
 
-// Lists names the settings of the server's rules, for who has to change one of them.
+// Lists names the settings of the server's rules, for the operator who must change one of them.
 func (p *Policy) Lists() string {
 	names := []string{cmp.Or(p.Server.list, "SANDBOX_EGRESS_ALLOW")}
 	for _, level := range p.Levels {
@@ -97,7 +98,7 @@ func (p *Policy) Lists() string {
 	return strings.Join(names, " or ")
 }
 
-// covers reports whether all of the server's rules do.
+// covers reports whether by is true for all of the server's rules.
 func (p *Policy) covers(by func(*Rules) bool) bool {
 	for i := range p.Levels {
 		if !by(&p.Levels[i]) {
@@ -135,8 +136,8 @@ func (p *Policy) opens(ip netip.Addr) bool {
 	return p.Private && p.covers(func(r *Rules) bool { return r.opens(ip) })
 }
 
-// admits reports whether an address of a host may be dialled: it is public and none of the host's own, or the operator and a rule of the
-// run for addresses permit it. A rule that is wider than the special range does not: 0.0.0.0/0 says nothing about 10.0.0.0/8.
+// admits reports whether an address of a host may be dialled: it is public and not one of the host's own, or the operator and a rule of
+// the run for addresses permit it. The rule must not be wider than the special range: 0.0.0.0/0 does not permit 10.0.0.0/8.
 func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	within, special := specialRange(ip)
 	inner, _ := wrapped(ip)

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	maxHosts    = 100 // of a report, and of the denials that a run records
-	maxRows     = 512 // that a gate counts apart, of allowed hosts and of denied ones
+	maxHosts    = 100 // in a report, and for the denials that a run records
+	maxRows     = 512 // rows of a gate, separately for allowed and denied hosts
 	maxRecorded = 1000
 )
 
-// Event is a connection that was allowed, or a connection or name that was denied.
+// Event is an allowed connection, or a denied connection or name.
 type Event struct {
 	Allowed  bool
 	Host     string
-	IP       netip.Addr // that was dialled; invalid if none was
+	IP       netip.Addr // the dialled address; invalid if none was
 	Port     uint16     // 0 for a name
 	Rule     string
-	Reason   Reason // of a denial; Unreachable for an allowed connection whose dial failed
+	Reason   Reason // the reason of a denial; Unreachable for an allowed connection whose dial failed
 	BytesIn  int64
 	BytesOut int64
 }
@@ -36,7 +36,7 @@ type row struct {
 	rowKey
 	ip      netip.Addr
 	events  int
-	round   int // in which it was recorded last
+	round   int // in which it was last recorded
 	in, out atomic.Int64
 }
 
@@ -46,15 +46,16 @@ type rowKey struct {
 	allowed    bool
 }
 
-// tally counts what a gate did. What a hostile program can make grow is bounded, and denials cannot crowd out what was allowed.
+// tally counts a gate's decisions. It bounds everything that a hostile program can increase, and denials cannot displace allowed
+// hosts.
 type tally struct {
 	record, count func(Event)
 
 	mu       sync.Mutex
 	rows     map[rowKey]*row
 	order    []*row
-	kinds    map[bool]int // rows of allowed hosts and of others
-	totals   map[bool]int // events
+	kinds    map[bool]int // number of rows, by whether the host is allowed
+	totals   map[bool]int // number of events, likewise
 	round    int
 	recorded map[bool]int // in this round
 }
@@ -63,7 +64,7 @@ func newTally(record, count func(Event)) *tally {
 	return &tally{record: record, count: count, rows: map[rowKey]*row{}, kinds: map[bool]int{}, totals: map[bool]int{}, round: 1, recorded: map[bool]int{}}
 }
 
-// nextRound lets everything be recorded again.
+// nextRound allows everything to be recorded again.
 func (t *tally) nextRound() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -129,7 +130,7 @@ func (t *tally) note(e Event) (r *row, record bool) {
 	return r, true
 }
 
-// printable returns a host as it may stand in a report: an agent can name anything.
+// printable returns a host in a form that is safe in a report: an agent can send any name.
 func printable(host string) string {
 	if len(host) > maxName {
 		host = host[:maxName] + "…"
@@ -170,7 +171,7 @@ func (g *Gate) Mark() Mark {
 	return m
 }
 
-// Bytes returns how many bytes went through the gate, in and out together.
+// Bytes returns the bytes that the gate has carried, in both directions together.
 func (g *Gate) Bytes() int64 { return g.in.Load() + g.out.Load() }
 
 // Report returns everything that the gate has counted.
@@ -212,17 +213,17 @@ func (g *Gate) Since(m Mark) belljar.EgressReport {
 	return report
 }
 
-// Names is how many different names under a wildcard programs have used.
+// Names is the number of different names under a wildcard that programs have used.
 type Names struct {
 	Rule  string // *.example.com
 	Count int
 }
 
-// manyNames is from how many names on they are remarkable. Each of them has shown a text of the program's choice to the owner of the
-// wildcard's domain.
+// manyNames is the number of names from which ManyNames reports a wildcard. Each lookup can reveal a text of the program's choice to
+// the owner of the wildcard's domain.
 const manyNames = 32
 
-// ManyNames returns the wildcards under which remarkably many names were used for the first time since a mark, in order.
+// ManyNames returns the wildcards, in order, under which programs have used at least manyNames new names since a mark.
 func (g *Gate) ManyNames(since Mark) (list []Names) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

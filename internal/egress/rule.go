@@ -12,19 +12,19 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// MaxRules is how many rules a list may have.
+// MaxRules is the maximum number of rules in a list.
 const MaxRules = 1000
 
-// Rules is a list of what may be reached, ready for decisions. The zero Rules are nothing.
+// Rules is a list of reachable hosts, prepared for decisions. The zero Rules cover nothing.
 type Rules struct {
 	any    bool
 	exact  map[string]string // each rule by its name
 	below  map[string]string // *.example.com by example.com
 	ranges []ipRule          // in order, and none overlaps another
-	list   string            // the setting that they are of; "" for none
+	list   string            // name of their setting; "" for none
 }
 
-// ipRule is a range of addresses, or one address, as the rule is written.
+// ipRule is a range of addresses, or one address, with the rule's text.
 type ipRule struct {
 	prefix netip.Prefix
 	text   string
@@ -61,8 +61,8 @@ func ParseRules(e belljar.Egress) (Rules, error) {
 	return p.done()
 }
 
-// ParseList reads a list of hosts, CIDR blocks and addresses, as an operator writes it. "*" is every host. The addresses in it
-// are the special ones that a request can open; without any, it can open all.
+// ParseList reads an operator's list of hosts, CIDR blocks and addresses. "*" is every host. The addresses in it are the
+// special ones that a request can open; a list without addresses permits all.
 func ParseList(name string, list []string) (Rules, error) {
 	if len(list) > MaxRules {
 		return Rules{}, refuse(name, fmt.Sprintf("list at most %d rules", MaxRules), "%s has more than %d rules", name, MaxRules)
@@ -130,7 +130,7 @@ func (p *parser) host(field, text string) error {
 	return p.set(p.rules.below, name, "*."+name, field)
 }
 
-// notHost returns what to write in place of a text that is clearly something else than a host name, or "".
+// notHost returns a correction for a text that is clearly not a host name, or "".
 func notHost(text string) string {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -210,7 +210,7 @@ func (p *parser) ip(field, text string) error {
 	return nil
 }
 
-// done refuses rules that another one covers, and returns the rest in order.
+// done refuses rules that another rule covers, and returns the rest in order.
 func (p *parser) done() (Rules, error) {
 	for _, text := range p.hosts {
 		if wide, ok := p.rules.wildcard(strings.TrimPrefix(text, "*.")); ok {
@@ -244,7 +244,7 @@ func (r *Rules) name(name string) (rule string, ok bool) {
 	return r.wildcard(name)
 }
 
-// wildcard returns the wildcard that covers a name. It covers every name below its own, and not that one.
+// wildcard returns the wildcard that covers a name. *.example.com covers every name below example.com, but not example.com.
 func (r *Rules) wildcard(name string) (rule string, ok bool) {
 	if len(r.below) == 0 {
 		return "", false
@@ -281,10 +281,10 @@ func (r *Rules) opens(ip netip.Addr) bool {
 	return ok
 }
 
-// pattern is a name, a wildcard or a range, as it is written, and the rule that it belongs to: itself, or a preset.
+// pattern is a name, a wildcard or a range as text, and the rule that it belongs to: itself, or a preset.
 type pattern struct{ text, rule string }
 
-// patterns returns what the rules are made of, in order.
+// patterns returns the patterns of the rules, in order.
 func (r *Rules) patterns() (list []pattern) {
 	for name, rule := range r.exact {
 		list = append(list, pattern{name, rule})
@@ -299,7 +299,7 @@ func (r *Rules) patterns() (list []pattern) {
 	return list
 }
 
-// meets reports whether the rules cover something of a rule, in the form in which it is written.
+// meets reports whether the rules cover any part of a rule, given as text.
 func (r *Rules) meets(text string) bool {
 	if r.any {
 		return true
@@ -336,7 +336,7 @@ func (r *Rules) lookup(ip netip.Addr) (ipRule, bool) {
 	return ipRule{}, false
 }
 
-// With returns the rules and more hosts, all with the same text. Those that a rule covers already keep that.
+// With returns the rules and more hosts, all with the same text. Hosts that a rule already covers keep that rule.
 func (r Rules) With(text string, hosts ...string) (Rules, error) {
 	r.exact = maps.Clone(r.exact)
 	if r.exact == nil {
@@ -354,7 +354,7 @@ func (r Rules) With(text string, hosts ...string) (Rules, error) {
 	return r, nil
 }
 
-// clip shortens what a caller sent, for a message.
+// clip shortens a caller's text for a message.
 func clip(s string) string {
 	if len(s) > 80 {
 		return strings.ToValidUTF8(s[:80], "") + "…"
@@ -362,7 +362,7 @@ func clip(s string) string {
 	return s
 }
 
-// Within reports whether the rules cover all addresses of other, which has nothing but addresses.
+// Within reports whether the rules cover all addresses of other, which has only addresses.
 func (r Rules) Within(other Rules) bool {
 	if r.any && len(r.ranges) == 0 {
 		return true

@@ -203,7 +203,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// A list of the server has the special addresses that a request can open, with "*" or names next to them. "*" alone says nothing about them.
+// A server's list contains the special addresses that a request can open, together with "*" or names. "*" alone does not affect them.
 func TestAnyWithRanges(t *testing.T) {
 	t.Parallel()
 	parse := func(list ...string) Rules {
@@ -219,7 +219,7 @@ func TestAnyWithRanges(t *testing.T) {
 	for name, tt := range map[string]struct {
 		server  Rules
 		private bool
-		opened  string // of the addresses
+		opened  string // the addresses that are open
 	}{
 		"alone":               {parse("*"), true, "198.51.100.1 10.1.2.3 10.2.3.4 203.0.113.7"},
 		"with a network":      {parse("*", "10.1.0.0/16"), true, "198.51.100.1 10.1.2.3"},
@@ -252,7 +252,7 @@ func TestAnyWithRanges(t *testing.T) {
 	}
 }
 
-// What is opened to a name stays open whatever else a request lists.
+// An address that is open for a name stays open, whatever else a request lists.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	open, err := ParseList("open", []string{"10.1.0.5"})
@@ -269,7 +269,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Rules of a run of which the server's cover nothing are named; those of which they cover something are not.
+// Uncovered names the run's rules of which the server's rules cover nothing, but not those that they cover in part.
 func TestUncovered(t *testing.T) {
 	t.Parallel()
 	parse := func(list ...string) Rules {

@@ -18,16 +18,16 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// patience is how long a test waits for what must happen.
+// patience limits every wait of a test.
 const patience = 2 * time.Minute
 
-// patient has a gate wait as long: a busy machine must not look like a peer that does not answer.
+// patient makes a gate wait as long: a busy machine must not look like a peer that does not answer.
 var patient = waits{dial: patience, accept: patience, first: patience, head: patience, last: patience, silent: patience, pin: patience, name: patience, lookup: patience}
 
-// public is the address that names have unless a test says otherwise.
+// public is the default address of names.
 var public = netip.MustParseAddr("203.0.113.10")
 
-// resolver answers what the test says: a list of answers for each name, of which the last one stays.
+// resolver answers from the test's lists: one list of answers for each name, whose last answer repeats.
 type resolver struct {
 	mu      sync.Mutex
 	answers map[string][][]netip.Addr
@@ -78,7 +78,7 @@ func (r *resolver) LookupNetIP(ctx context.Context, network, name string) ([]net
 	return list[0], nil
 }
 
-// world is a gate between a sandbox and peers, all of them the test's own.
+// world is a gate between a sandbox and peers, all of them made by the test.
 type world struct {
 	t     testing.TB
 	gate  *Gate
@@ -87,7 +87,7 @@ type world struct {
 	ended chan error // Serve's result
 
 	mu       sync.Mutex
-	peers    map[netip.AddrPort]string // where a peer listens in truth
+	peers    map[netip.AddrPort]string // the real address of a peer
 	dialled  []netip.AddrPort
 	recorded []Event
 	counted  []Event
@@ -224,7 +224,7 @@ func (w *world) refused(host string, port uint16, reason Reason) {
 	}
 }
 
-// wait waits for something to become true.
+// wait waits until a condition is true.
 func (w *world) wait(what string, done func() bool) {
 	w.t.Helper()
 	for until := time.Now().Add(patience); !done(); {
@@ -255,7 +255,7 @@ type guest struct {
 	id      uint64
 	waiting map[uint64]chan wire.Answer
 	streams map[uint64]chan *net.TCPConn
-	strange []wire.Answer // to asks without a waiter
+	strange []wire.Answer // answers to requests without a waiter
 }
 
 func newGuest() *guest {
@@ -288,7 +288,7 @@ func (g *guest) Close() error {
 	return nil
 }
 
-// ask sends an ask; false if the relay is gone.
+// ask sends a request; false if the relay is gone.
 func (g *guest) ask(a wire.Ask) bool {
 	select {
 	case g.asks <- a:
@@ -320,7 +320,7 @@ func (g *guest) expect() (uint64, chan wire.Answer, chan *net.TCPConn) {
 	return g.id, answer, stream
 }
 
-// open asks for a connection, and returns the program's end of it or the answer that denies it.
+// open requests a connection, and returns the program's end of it or the answer that denies it.
 func (g *guest) open(host string, port uint16) (*net.TCPConn, wire.Answer) {
 	id, answer, stream := g.expect()
 	if !g.ask(wire.Ask{ID: id, Open: &wire.Open{Host: host, Port: port}}) {
@@ -399,10 +399,10 @@ func pair() (a, b *net.TCPConn, err error) {
 	}
 }
 
-// echo sends back what it reads.
+// echo sends back all that it reads.
 func echo(c net.Conn) { _, _ = io.Copy(c, c) }
 
-// write writes all, or fails the test.
+// write writes the whole text, or fails the test.
 func write(t *testing.T, c net.Conn, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {

@@ -21,39 +21,40 @@ const (
 	RunKilled      = "sandbox.run.killed"
 )
 
-// A host that programs reached, or that they were denied, once for each run, host and reason (docs/compatibility.md#audit-trail).
-// Detail has host, ip and matched_rule; Reason is why it was denied.
+// A host that programs reached or were denied, once for each run, host and reason (docs/compatibility.md#audit-trail). Detail has host,
+// ip and matched_rule; Reason is why it was denied.
 const (
 	EgressAllowed = "sandbox.run.egress_allowed"
 	EgressDenied  = "sandbox.run.egress_denied"
-	// EgressNames is a run that used remarkably many names under one wildcard. Detail has matched_rule and names, their number.
+	// EgressNames is a run that used an unusual number of names under one wildcard. Detail has matched_rule and names, their number.
 	EgressNames = "sandbox.run.egress_names"
 )
 
-// Belljar's own, for the audit trail too.
+// Belljar's own events of the audit trail.
 const (
 	SessionEnded    = "sandbox.session.ended"    // Reason is its state
 	SessionResumed  = "sandbox.session.resumed"  // a client reopened its scope
 	SessionRevived  = "sandbox.session.revived"  // recovered after a restart of the server
-	SessionNetwork  = "sandbox.session.network"  // what it may reach has changed; Kind is its policy
+	SessionNetwork  = "sandbox.session.network"  // its network policy has changed; Kind is the new one
 	SessionRetained = "sandbox.session.retained" // Took is the time of retention
 	SessionForked   = "sandbox.session.forked"   // copies of it were made
-	// A session has given its sandbox up, and has one again. Took is how long that took; of the first, Count is the bytes of its files.
+	// A session has released its sandbox, or has one again. Took is how long that took. For the first event, Count is the bytes of its
+	// files.
 	SessionHibernated = "sandbox.session.hibernated"
 	SessionWoken      = "sandbox.session.woken"
 	Uploaded          = "sandbox.session.uploaded"
 	ArtifactOpened    = "sandbox.artifact.opened"
-	StdinClosed       = "sandbox.run.stdin_closed" // Count is the bytes taken
+	StdinClosed       = "sandbox.run.stdin_closed" // Count is the bytes received
 	TerminalOpened    = "sandbox.terminal.opened"
-	TerminalEnded     = "sandbox.terminal.ended"  // Reason is how
+	TerminalEnded     = "sandbox.terminal.ended"  // Reason is the cause
 	ContextCreated    = "sandbox.context.created" // Kind is its language
-	ContextEnded      = "sandbox.context.ended"   // Reason is how: deleted or restarted
-	PortOpened        = "sandbox.port.opened"     // the first of the connections to a port that are open at once; Kind is the port
+	ContextEnded      = "sandbox.context.ended"   // Reason is the cause: deleted or restarted
+	PortOpened        = "sandbox.port.opened"     // the first of concurrent connections to a port; Kind is the port
 	PortClosed        = "sandbox.port.closed"     // the last of them; Count is their bytes
 	PreviewCreated    = "sandbox.preview.created"
-	PreviewEnded      = "sandbox.preview.ended" // Reason is how: revoked, expired, session
-	// A request waits for a person, and what became of that: Kind is run or session, Took how long it waited. Detail has approval_id,
-	// reasons and decided_by.
+	PreviewEnded      = "sandbox.preview.ended" // Reason is the cause: revoked, expired, session
+	// A request waits for an approval, or was decided: Kind is run or session, Took how long it waited. Detail has approval_id, reasons
+	// and decided_by.
 	ApprovalRequested = "sandbox.approval.requested"
 	ApprovalApproved  = "sandbox.approval.approved"
 	ApprovalDenied    = "sandbox.approval.denied"
@@ -62,21 +63,21 @@ const (
 
 	TokenCreated     = "sandbox.token.created"
 	TokenRevoked     = "sandbox.token.revoked"
-	SignInCode       = "sandbox.login.code" // a one-time code was made; Detail has its token_id, as for the next two
+	SignInCode       = "sandbox.login.code" // a one-time code was made; Detail has its token_id, as in the next two
 	SignedIn         = "sandbox.login.opened"
 	SignedOut        = "sandbox.login.ended"
-	SecretSet        = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for one of all users, as for the next two
+	SecretSet        = "sandbox.secret.set" // Detail has the secret's name; Kind is shared for a secret of all users, as in the next two
 	SecretRemoved    = "sandbox.secret.removed"
 	SecretUsed       = "sandbox.secret.used"
 	QuotaSet         = "sandbox.quota.set"
 	SnapshotMade     = "sandbox.snapshot.made" // Kind is session or import; Count is the bytes of its files
 	SnapshotExported = "sandbox.snapshot.exported"
 	SnapshotRemoved  = "sandbox.snapshot.removed"
-	VolumeMade       = "sandbox.volume.made" // Detail has the volume's name, and Count is its size in bytes, as for the next
+	VolumeMade       = "sandbox.volume.made" // Detail has the volume's name, and Count is its size in bytes, as in the next
 	VolumeRemoved    = "sandbox.volume.removed"
 	TemplateBuilt    = "sandbox.template.built" // Detail has the template's name and why it was built, and Count is the bytes of its files
 	TemplateRemoved  = "sandbox.template.removed"
-	ImagePulled      = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as for the next
+	ImagePulled      = "sandbox.image.pulled" // Err if it failed; Count is the unpacked bytes, as in the next
 	ImageImported    = "sandbox.image.imported"
 	ImageTagged      = "sandbox.image.tagged"
 	ImageRemoved     = "sandbox.image.removed"
@@ -85,42 +86,42 @@ const (
 	Denied           = "sandbox.denied" // Reason is the error's code
 )
 
-// Belljar's own, for the metrics only.
+// Belljar's own events that only the metrics use.
 const (
 	QueueFull       = "queue.full"
 	QueueTTLExpired = "queue.ttl_expired"
 	LogTruncated    = "log.truncated"
 	LogBytes        = "log.bytes"
 	StreamOpened    = "stream.opened" // Component is ws or sse
-	StreamClosed    = "stream.closed" // Reason is what ended it
+	StreamClosed    = "stream.closed" // Reason is the cause
 	StreamDropped   = "stream.dropped"
 	HeartbeatSent   = "stream.heartbeat"
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
-	WorkspaceOpened = "workspace.opened" // a request asked for one: Kind is its mode, Took the time, Reason the error's code
+	WorkspaceOpened = "workspace.opened" // a request opened a workspace: Kind is its mode, Took the time, Reason the error's code
 	ApprovalResumed = "approval.resumed" // it still waits, after a restart
-	HookSent        = "hook.sent"        // an event of an approval for the webhook; Kind is delivered, failed or dropped
+	HookSent        = "hook.sent"        // an event of an approval was sent to the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
-	WarmStart       = "run.warm"         // an interpreter that could have waited for a program; Reason is hit or miss
+	WarmStart       = "run.warm"         // a run that could use an interpreter started in advance; Reason is hit or miss
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 
-	// Of a server elsewhere, which Component names: workspace_service, sprites_api or belljar.
-	UpstreamRequest = "upstream.request" // Reason is the status, or why there was none; Took is the time until the answer began
-	UpstreamReady   = "upstream.ready"   // it was asked whether it can be used; Reason is why not, Took the time
-	UpstreamFailed  = "upstream.failed"  // a sandbox there could not be attached to; Reason is why
+	// Events of an upstream server, which Component names: workspace_service, sprites_api or belljar.
+	UpstreamRequest = "upstream.request" // Reason is the status, or why there was none; Took is the time to the start of the response
+	UpstreamReady   = "upstream.ready"   // its readiness was checked; Reason is the fault, Took the time
+	UpstreamFailed  = "upstream.failed"  // attaching to a sandbox there failed; Reason is the fault
 	UpstreamLost    = "upstream.lost"    // the connection to a sandbox there was lost
 )
 
-// Event is one event. Fields that its name does not need may be zero.
+// Event is one event. Fields that do not apply to its name may be zero.
 type Event struct {
 	Name      string
 	Time      time.Time // zero is now
 	Caller    belljar.Caller
-	Run       *belljar.Run      // snapshot; must not be changed
-	Session   *belljar.Session  // snapshot; must not be changed
-	Approval  *belljar.Approval // snapshot; must not be changed
+	Run       *belljar.Run      // snapshot; do not modify
+	Session   *belljar.Session  // snapshot; do not modify
+	Approval  *belljar.Approval // snapshot; do not modify
 	Runtime   string
-	Component string // the part of Belljar that reports: ws, sse, service …
+	Component string // the reporting part of Belljar: ws, sse, service …
 	Kind      string
 	Reason    string
 	Took      time.Duration
@@ -130,7 +131,7 @@ type Event struct {
 	Err       error
 }
 
-// Sink consumes events. Record returns at once: it never waits for a disk or a network, and never fails.
+// Sink consumes events. Record never blocks on a disk or a network, and never fails.
 type Sink interface {
 	Record(e Event)
 }

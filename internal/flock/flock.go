@@ -1,4 +1,5 @@
-// Package flock locks open files: between processes, and between two holders in one. A lock ends with its file.
+// Package flock locks open files: between processes, and between two holders in one process. A lock ends with
+// its file.
 package flock
 
 import "errors"

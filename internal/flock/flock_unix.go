@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try takes a lock at once, shared or exclusive, or returns [ErrBusy].
+// Try takes a lock without waiting, shared or exclusive, or returns [ErrBusy].
 func Try(f *os.File, exclusive bool) error {
 	how := unix.LOCK_SH
 	if exclusive {
@@ -25,5 +25,5 @@ func Try(f *os.File, exclusive bool) error {
 	}
 }
 
-// Unlock gives a lock back, also where a child that is being forked has the descriptor for a moment longer.
+// Unlock releases a lock, even if a child that is being forked holds the descriptor for a moment longer.
 func Unlock(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// Try takes a lock at once, shared or exclusive, or returns [ErrBusy].
+// Try takes a lock without waiting, shared or exclusive, or returns [ErrBusy].
 func Try(f *os.File, exclusive bool) error {
 	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY)
 	if exclusive {
@@ -20,7 +20,7 @@ func Try(f *os.File, exclusive bool) error {
 	return err
 }
 
-// Unlock gives a lock back.
+// Unlock releases a lock.
 func Unlock(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, new(windows.Overlapped))
 }

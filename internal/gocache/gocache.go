@@ -1,8 +1,8 @@
 // Package gocache keeps a Go build cache for each image: the compiled standard library, without which the first build in a
-// fresh sandbox takes many seconds. [Store.Fill] has the image's own toolchain build it, in a sandbox of its own; no other
+// fresh sandbox takes many seconds. [Store.Fill] makes the image's own toolchain build it, in a separate sandbox; no other
 // run ever writes to it. Sandboxes read it below an overlay (runtime.Root.GoCache).
 //
-// Entries are named by what they were made from, so a cache of another version of Go is only of no use.
+// Entries are named by their inputs, so a cache of another version of Go is useless but harmless.
 package gocache
 
 import (
@@ -25,14 +25,15 @@ import (
 
 // Store is a folder of caches. Its methods are safe for concurrent use, by several processes, too.
 type Store struct {
-	dir  string // of caches, by image
-	most int64  // bytes of all
+	dir  string // folder of caches, named by image
+	most int64  // maximum bytes of all caches
 }
 
 // New keeps caches in dir, which need not exist.
 func New(dir string) *Store { return &Store{dir, mostKept} }
 
-// Folder is the cache of an image, by the image's digest or else its name; "" if there is none. It counts as a use.
+// Folder returns the cache of an image, named by the image's digest or else its name; "" if there is none. The call counts
+// as a use.
 func (s *Store) Folder(ref, digest string) string {
 	dir := s.path(ref, digest)
 	info, err := os.Stat(dir)
@@ -40,7 +41,7 @@ func (s *Store) Folder(ref, digest string) string {
 		return ""
 	}
 	if now := time.Now(); now.Sub(info.ModTime()) > usePrecision {
-		_ = os.Chtimes(dir, now, now) // else it goes sooner than it should
+		_ = os.Chtimes(dir, now, now) // on failure the cache is evicted too early
 	}
 	return dir
 }
@@ -57,7 +58,7 @@ func (s *Store) path(ref, digest string) string {
 	}, digest))
 }
 
-// The program that fills a cache, and where.
+// The program that fills a cache, and its output folder.
 const (
 	folder = "cache"
 	script = `command -v go >/dev/null || exit ` + noGo + `
@@ -65,7 +66,7 @@ GOCACHE=$PWD/` + folder + ` exec go build std`
 	noGo = "42"
 )
 
-// Bounds of what a fill may use, if the server allows as much, and leave.
+// Limits of the resources that a fill may use, if the server allows as much, and of its result.
 const (
 	fillSeconds  = 900
 	fillMB       = 1024 // workspace
@@ -75,18 +76,18 @@ const (
 	entryPattern = `^[0-9a-f]{2}/[0-9a-f]{64}-[ad]$`
 )
 
-// Bounds of all caches together. Anyone whose image has a program called go can have one made.
+// Limits of all caches together. Any user whose image has a program called go can have a cache made.
 const (
 	mostKept     = 8 << 30 // bytes
-	block        = 4096    // what a file's size is rounded up to on a disk
+	block        = 4096    // the unit of disk space of a file
 	usePrecision = time.Hour
 )
 
-// ErrNoGo says that an image has no Go.
+// ErrNoGo means that an image has no Go.
 var ErrNoGo = errors.New("the image has no go command")
 
-// Fill builds the cache of an image in a session of svc, which takes about a minute of CPU time, and puts it in place of an
-// older one.
+// Fill builds the cache of an image in a session of svc, which takes about a minute of CPU time, and replaces an older
+// cache.
 func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err error) {
 	me, err := svc.Node().Me(ctx)
 	if err != nil {
@@ -97,7 +98,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 	x, err := svc.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: "1.0", BaseImage: ref, TimeoutSec: timeout, LifetimeSec: 2 * fillSeconds, WorkspaceExec: true,
 		Resources: belljar.Resources{WorkspaceMB: min(fillMB, most.WorkspaceMB), MemoryMB: min(memoryMB, most.MemoryMB)},
-		AllowWeak: []string{"memory"}, // the bound is for the host's sake, which may have no way to keep it
+		AllowWeak: []string{"memory"}, // the limit protects the host, which may be unable to enforce it
 		Labels:    map[string]string{"belljar": "go-cache"},
 	}})
 	if err != nil {
@@ -106,7 +107,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 	defer func() { err = errors.Join(err, svc.Sessions().Delete(context.WithoutCancel(ctx), x.ID)) }()
 	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: "1.0", SessionID: x.ID, Command: []string{"sh", "-c", script}, TimeoutSec: timeout,
-		Cwd: ".", // where the archive is taken from, and not the image's WORKDIR
+		Cwd: ".", // the archive is taken from here, not from the image's WORKDIR
 	}})
 	if err != nil {
 		return err
@@ -126,7 +127,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 	return s.replace(s.path(ref, run.ImageDigest), archive)
 }
 
-// replace puts the entries of an archive in place of a folder.
+// replace replaces a folder by the entries of an archive.
 func (s *Store) replace(dir string, archive io.Reader) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
@@ -154,7 +155,7 @@ func (s *Store) replace(dir string, archive io.Reader) error {
 	return errors.Join(os.Chtimes(dir, now, now), s.evict())
 }
 
-// evict removes the caches that were used longest ago, until the others are within the bound.
+// evict removes the least recently used caches, until the rest are within the limit.
 func (s *Store) evict() error {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -188,7 +189,7 @@ func (s *Store) evict() error {
 	return nil
 }
 
-// size is about what a cache takes on the disk.
+// size returns the approximate size of a cache on disk.
 func size(dir string) (bytes int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil {
@@ -201,10 +202,10 @@ func size(dir string) (bytes int64) {
 	return bytes
 }
 
-// unfinished begins the names of folders that are no caches: not yet, or no longer.
+// unfinished begins the names of folders that are not yet, or no longer, caches.
 const unfinished = ".new-"
 
-// tidy removes what processes that were killed have left unfinished.
+// tidy removes unfinished folders of killed processes.
 func (s *Store) tidy() {
 	entries, _ := os.ReadDir(s.dir)
 	for _, e := range entries {
@@ -217,7 +218,7 @@ func (s *Store) tidy() {
 
 var entryName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(entryPattern) })
 
-// unpack takes cache entries, and nothing else, out of an archive that a sandbox has made.
+// unpack extracts only cache entries from an archive that a sandbox has made.
 func unpack(archive io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -235,7 +236,7 @@ func unpack(archive io.Reader, dir string) error {
 			return err
 		}
 		if h.Typeflag != tar.TypeReg || !entryName().MatchString(h.Name) {
-			continue // folders, and files of the cache that are no entries
+			continue // folders, and other files of the cache
 		}
 		if left -= h.Size; left < 0 {
 			return errors.New("it is too large")
@@ -251,7 +252,7 @@ func write(root *os.Root, name string, from io.Reader) error {
 	dir := filepath.Dir(name)
 	err := root.Mkdir(dir, 0o755)
 	if err == nil {
-		err = root.Chmod(dir, 0o755) // whatever the umask
+		err = root.Chmod(dir, 0o755) // regardless of the umask
 	}
 	if err != nil && !errors.Is(err, os.ErrExist) {
 		return err

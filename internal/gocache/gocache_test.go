@@ -43,7 +43,7 @@ func archiveOf(t *testing.T, headers ...tar.Header) *bytes.Buffer {
 	return &b
 }
 
-// What a sandbox has made is taken for entries only, whatever else it calls itself.
+// Only cache entries are extracted from a sandbox's archive, whatever other names it contains.
 func TestReplace(t *testing.T) {
 	s := New(filepath.Join(t.TempDir(), "caches"))
 	if dir := s.Folder("host", ""); dir != "" {
@@ -75,7 +75,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// An incomplete cache replaces no other.
+// An incomplete cache does not replace another.
 func TestReplaceDamaged(t *testing.T) {
 	s := New(t.TempDir())
 	whole := archiveOf(t, tar.Header{Name: entry("5"), Typeflag: tar.TypeReg})
@@ -96,7 +96,8 @@ func TestReplaceDamaged(t *testing.T) {
 	}
 }
 
-// TestEvict holds that all caches together have a bound, that those go which were used longest ago, and that a use counts.
+// TestEvict checks that all caches together have a limit, that the least recently used ones are evicted, and that a use
+// counts.
 func TestEvict(t *testing.T) {
 	s := New(t.TempDir())
 	s.most = 2 * size(filled(t, New(t.TempDir()), "one"))
@@ -119,7 +120,7 @@ func TestEvict(t *testing.T) {
 		}
 	}
 	there("a", "b")
-	if s.Folder("b", "") == "" { // now a was used longest ago
+	if s.Folder("b", "") == "" { // now a is the least recently used
 		t.Fatal("b has no cache")
 	}
 	filled(t, s, "d")
@@ -149,7 +150,7 @@ func names(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// little is a service that allows little, and makes no session.
+// little is a service with small limits that refuses sessions.
 type little struct {
 	belljar.Service
 	asked belljar.SessionSpec
@@ -176,7 +177,7 @@ func (s littleSessions) Create(_ context.Context, req belljar.SessionRequest) (b
 	return belljar.Session{}, errRefused
 }
 
-// somewhere is a service whose sessions start nothing.
+// somewhere is a service whose sessions start no runs.
 type somewhere struct {
 	*little
 	cwd *string
@@ -202,7 +203,7 @@ func (s somewhereRuns) Start(_ context.Context, req belljar.RunRequest) (belljar
 	return belljar.Run{}, errRefused
 }
 
-// A fill works in the workspace, from which it takes its archive, also in an image that has a WORKDIR, as golang's have.
+// A fill works in the workspace, from which it takes its archive, even if an image has a WORKDIR, as golang's have.
 func TestFillInWorkspace(t *testing.T) {
 	var cwd string
 	if err := New(t.TempDir()).Fill(t.Context(), somewhere{&little{}, &cwd}, "golang:1.26"); !errors.Is(err, errRefused) || cwd != "." {
@@ -210,7 +211,8 @@ func TestFillInWorkspace(t *testing.T) {
 	}
 }
 
-// A fill asks for no more than the server allows: it would be refused, and Go programs start slowly for good.
+// A fill requests no more than the server allows. Otherwise it would be refused, and Go programs would always start
+// slowly.
 func TestFillAllowed(t *testing.T) {
 	var l little
 	if err := New(t.TempDir()).Fill(t.Context(), &l, "host"); !errors.Is(err, errRefused) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The users of sandboxes read a cache, whatever the umask of the server.
+// The users of sandboxes can read a cache, for any umask of the server.
 func TestReadable(t *testing.T) {
 	s := New(t.TempDir())
 	defer syscall.Umask(syscall.Umask(0o077))

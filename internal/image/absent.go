@@ -9,13 +9,13 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// absent is the error of a missing image; it lists the images that are here.
+// absent returns the error of a missing image; it lists the images in the store.
 func (s *Store) absent(ref string) error { return Absent(ref, s.Names()) }
 
 // hintedNames is how many names a hint lists.
 const hintedNames = 10
 
-// Absent is the error of a missing image; there are the names of those that are here.
+// Absent returns the error of a missing image; there are the names of the images in the store.
 func Absent(ref string, there []string) error {
 	if len(ref) > reference.MaxName {
 		ref = ref[:64] + "…"

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
-// sweep moves folders that the index does not know out of the way: their process was killed just before it wrote
-// the index, or just after.
+// sweep moves folders that are not in the index out of the way: their process was killed just before or after it wrote the
+// index.
 func (x *index) sweep() error {
 	entries, err := os.ReadDir(x.in(imagesFolder))
 	if err != nil {
@@ -34,7 +34,7 @@ func (x *index) sweep() error {
 	defer x.done(sp)
 	l, err := tryLock(x.in(indexLock), true)
 	if errors.Is(err, errBusy) {
-		return nil // another process is at work, perhaps on one of these; they do no harm
+		return nil // another process is working, perhaps on one of these; they do no harm
 	}
 	if err != nil {
 		return fault.Wrap("lock the index", err)
@@ -80,7 +80,7 @@ func (x *index) lost(v *view) (lost []*record) {
 	return lost
 }
 
-// dropLost takes images whose files are gone off the index. The caller holds its lock.
+// dropLost removes images whose files are gone from the index. The caller holds its lock.
 func (x *index) dropLost(v *view) error {
 	lost := x.lost(v)
 	if len(lost) == 0 {
@@ -93,7 +93,7 @@ func (x *index) dropLost(v *view) error {
 	return fault.Wrap("write the index", x.write(rest, v, x.now()))
 }
 
-// moveImage takes an image's folder out of sight; [errBusy] while it is used. The caller holds the index's lock.
+// moveImage moves an image's folder out of sight; [errBusy] while it is used. The caller holds the index's lock.
 func (x *index) moveImage(folder string, sp *space) error {
 	dir := x.in(imagesFolder, folder)
 	l, err := tryLock(filepath.Join(dir, lockFile), true)
@@ -108,8 +108,8 @@ func (x *index) moveImage(folder string, sp *space) error {
 	return err
 }
 
-// How often and how long moveUnused looks at a lock again: a process that only checks whether an image is used holds it for
-// a moment.
+// How often moveUnused retries a lock, and the pause between: a process that only checks whether an image is used holds the
+// lock for a moment.
 const (
 	looks    = 5
 	lookWait = 5 * time.Millisecond

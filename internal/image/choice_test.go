@@ -11,7 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// TestLists: the image for this machine is found in lists of every legal shape, and other things in them are passed by.
+// TestLists tests that the image for this machine is found in lists of every valid form, and that other entries are
+// ignored.
 func TestLists(t *testing.T) {
 	layer := tarOf(t, "f", "x")
 	ours := build(t, spec{layers: [][]byte{layer}})
@@ -94,7 +95,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// TestOldConfigs: what registries of old have called a config is one; what is in it is looked at in any case.
+// TestOldConfigs tests that old media types of configs are accepted; the content is checked in any case.
 func TestOldConfigs(t *testing.T) {
 	for _, kind := range []string{"application/octet-stream", "application/json", "text/html", ""} {
 		h := newHub(t)
@@ -109,7 +110,8 @@ func TestOldConfigs(t *testing.T) {
 	}
 }
 
-// TestImportUnnamed: images of a layout without a name and a platform are several, and none is taken for the others.
+// TestImportUnnamed tests that a layout's images without a name and a platform count as several, and that none is
+// chosen.
 func TestImportUnnamed(t *testing.T) {
 	one := build(t, spec{layers: [][]byte{tarOf(t, "f", "1")}})
 	two := build(t, spec{layers: [][]byte{tarOf(t, "f", "2")}})

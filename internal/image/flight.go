@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// flights are the pulls under way. A caller who asks for what is being pulled joins that pull; one that no caller waits for
-// is cancelled.
+// flights are the pulls in progress. A caller that requests the same image joins the pull. A pull without waiting callers is
+// cancelled.
 type flights struct {
 	mu     sync.Mutex
 	closed bool
@@ -18,7 +18,7 @@ type flights struct {
 	wait   sync.WaitGroup
 }
 
-// enter notes work that close ends and waits for. The caller calls leave when it is done.
+// enter registers work that close ends and waits for. The caller calls leave when the work is done.
 func (fs *flights) enter(ctx context.Context) (own context.Context, leave func(), err error) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -45,21 +45,21 @@ func (fs *flights) enter(ctx context.Context) (own context.Context, leave func()
 // flight is one pull.
 type flight struct {
 	cancel  context.CancelFunc
-	waiting int // of those who want it; under flights.mu
+	waiting int // waiting callers; guarded by flights.mu
 
 	mu      sync.Mutex
 	reports []belljar.ImageProgress // the last report of each phase and layer
-	version []int                   // of each of them: when it was reported
+	version []int                   // of each report: when it was made
 	now     int
-	changed chan struct{} // closed at each word and at the end
+	changed chan struct{} // closed at each report and at the end
 
 	done  chan struct{}
 	image belljar.Image
 	err   error
 }
 
-// join returns what work returns for name, which runs once for all that ask at the same time. Each receives all phases, those
-// slow ones not every report. ctx ends the caller's wait; work's own context ends with the last wait.
+// join returns the result of work for name, which runs once for all simultaneous callers. Each caller receives all phases;
+// slow ones may miss reports. ctx ends the caller's wait. The context of work ends when no caller waits.
 func (fs *flights) join(ctx context.Context, name string, progress func(belljar.ImageProgress),
 	work func(ctx context.Context, report func(belljar.ImageProgress)) (belljar.Image, error),
 ) (belljar.Image, error) {
@@ -126,7 +126,7 @@ func (fs *flights) board(ctx context.Context, name string, work func(context.Con
 	return f, nil
 }
 
-// leave ends the caller's wait. A flight that is being cancelled is not joined.
+// leave ends the caller's wait. A flight that is being cancelled cannot be joined.
 func (fs *flights) leave(name string, f *flight) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -139,7 +139,7 @@ func (fs *flights) leave(name string, f *flight) {
 	}
 }
 
-// close cancels all and waits for their end.
+// close cancels all flights and waits for their end.
 func (fs *flights) close() {
 	fs.mu.Lock()
 	fs.closed = true
@@ -174,7 +174,7 @@ func (f *flight) wake() {
 	f.changed = make(chan struct{})
 }
 
-// since returns the words that are newer than version seen, in the order in which they were first reported.
+// since returns the reports that are newer than version seen, in the order in which they were first made.
 func (f *flight) since(seen int) (words []belljar.ImageProgress, now int, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

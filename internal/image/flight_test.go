@@ -14,7 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// TestJoin: who asks for what is being pulled waits for that, and who gives up takes nothing from the others.
+// TestJoin tests that a second request joins a pull in progress, and that a cancelled request does not affect
+// the others.
 func TestJoin(t *testing.T) {
 	layer := noise(t, 200<<10)
 	h := newHub(t)
@@ -70,7 +71,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestClose: closing ends what is under way, and may be repeated.
+// TestClose tests that Close ends pulls in progress, and may be repeated.
 func TestClose(t *testing.T) {
 	layer := noise(t, 200<<10)
 	h := newHub(t)

@@ -23,7 +23,7 @@ func (x *index) root(r *record) Root {
 	}
 }
 
-// image is what the caller sees of a record. Whether it is used costs a look at its lock.
+// image converts a record. To find out whether the image is used, it checks the lock.
 func (x *index) image(r *record) belljar.Image {
 	dir := x.folder(r)
 	return belljar.Image{
@@ -33,7 +33,8 @@ func (x *index) image(r *record) belljar.Image {
 	}
 }
 
-// present reports whether the files of an image are in place: they may have been deleted by hand. A disk that fails does not say so.
+// present reports whether the files of an image are in place: they may have been deleted by hand. An error of the disk counts as
+// present.
 func (x *index) present(r *record) bool {
 	_, err := os.Lstat(filepath.Join(x.folder(r), rootFolder))
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR)
@@ -46,7 +47,7 @@ func (x *index) held(r *record) bool {
 	return held(filepath.Join(x.folder(r), lockFile))
 }
 
-// known returns the image of a digest if it is here as a whole.
+// known returns the image of a digest if it is in the store and complete.
 func (x *index) known(digest string) (*record, error) {
 	v, err := x.load()
 	if err != nil {
@@ -60,7 +61,7 @@ func (x *index) known(digest string) (*record, error) {
 	return nil, nil
 }
 
-// uses reads when each image was used last; those that sandboxes have are used now.
+// uses returns when each image was last used; images that sandboxes hold are used now.
 func (x *index) uses(v *view) map[*record]time.Time {
 	used := make(map[*record]time.Time, len(v.records))
 	for _, r := range v.records {
@@ -75,7 +76,7 @@ func (x *index) uses(v *view) map[*record]time.Time {
 	return used
 }
 
-// name gives an image that is here the names of one that turned out to be the same.
+// name gives a known image the names of another that turned out to be the same.
 func (x *index) name(ctx context.Context, m manifest.Image) (belljar.Image, error) {
 	var named *record
 	err := x.edit(ctx, func(records []*record) ([]*record, func(), error) {

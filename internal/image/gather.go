@@ -15,10 +15,10 @@ import (
 // layersAtOnce is how many layers of an image are fetched and unpacked at the same time.
 const layersAtOnce = 3
 
-// gather has all layers of an image unpacked and returns them held, in their order, one that the image has twice twice.
+// gather unpacks all layers of an image and returns them held, in their order. If the image has a layer twice, the result has it twice.
 // The caller releases them.
 func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report func(belljar.ImageProgress)) ([]*heldLayer, error) {
-	first := map[string]int{} // layer → where it is first
+	first := map[string]int{} // layer → its first position
 	held := make([]*heldLayer, len(sources))
 	var sum total
 	group, ctx := errgroup.WithContext(ctx)
@@ -55,14 +55,14 @@ func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report f
 	return held, nil
 }
 
-// total is what the layers of an image have together, of those that are here.
+// total sums up the layers of an image that are unpacked so far.
 type total struct {
 	mu    sync.Mutex
 	bytes int64
 	files int
 }
 
-// add adds a layer and returns what there is then.
+// add adds a layer and returns the new sums.
 func (t *total) add(s layer.Stats) (bytes int64, files int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +71,7 @@ func (t *total) add(s layer.Stats) (bytes int64, files int) {
 	return t.bytes, t.files
 }
 
-// fits refuses an image that is too large as a whole, before the rest of it is unpacked; each of its layers may have been small enough.
+// fits refuses an image that is too large as a whole, before the rest of it is unpacked. Each layer alone may be small enough.
 func (ls *layers) fits(bytes int64, files int) error {
 	switch {
 	case bytes > ls.o.MaxBytes:
@@ -82,7 +82,7 @@ func (ls *layers) fits(bytes int64, files int) error {
 	return nil
 }
 
-// release releases layers; twice is once.
+// release releases layers; a layer that appears twice is released once.
 func release(held []*heldLayer) {
 	done := map[*heldLayer]bool{}
 	for _, h := range held {

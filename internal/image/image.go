@@ -10,17 +10,17 @@ import (
 
 // Root is an image, ready on this host.
 type Root struct {
-	Ref    string // its name here: host, docker.io/library/python:3.11-slim; its digest if it has no name
+	Ref    string // its name in the store: host, docker.io/library/python:3.11-slim; its digest if it has no name
 	Digest string // sha256:… of the manifest for this platform; "" for host, whose contents are whatever the machine has installed
 	Dir    string // folder with its files, which are read-only; "" for host
-	// Lock is the file that each user of Dir holds a shared flock(2) on; see [runtime.Root].
+	// Lock is the file on which each user of Dir holds a shared flock(2); see [runtime.Root].
 	Lock   string
 	Config belljar.ImageConfig
-	// UID and GID are those of the image's user; 0, also for root, leaves Belljar's own user.
+	// UID and GID are the image's user; 0, also for root, means Belljar's own user.
 	UID, GID int
 }
 
-// Runtime is the image as a runtime wants it.
+// Runtime converts the image for a runtime.
 func (r Root) Runtime() runtime.Root {
 	return runtime.Root{Ref: r.Ref, Digest: r.Digest, Dir: r.Dir, Lock: r.Lock, Env: r.Config.Env, UID: r.UID, GID: r.GID}
 }

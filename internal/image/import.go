@@ -15,11 +15,11 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Import reads an image from r: an OCI layout or a docker save archive, as tar, or a tar of a root file system; each of
-// them may be compressed with gzip or zstd. name is its name, and chooses among several images where one has it; "" takes
-// the names in the archive. An archive of several images, and one without a name where none is given, are refused. An
-// image that says that it was built, by its manifest's annotation [SourceAnnotation], is listed as that. If ctx ends while r
-// is being read, r may be read from once more.
+// Import reads an image from r: an OCI layout or a docker save archive, as tar, or a tar of a root file system. Each may be
+// compressed with gzip or zstd. name is the image's name, and selects the image of that name if there are several. If name
+// is "", the image gets the names in the archive. Import refuses an archive of several images without a selection, and an
+// image without any name. If the manifest's annotation [SourceAnnotation] states that the image was built, it is listed as
+// built. If ctx ends while r is being read, r may be read once more.
 func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	if s.o.Path == "" {
 		return belljar.Image{}, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "images are not kept here", Hint: "give the server a data folder"}
@@ -78,12 +78,12 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, report 
 	}
 	img, err := s.assemble(ctx, m, report)
 	if err == nil {
-		img.Ref = m.Names[0] // also of an image that was here by another name
+		img.Ref = m.Names[0] // also if the image existed under another name
 	}
 	return img, err
 }
 
-// spool writes an archive down, uncompressed.
+// spool writes an archive to a file, uncompressed.
 func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, report func(belljar.ImageProgress)) (digest string, size int64, err error) {
 	raw := newMeter(stream.WithContext(ctx, r), belljar.ImageProgress{Phase: belljar.ImagePulling}, report)
 	come := stream.ReadAhead(ctx, raw, nothing)
@@ -107,7 +107,7 @@ func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, report func(
 
 func nothing() error { return nil }
 
-// unread returns why an archive did not come whole.
+// unread returns why an archive could not be read completely.
 func unread(ctx context.Context, err error) error {
 	var packed *stream.InvalidError
 	switch {

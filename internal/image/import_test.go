@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/image/archive"
 )
 
-// layoutOf is an OCI layout as a tar: images by name, "" for one without.
+// layoutOf makes an OCI layout as a tar: images by name, "" for one without.
 func layoutOf(t testing.TB, images map[string]built) []byte {
 	t.Helper()
 	pairs := []string{"oci-layout", `{"imageLayoutVersion":"1.0.0"}`, "blobs/", "", "blobs/sha256/", ""}
@@ -41,7 +41,7 @@ func layoutOf(t testing.TB, images map[string]built) []byte {
 
 func blobName(digest string) string { return "blobs/sha256/" + strings.TrimPrefix(digest, "sha256:") }
 
-// savedOf is what docker save makes of an image, in its old form, with extra entries.
+// savedOf makes the archive that docker save makes of an image, in its old form, with extra entries.
 func savedOf(t testing.TB, b built, tags []string, layers [][]byte, extra ...string) []byte {
 	t.Helper()
 	config := strings.TrimPrefix(digest(b.config), "sha256:") + ".json"
@@ -70,7 +70,7 @@ func TestImport(t *testing.T) {
 	tests := map[string]struct {
 		archive []byte
 		name    string
-		ref     string // what it is called then
+		ref     string // the resulting name
 		digest  string // "" is any
 		source  string
 		uid     int
@@ -125,7 +125,7 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportDocker25: docker save lists other platforms in its layout, without their blobs.
+// TestImportDocker25 tests archives of docker save that list other platforms in their layout, without their blobs.
 func TestImportDocker25(t *testing.T) {
 	plain := tarOf(t, "hello", "world")
 	b := build(t, spec{layers: [][]byte{plain}})
@@ -204,7 +204,7 @@ func TestImportRefused(t *testing.T) {
 	}
 }
 
-// TestImportLimits: a small archive of a large image, and one that does not end.
+// TestImportLimits tests a small archive of a large image, and an endless one.
 func TestImportLimits(t *testing.T) {
 	o := image.Options{MaxBytes: 1 << 20, MaxFiles: 100}
 	large := tarOf(t, "zeros", strings.Repeat("\x00", 2<<20))
@@ -226,7 +226,7 @@ func TestImportLimits(t *testing.T) {
 	wantError(t, err, belljar.CodeImageInvalid, "more than 1048576 bytes of files")
 }
 
-// endless is zeros for ever.
+// endless returns zeros for ever.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -234,7 +234,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestImportInterrupted: a cancelled import waits for no reader, and a reader's own failure is returned.
+// TestImportInterrupted tests that a cancelled import does not wait for its reader, and that a reader's own error is
+// returned.
 func TestImportInterrupted(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "images")
 	s := open(t, image.Options{Path: path})
@@ -243,7 +244,7 @@ func TestImportInterrupted(t *testing.T) {
 	defer w.Close()
 	go func() {
 		_, _ = w.Write(tarOf(t, "f", "x")[:600])
-		cancel() // and the pipe stays open
+		cancel() // while the pipe stays open
 	}()
 	if _, err := s.Import(ctx, "x", r, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)

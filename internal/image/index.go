@@ -18,14 +18,14 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// index is the list of images, with their folders: a file that is replaced as a whole, and what was last read of it. Other processes replace
-// it too, so each look begins with the file's time, which no two versions share.
+// index is the list of images with their folders: a file that is replaced as a whole, and a cache of it. Other processes replace the file
+// too, so each access first compares its modification time, which no two versions share.
 type index struct {
 	*disk
 	path    string
-	most    int64      // bytes that it may grow to
-	touched sync.Map   // folder of an image → when its use was last written
-	looking sync.Mutex // held to look whether an image is used, which takes its lock for a moment
+	most    int64      // size limit in bytes
+	touched sync.Map   // folder of an image → when its use was last recorded
+	looking sync.Mutex // held during a check whether an image is used, which takes its lock for a moment
 
 	mu   sync.Mutex
 	last *view
@@ -42,7 +42,7 @@ type view struct {
 	byDigest map[string]*record
 }
 
-// stored is the file.
+// stored is the content of the file.
 type stored struct {
 	Version int       `json:"version"`
 	Images  []*record `json:"images"`
@@ -50,13 +50,14 @@ type stored struct {
 
 const indexVersion = 1
 
-// Bounds of the file in bytes: what it grows to, each image having at most mostKept and its names in it, and what is read.
+// Limits of the file in bytes. It grows up to the first, where each image has at most mostKept and its names. The second limits what is
+// read.
 const (
 	mostIndex = 64 << 20
 	mostRead  = 1 << 30
 )
 
-// load returns the index as it is now.
+// load returns the current index.
 func (x *index) load() (*view, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -84,7 +85,7 @@ func readView(path string) (*view, error) {
 		return nil, fault.Wrap("read the index", err)
 	}
 	defer f.Close()
-	info, err := f.Stat() // of the version that is read, whatever the name stands for by now
+	info, err := f.Stat() // of the opened version, which may have been replaced by now
 	if err != nil {
 		return nil, fault.Wrap("read the index", err)
 	}
@@ -132,20 +133,20 @@ func newView(records []*record) *view {
 		}
 	}
 	for _, r := range records {
-		v.byDigest[r.Digest] = r // before one that a list of that digest has led to
+		v.byDigest[r.Digest] = r // its own digest has precedence over a list's
 	}
 	return v
 }
 
-// find looks for ref in the order: a name as it was given, a whole name, a digest. It returns the name that has matched,
-// "" if it was a digest, and nil if there is none.
+// find looks for ref as a name as given, then as a complete name, then as a digest. It returns the name that matched, "" for a digest, and
+// nil if there is no image.
 func (v *view) find(ref string) (*record, string, error) {
 	if r := v.byName[ref]; r != nil {
 		return r, ref, nil
 	}
 	whole, err := reference.Parse(ref)
 	if err != nil {
-		return nil, "", nil // what is no reference may be a name here, and was not
+		return nil, "", nil // an invalid reference could only match a name as given
 	}
 	if r := v.byName[whole.Name]; r != nil {
 		return r, whole.Name, nil
@@ -169,7 +170,7 @@ func (v *view) find(ref string) (*record, string, error) {
 	return v.begins(whole.Digest)
 }
 
-// begins finds the one image whose digest begins so.
+// begins finds the only image whose digest has that prefix.
 func (v *view) begins(digest string) (*record, string, error) {
 	found := map[*record]bool{}
 	for d, r := range v.byDigest {
@@ -196,9 +197,9 @@ func (v *view) uses(layer string) bool {
 	})
 }
 
-// edit replaces the index by what change makes of its records, which are copies. The images' folders are put into their
-// place and taken away by change too, so that both are one step under the index's lock; where writing the
-// index fails, change's second result undoes what it has done.
+// edit replaces the index by the result of change, which gets copies of its records. change also moves the images' folders into place or
+// away, so that both are one step under the index's lock. If the index cannot be written, edit calls change's second result, which undoes
+// the moves.
 func (x *index) edit(ctx context.Context, change func([]*record) ([]*record, func(), error)) error {
 	l, err := acquire(ctx, x.in(indexLock), true)
 	if err != nil {
@@ -226,7 +227,7 @@ func (x *index) edit(ctx context.Context, change func([]*record) ([]*record, fun
 	return nil
 }
 
-// write replaces the file. Its time is later than that of the last version, however fast they follow each other.
+// write replaces the file. It gives it a later time than the last version's, however fast they follow each other.
 func (x *index) write(records []*record, last *view, now time.Time) (err error) {
 	data, err := json.Marshal(stored{Version: indexVersion, Images: records})
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestIndexFull: the list of images grows to its bound and no further, so that it can always be read; what makes it smaller
-// is done whatever its size.
+// TestIndexFull tests that the index grows up to its limit and no further, so that it can always be read. Changes that make
+// it smaller are always allowed.
 func TestIndexFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "images")
 	s, err := Open(Options{Path: path})
@@ -54,7 +54,7 @@ func TestIndexFull(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(path, imagesFolder)); err != nil || len(left) != n-1 {
 		t.Errorf("%d folders, want %d, %v", len(left), n-1, err)
 	}
-	s.index.most = 100 // as if there were a smaller bound now
+	s.index.most = 100 // simulates a smaller limit
 	if err := s.Remove(t.Context(), list[0].Ref); err != nil {
 		t.Error(err)
 	}
@@ -63,7 +63,7 @@ func TestIndexFull(t *testing.T) {
 	}
 }
 
-// A disk that fails does not say that an image is gone: nothing is dropped, and nothing deleted.
+// An error of the disk does not mean that an image is gone: nothing is dropped or deleted.
 func TestImageOnAFailingDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "images")
 	s, err := Open(Options{Path: path})
@@ -87,7 +87,7 @@ func TestImageOnAFailingDisk(t *testing.T) {
 	if err := os.Rename(name, path+"-aside"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(name, name); err != nil { // every look below fails with ELOOP
+	if err := os.Symlink(name, name); err != nil { // every access below it fails with ELOOP
 		t.Fatal(err)
 	}
 	if err := s.sweep(t.Context()); err != nil {

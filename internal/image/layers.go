@@ -14,10 +14,10 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// Where the parts of a layer are, below its folder.
+// Parts of a layer, in its folder.
 const (
 	filesFolder = "files" // as layer.Unpack leaves it
-	statsFile   = "size"  // what it said of it; a layer without it is none
+	statsFile   = "size"  // its statistics; a layer without it is incomplete
 	layerPrefix = "layer-"
 )
 
@@ -27,7 +27,7 @@ func (ls *layers) lockPath(id string) string {
 	return ls.in(locksFolder, layerPrefix+reference.ShortDigest(id))
 }
 
-// stats reads what is known of a layer that is here; [fs.ErrNotExist] if it is not, or a loss of power has cut it short.
+// stats reads the statistics of a layer; [fs.ErrNotExist] if the layer is missing, or a loss of power has truncated it.
 func (ls *layers) stats(id string) (stats layer.Stats, err error) {
 	data, err := os.ReadFile(filepath.Join(ls.folder(id), statsFile))
 	if err != nil {
@@ -39,14 +39,14 @@ func (ls *layers) stats(id string) (stats layer.Stats, err error) {
 	return stats, nil
 }
 
-// layers are the unpacked layers of all images. They are shared, and one that no image has goes after a while.
+// layers are the unpacked layers of all images. Images share them. A layer that no image has is removed after a while.
 type layers struct {
 	*disk
 	index *index
-	large chan struct{} // has room for each stream that may be decompressed with much memory at the same time
+	large chan struct{} // a semaphore of streams that may be decompressed with much memory at the same time
 }
 
-// heldLayer is a layer that is here and stays as long as its lock is held.
+// heldLayer is a layer that cannot be removed while its lock is held.
 type heldLayer struct {
 	id    string
 	files string
@@ -54,15 +54,16 @@ type heldLayer struct {
 	lock  *lock
 }
 
-// hold takes hold of a layer. If it is missing, unpack writes it into an empty folder, which only one caller does at the
-// same time; made reports that it did.
+// hold holds a layer. If it is missing, unpack writes it into an empty folder, which only one caller does at a time; made
+// reports that it did.
 func (ls *layers) hold(ctx context.Context, id string, unpack func(dir string) (layer.Stats, error)) (h *heldLayer, made bool, err error) {
 	for pause := lockPollLeast; ; pause = min(2*pause, lockPollMost) {
 		h, err := ls.here(id)
 		if h != nil || err != nil {
 			return h, made, err
 		}
-		// Missing, or being made. A waiter holds nothing of this layer, so two that wait for each other's layers never deadlock.
+		// The layer is missing, or being made. A waiter holds no lock of this layer, so two that wait for each other's layers
+		// never deadlock.
 		l, err := tryLock(ls.lockPath(id), true)
 		if errors.Is(err, errBusy) {
 			if err := sleep(ctx, pause); err != nil {
@@ -80,11 +81,11 @@ func (ls *layers) hold(ctx context.Context, id string, unpack func(dir string) (
 				return nil, false, fault.Wrap("unpack a layer", err)
 			}
 		}
-		l.release() // and once more from the beginning: it may be removed with the last image that has it before it is held
+		l.release() // and retry: the layer may be removed with the last image that has it before it is held
 	}
 }
 
-// here takes hold of a layer that is here, and returns nil if it is not, or is being made or deleted.
+// here holds an existing layer. It returns nil if the layer is missing, or is being made or deleted.
 func (ls *layers) here(id string) (*heldLayer, error) {
 	if _, err := ls.stats(id); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -107,7 +108,7 @@ func (ls *layers) here(id string) (*heldLayer, error) {
 	return &heldLayer{id: id, files: filepath.Join(ls.folder(id), filesFolder), stats: stats, lock: l}, nil
 }
 
-// create unpacks a layer next to its place and moves it there when it is whole.
+// create unpacks a layer next to its place and moves it there when it is complete.
 func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)) error {
 	sp, err := ls.space()
 	if err != nil {
@@ -133,7 +134,7 @@ func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)
 	if err := os.WriteFile(filepath.Join(whole, statsFile), data, 0o644); err != nil {
 		return err
 	}
-	if err := layer.Sync(files); err != nil { // one that has its name is whole, also after a power cut
+	if err := layer.Sync(files); err != nil { // a layer under its final name is complete, also after a loss of power
 		return err
 	}
 	if err := os.Rename(ls.folder(id), sp.in("cut")); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +143,8 @@ func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)
 	return os.Rename(whole, ls.folder(id))
 }
 
-// drop moves a layer that no image has into a space and returns its bytes. One that another process is making an
-// image of stays.
+// drop moves a layer that no image has into a space and returns its bytes. A layer that another process is making an image of
+// stays.
 func (ls *layers) drop(id string, sp *space) (int64, error) {
 	l, err := tryLock(ls.lockPath(id), true)
 	if errors.Is(err, errBusy) {
@@ -152,7 +153,7 @@ func (ls *layers) drop(id string, sp *space) (int64, error) {
 	if err != nil {
 		return 0, fault.Wrap("lock a layer", err)
 	}
-	v, err := ls.index.load() // under the lock: the maker of an image holds its layers until the index has the image
+	v, err := ls.index.load() // under the lock: the maker of an image holds its layers until the image is in the index
 	if err != nil || v.uses(id) {
 		l.release()
 		return 0, err
@@ -169,7 +170,7 @@ func (ls *layers) drop(id string, sp *space) (int64, error) {
 	return stats.Bytes, nil
 }
 
-// prune deletes layers of pulls that came to nothing, if they were unpacked so long ago.
+// prune deletes layers of failed pulls that were unpacked at least that long ago.
 func (ls *layers) prune(ctx context.Context, idle time.Duration) (freed int64, err error) {
 	ids, err := ls.idle(idle)
 	if err != nil || len(ids) == 0 {
@@ -193,7 +194,7 @@ func (ls *layers) prune(ctx context.Context, idle time.Duration) (freed int64, e
 	return freed, nil
 }
 
-// idle lists the layers that no image has, unpacked so long ago.
+// idle lists the layers that no image has and that were unpacked at least that long ago.
 func (ls *layers) idle(idle time.Duration) (ids []string, err error) {
 	entries, err := os.ReadDir(ls.in(layersFolder))
 	if err != nil {

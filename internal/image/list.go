@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Names lists what the images that are here are called, host first, then sorted; the operator's aliases of them too.
+// Names lists the names of all images: host first, then sorted, including the operator's aliases.
 func (s *Store) Names() []string {
 	var names []string
 	if s.o.Path != "" {
@@ -53,7 +53,7 @@ func (s *Store) List(ctx context.Context) ([]belljar.Image, error) {
 	return images, nil
 }
 
-// Get describes the image called ref; [belljar.CodeNotFound] if it is not here.
+// Get describes the image called ref; [belljar.CodeNotFound] if it is missing.
 func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
 	r, err := s.lookup(ref)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Store) Get(_ context.Context, ref string) (belljar.Image, error) {
 	return s.index.image(r), nil
 }
 
-// NotFound makes the error of an image that is not available one of a thing that is asked about and is missing.
+// NotFound turns the error of an unavailable image into a not-found error.
 func NotFound(err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Code == belljar.CodeImageUnavailable {
@@ -76,7 +76,7 @@ func NotFound(err error) error {
 	return err
 }
 
-// Tag gives the image called ref one more name. A name that another image has moves.
+// Tag gives the image called ref an additional name. If another image has that name, the name moves.
 func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error) {
 	if err := reference.CheckName(name); err != nil {
 		return belljar.Image{}, err
@@ -91,7 +91,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 	var tagged *record
 	err = s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if tagged = byDigest(records, r.Digest); tagged == nil {
-			return nil, nil, NotFound(s.absent(ref)) // it went meanwhile
+			return nil, nil, NotFound(s.absent(ref)) // the image was removed meanwhile
 		}
 		give(records, tagged, name)
 		return records, nil, nil
@@ -102,7 +102,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 	return s.index.image(tagged), nil
 }
 
-// give makes name a name of r and of no other image.
+// give gives r a name, and takes it from any other image.
 func give(records []*record, r *record, name string) {
 	for _, other := range records {
 		if other != r {
@@ -122,7 +122,7 @@ func byDigest(records []*record, digest string) *record {
 	return records[i]
 }
 
-// RefuseHost refuses to change host.
+// RefuseHost returns the error for an attempt to change host.
 func RefuseHost(what string) error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the image host cannot " + what,

@@ -13,19 +13,20 @@ import (
 // errBusy means that another process or goroutine holds a lock.
 var errBusy = flock.ErrBusy
 
-// lock is a flock(2) on a file that lives as long as it: between processes, and between two holders in one.
+// lock is a flock(2) on a file that exists as long as the locked object. It works between processes,
+// and between two holders in one.
 type lock struct {
 	f    *os.File
 	path string
 }
 
-// How long acquire sleeps between two looks at a lock: the kernel cannot wake a waiter with a context.
+// Pauses of acquire between two tries: the kernel cannot wake a waiter when a context ends.
 const (
 	lockPollLeast = 2 * time.Millisecond
 	lockPollMost  = 100 * time.Millisecond
 )
 
-// tryLock takes the lock at path, which is made if it is missing; [errBusy] if it is held elsewhere.
+// tryLock takes the lock at path, and makes a missing file; [errBusy] if it is held elsewhere.
 func tryLock(path string, exclusive bool) (*lock, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -39,7 +40,7 @@ func tryLock(path string, exclusive bool) (*lock, error) {
 		if same(f, path) {
 			return &lock{f: f, path: path}, nil
 		}
-		_ = f.Close() // its last holder has removed it meanwhile: it no longer locks anything
+		_ = f.Close() // its last holder has removed the file meanwhile: it no longer locks anything
 	}
 }
 
@@ -68,7 +69,7 @@ func acquire(ctx context.Context, path string, exclusive bool) (*lock, error) {
 	}
 }
 
-// release unlocks, also where a child that is being forked has the descriptor for a moment longer.
+// release unlocks, even if a child that is being forked has the descriptor for a moment longer.
 func (l *lock) release() {
 	if l != nil {
 		_ = flock.Unlock(l.f)

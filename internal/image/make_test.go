@@ -41,8 +41,8 @@ func digest(data []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// tarOf makes an archive of names and contents in turn; a name that ends with / is a folder, a content that begins with
-// → a symbolic link, with ⇒ a hard link.
+// tarOf makes an archive of alternating names and contents. A name that ends with / is a folder, a content that begins
+// with → a symbolic link, with ⇒ a hard link.
 func tarOf(t testing.TB, pairs ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -100,7 +100,7 @@ func zstded(t testing.TB, data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
-// spec says what an image of a test is like; the zero value is one for this machine without layers.
+// spec describes an image of a test; the zero value is one for this machine without layers.
 type spec struct {
 	layers [][]byte // plain tars
 	pack   string   // gzip, zstd or "" for plain
@@ -109,7 +109,7 @@ type spec struct {
 	edit   func(m map[string]any) // of the manifest
 }
 
-// built is an image as a registry has it.
+// built is an image in the form in which a registry stores it.
 type built struct {
 	manifest []byte
 	config   []byte
@@ -163,14 +163,14 @@ func encode(t testing.TB, v any) []byte {
 	return data
 }
 
-// hub is a registry in this process that may be as bad as a test wants.
+// hub is a registry in this process whose faults a test can set.
 type hub struct {
 	*httptest.Server
 	mu        sync.Mutex
 	manifests map[string][]byte // by repository:tag and repository@digest
 	blobs     map[string][]byte
-	asked     []string // what was asked for, in order
-	// meddle may answer a request in the hub's place, and then returns true.
+	asked     []string // requests in order
+	// meddle may answer a request instead of the hub; it then returns true.
 	meddle func(w http.ResponseWriter, r *http.Request) bool
 }
 
@@ -237,7 +237,7 @@ func refuse(w http.ResponseWriter, status int, code, message string) {
 	fmt.Fprintf(w, `{"errors":[{"code":%q,"message":%q}]}`, code, message)
 }
 
-// put makes an image what repository:tag stands for.
+// put sets the image of repository:tag.
 func (h *hub) put(name string, b built) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -257,7 +257,7 @@ func (h *hub) meddleWith(f func(w http.ResponseWriter, r *http.Request) bool) {
 	h.meddle = f
 }
 
-// count is how often something was asked for whose path has part in it.
+// count returns how many requests had part in their path.
 func (h *hub) count(part string) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,7 +271,7 @@ func (h *hub) count(part string) (n int) {
 
 func (h *hub) ref(name string) string { return h.host() + "/" + name }
 
-// open opens a store that may talk to the hubs.
+// open opens a store that may connect to the hubs.
 func open(t testing.TB, o image.Options, hubs ...*hub) *image.Store {
 	t.Helper()
 	if o.Path == "" {
@@ -324,7 +324,7 @@ func errorOf(err error) *belljar.Error {
 	return &belljar.Error{}
 }
 
-// wantError checks an error's code, and that its message, details or hint have words in them.
+// wantError checks an error's code, and that its message, details or hint contain the words.
 func wantError(t testing.TB, err error, code belljar.Code, words ...string) {
 	t.Helper()
 	if belljar.CodeOf(err) != code {
@@ -340,7 +340,7 @@ func wantError(t testing.TB, err error, code belljar.Code, words ...string) {
 	}
 }
 
-// leftovers lists what is in a store's folder for work.
+// leftovers lists the temporary files in a store's folder.
 func leftovers(t testing.TB, path string) []string {
 	t.Helper()
 	var names []string

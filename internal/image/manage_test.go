@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// hold uses an image as a sandbox does. The result ends the use.
+// hold uses an image like a sandbox. Call the result to end the use.
 func hold(t testing.TB, root image.Root) func() {
 	t.Helper()
 	f, err := os.Open(root.Lock)
@@ -82,7 +82,7 @@ func TestNames(t *testing.T) {
 		wantError(t, err, belljar.CodeNotFound)
 	}
 
-	img, err := s.Tag(t.Context(), "node:20-alpine", "python:3.11-slim") // it moves
+	img, err := s.Tag(t.Context(), "node:20-alpine", "python:3.11-slim") // the name moves
 	if err != nil || !slices.Contains(img.Names, "python:3.11-slim") {
 		t.Errorf("%+v %v", img, err)
 	}
@@ -108,7 +108,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestNameMoves: a name that comes to stand for another image changes nothing for who has the first one.
+// TestNameMoves tests that a name that moves to another image does not affect users of the first one.
 func TestNameMoves(t *testing.T) {
 	h := newHub(t)
 	one := build(t, spec{layers: [][]byte{tarOf(t, "f", "one")}})
@@ -156,7 +156,7 @@ func TestRemove(t *testing.T) {
 	if img, err := s.Get(t.Context(), "a"); err != nil || !img.InUse {
 		t.Errorf("%+v %v", img, err)
 	}
-	if err := s.Remove(t.Context(), "second"); err != nil { // a name may go while the image stays
+	if err := s.Remove(t.Context(), "second"); err != nil { // a name can be removed while the image stays
 		t.Fatal(err)
 	}
 	wantError(t, s.Remove(t.Context(), "a"), belljar.CodeConflict, "in use")
@@ -184,7 +184,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestSharedLayers: a layer goes with the last image that has it.
+// TestSharedLayers tests that a layer is removed with the last image that has it.
 func TestSharedLayers(t *testing.T) {
 	base, x, y := tarOf(t, "base", "b"), tarOf(t, "f", "x"), tarOf(t, "f", "y")
 	h := newHub(t)
@@ -267,7 +267,7 @@ func TestPrune(t *testing.T) {
 	if got := prune(belljar.ImagePrune{KeepBytes: 1 << 30}); len(got) > 0 {
 		t.Errorf("all fit: %v", got)
 	}
-	if _, err := s.Find(t.Context(), "middle"); err != nil { // used now, and so later than new
+	if _, err := s.Find(t.Context(), "middle"); err != nil { // so that it was used later than new
 		t.Fatal(err)
 	}
 	if got := prune(belljar.ImagePrune{KeepBytes: 2100}); !slices.Equal(got, []string{"new"}) {
@@ -285,7 +285,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestLastUse: to look for an image is a use of it, written down once a minute.
+// TestLastUse tests that Find counts as a use, which is recorded once a minute.
 func TestLastUse(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 30, 0, time.UTC)
 	s := open(t, image.Options{Clock: func() time.Time { return now }})
@@ -300,7 +300,7 @@ func TestLastUse(t *testing.T) {
 	}
 }
 
-// TestListsAtOnce: requests that look at an image at once do not take each other for its users.
+// TestListsAtOnce tests that simultaneous checks of an image do not take each other for its users.
 func TestListsAtOnce(t *testing.T) {
 	s := open(t, image.Options{})
 	importTree(t, s, "a", "f", "a")
@@ -319,13 +319,13 @@ func TestListsAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// TestTwoStores: what one process does the other one sees at once.
+// TestTwoStores tests that one process sees another's changes immediately.
 func TestTwoStores(t *testing.T) {
 	o := image.Options{Path: filepath.Join(t.TempDir(), "images")}
 	a, b := open(t, o), open(t, o)
 	importTree(t, a, "x", "f", "x")
 	find(t, b, "x")
-	for i := range 50 { // faster than the clock of the file system
+	for i := range 50 { // faster than the resolution of the file system's clock
 		name := []string{"aa", "bb"}[i%2]
 		if _, err := a.Tag(t.Context(), "x", name); err != nil {
 			t.Fatal(err)
@@ -345,7 +345,7 @@ func TestTwoStores(t *testing.T) {
 	wantError(t, err, belljar.CodeImageUnavailable)
 }
 
-// TestFilesGone: an image whose files were deleted by hand is not here, and can be pulled again.
+// TestFilesGone tests that an image whose files were deleted by hand counts as missing, and can be pulled again.
 func TestFilesGone(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
@@ -369,7 +369,8 @@ func TestFilesGone(t *testing.T) {
 	}
 }
 
-// TestLayerCutShort: a layer whose files a loss of power has emptied is unpacked again, or removed, and never in the way.
+// TestLayerCutShort tests that a layer whose files a loss of power has emptied is unpacked again, or removed, and never
+// prevents anything.
 func TestLayerCutShort(t *testing.T) {
 	h := newHub(t)
 	base := tarOf(t, "f", "x")
@@ -399,7 +400,7 @@ func TestLayerCutShort(t *testing.T) {
 	}
 }
 
-// TestDamagedIndex: what cannot be read is not taken for an empty store.
+// TestDamagedIndex tests that an unreadable index does not count as an empty store.
 func TestDamagedIndex(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty": "", "no JSON": "{", "another version": `{"version":2}`, "a folder elsewhere": `{"version":1,"images":[{"digest":"sha256:` + strings.Repeat("0", 64) + `","folder":"../x"}]}`,

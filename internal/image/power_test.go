@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestPowerCut: a disk that stops right after a pull has the image with all that its files hold, or neither.
+// TestPowerCut tests that a disk that stops right after a pull has the image with all contents of its files, or no image.
 func TestPowerCut(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
 		need.Missing(t, "%s: %s", why, hint)
@@ -25,7 +25,7 @@ func TestPowerCut(t *testing.T) {
 	if err := disk.Make(file, 64<<20, 1000); err != nil {
 		t.Fatal(err)
 	}
-	mounted := func() (tree disk.Tree, dir string) { // where no other process can keep it mounted
+	mounted := func() (tree disk.Tree, dir string) { // where no other process can keep the mount
 		t.Helper()
 		tree, err := disk.Mount(file)
 		if err != nil {
@@ -43,7 +43,7 @@ func TestPowerCut(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Another program has its own file written, and with it the disk's journal, which has the names and sizes of all files.
+	// Another program syncs its own file, and with it the disk's journal, which has the names and sizes of all files.
 	other, err := os.Create(filepath.Join(dir, "other"))
 	if err != nil {
 		t.Fatal(err)

@@ -22,10 +22,10 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// What this test program does as a child: its arguments are after these words.
+// Actions of this test program as a child: the arguments follow these words.
 const (
 	childPull  = "image-test-pull"  // PATH REGISTRY REF: pulls once
-	childChurn = "image-test-churn" // PATH REGISTRY REF ROUNDS: pulls and removes so many times
+	childChurn = "image-test-churn" // PATH REGISTRY REF ROUNDS: pulls and removes that many times
 )
 
 func TestMain(m *testing.M) {
@@ -56,7 +56,7 @@ func pullChild(args []string) int {
 	return 0
 }
 
-// churnChild fails on anything but what may happen when others do the same.
+// churnChild fails on all errors except those that other processes' changes may cause.
 func churnChild(args []string) int {
 	s, err := image.Open(image.Options{Path: args[0], Registries: []string{args[1]}})
 	if err != nil {
@@ -94,7 +94,7 @@ func child(t testing.TB, args ...string) *exec.Cmd {
 	return exec.Command(exe, args...)
 }
 
-// TestManyProcesses: processes that pull one image at the same time fetch each layer once, and all get it.
+// TestManyProcesses tests that processes that pull one image simultaneously fetch each layer once, and all get it.
 func TestManyProcesses(t *testing.T) {
 	first, second := noise(t, 200<<10), tarOf(t, "f", "second")
 	h := newHub(t)
@@ -122,7 +122,7 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
-// TestChurn: processes that pull and remove one image at the same time get all or nothing of it, and leave nothing.
+// TestChurn tests that processes that pull and remove one image simultaneously get all or nothing of it, and leave nothing.
 func TestChurn(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "first"), tarOf(t, "f", "second")}}))
@@ -145,14 +145,15 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// TestPlainKilled: a pull that is killed anywhere leaves a store that opens, has no half image, and pulls what was missing.
+// TestPlainKilled tests that a pull that is killed at any point leaves a store that opens, has no half image, and pulls the
+// missing parts.
 func TestPlainKilled(t *testing.T) {
 	layers := [][]byte{noise(t, 100<<10), tarOf(t, "f", "one", "d/", "", "d/g", "two"), tarOf(t, "f", "second")}
 	h := newHub(t)
 	b := build(t, spec{layers: layers, pack: "gzip"})
 	h.put("app:latest", b)
 	path := filepath.Join(t.TempDir(), "images")
-	whole := 250 * time.Millisecond // a first guess of how long a pull takes
+	whole := 250 * time.Millisecond // a first guess of the duration of a pull
 	for round := range 12 {
 		cmd := child(t, childPull, path, h.host(), h.ref("app"))
 		out, err := cmd.StdoutPipe()

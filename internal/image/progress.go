@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// meter reports how much has been read, now and then.
+// meter reports how much has been read, at intervals.
 type meter struct {
 	r        io.Reader
 	progress belljar.ImageProgress
@@ -34,13 +34,13 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end reports that it was all.
+// end reports the final amount.
 func (m *meter) end() {
 	m.progress.Total = m.progress.Done
 	m.report(m.progress)
 }
 
-// listener receives progress: one report at a time, and none after its end.
+// listener receives progress: one report at a time, and none after end.
 type listener struct {
 	mu    sync.Mutex
 	to    func(belljar.ImageProgress)

@@ -10,9 +10,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Prune removes images that no sandbox uses: all, or those not used for p.UnusedSec, and then those used longest ago
-// until the rest has no more than p.KeepBytes. Layers that no image has go too, whether an image goes or not. At least
-// one bound is given, and All with no other.
+// Prune removes images that no sandbox uses: all, or those not used for p.UnusedSec, and then the least recently used
+// until the rest has at most p.KeepBytes. It also removes layers that no image has, even if it removes no image. The
+// request must set at least one bound, and All alone.
 func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	done := belljar.ImagePruned{Images: []string{}}
 	if err := CheckPrune(p); err != nil || s.o.Path == "" {
@@ -22,7 +22,7 @@ func (s *Store) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImageP
 	return done, err
 }
 
-// prune adds to what is done.
+// prune adds its results to done.
 func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.ImagePruned) error {
 	if err := s.sweep(ctx); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 	return err
 }
 
-// errGone means that an image that was to go has gone by itself.
+// errGone means that the image was removed meanwhile.
 var errGone = errors.New("the image is gone")
 
 // CheckPrune refuses a request to prune that sets no bound, or too many.
@@ -73,7 +73,7 @@ func CheckPrune(p belljar.ImagePrune) error {
 	return nil
 }
 
-// candidates lists the images that are to go unless a sandbox uses them, least recently used first.
+// candidates lists the images to remove unless a sandbox uses them, least recently used first.
 func candidates(v *view, p belljar.ImagePrune, used map[*record]time.Time, now time.Time) (out []*record) {
 	records := slices.Clone(v.records)
 	slices.SortStableFunc(records, func(a, b *record) int {
@@ -106,7 +106,7 @@ func candidates(v *view, p belljar.ImagePrune, used map[*record]time.Time, now t
 	return out
 }
 
-// unique leaves out layers that an image has twice.
+// unique removes the duplicates of layers that an image has twice.
 func unique(parts []part) []part {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(slices.Clone(parts), func(p part) bool {

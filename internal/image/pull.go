@@ -12,13 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Pull fetches the image called ref from its registry and returns when it is ready, reporting progress (nil discards)
-// meanwhile, one call at a time. One that is here is not fetched, unless always asks the registry what the name stands for
-// now. A pull that is under way, in this process or another, is joined; a pull that no caller waits for
-// ends, and leaves the layers that it has unpacked for the next one.
+// Pull fetches the image called ref from its registry and returns when it is ready. It reports progress (nil discards)
+// meanwhile, one call at a time. It does not fetch an existing image, unless always is set: then it asks the registry for
+// the current image of that name. Pull joins a pull of the same image in this process or another. A pull that no caller
+// waits for ends, and leaves its unpacked layers for the next one.
 //
-// It fails with [belljar.CodeImageUnavailable] and the registry's reason if the image cannot be had, or not for this
-// platform; with [belljar.CodeImageInvalid] if what comes is no image, or one that is not let in; with
+// It fails with [belljar.CodeImageUnavailable] and the registry's reason if the image is not available, or not for this
+// platform; with [belljar.CodeImageInvalid] if the data is not an image, or not an acceptable one; with
 // [belljar.CodeDiskFull] if there is no room.
 func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	target := s.alias(ref)
@@ -52,7 +52,7 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 	})
 }
 
-// have is the end of a pull of what is here; nil is host.
+// have ends a pull of an existing image; nil is host.
 func (s *Store) have(r *record, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	img := hostImage()
 	if r != nil {
@@ -64,13 +64,13 @@ func (s *Store) have(r *record, progress func(belljar.ImageProgress)) (belljar.I
 	return img, nil
 }
 
-// tagged reports whether an image has this name, whatever it looks like.
+// tagged reports whether an image has this name, in any form.
 func (s *Store) tagged(name string) bool {
 	r, err := s.lookup(name)
 	return err == nil && r != nil
 }
 
-// pull is one pull, for all callers that wait for it.
+// pull executes one pull, for all callers that wait for it.
 func (s *Store) pull(ctx context.Context, ref reference.Reference, report func(belljar.ImageProgress)) (belljar.Image, error) {
 	report(belljar.ImageProgress{Phase: belljar.ImageResolving})
 	if err := s.sweep(ctx); err != nil {
@@ -125,7 +125,7 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference, report func(b
 	return s.assemble(ctx, out, report)
 }
 
-// assemble makes an image of its parts.
+// assemble makes an image from its parts.
 func (s *Store) assemble(ctx context.Context, m manifest.Image, report func(belljar.ImageProgress)) (belljar.Image, error) {
 	held, err := s.layers.gather(ctx, m.Layers, report)
 	if err != nil {

@@ -73,7 +73,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// TestPullFaultNames: who pulls several images, or runs one, hears which of them and which of its layers is at fault.
+// TestPullFaultNames tests that the error of a pull names the image and the layer at fault.
 func TestPullFaultNames(t *testing.T) {
 	h := newHub(t)
 	s := open(t, image.Options{}, h)
@@ -91,7 +91,7 @@ func TestPullFaultNames(t *testing.T) {
 	}
 }
 
-// TestTooLargeAsAWhole: of an image whose layers are too large together no more is fetched and unpacked once that shows.
+// TestTooLargeAsAWhole tests that no more layers are fetched and unpacked once they are too large together.
 func TestTooLargeAsAWhole(t *testing.T) {
 	var layers [][]byte
 	for i := range 12 {
@@ -103,13 +103,13 @@ func TestTooLargeAsAWhole(t *testing.T) {
 	s := open(t, image.Options{MaxBytes: 1 << 20}, h)
 	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageInvalid, "more than 1048576 bytes of files")
-	// Two are too large. Of the three at a time the first makes room for one more.
+	// Two layers exceed the limit. Three are fetched at a time, and the first one that ends is followed by one more.
 	if n := h.count("/blobs/") - h.count(digest(b.config)); n > 4 {
 		t.Errorf("%d of %d layers were fetched", n, len(layers))
 	}
 }
 
-// TestLayersOfFailures: the layers of a pull that came to nothing wait for the next one, and not for ever.
+// TestLayersOfFailures tests that the layers of a failed pull are kept for the next one, but not for ever.
 func TestLayersOfFailures(t *testing.T) {
 	good := tarOf(t, "f", "fine")
 	h := newHub(t)

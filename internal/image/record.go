@@ -13,9 +13,9 @@ import (
 // record is an image in the index.
 type record struct {
 	Digest   string              `json:"digest"`
-	Also     []string            `json:"also,omitempty"` // digests of lists that have led to it
-	Names    []string            `json:"names"`          // the first is what it is called
-	Folder   string              `json:"folder"`         // below images; another one each time an image is unpacked
+	Also     []string            `json:"also,omitempty"` // digests of the lists that led to it
+	Names    []string            `json:"names"`          // the first is the primary name
+	Folder   string              `json:"folder"`         // below images; a new one each time an image is unpacked
 	Source   string              `json:"source"`
 	Platform string              `json:"platform"`
 	Bytes    int64               `json:"bytes"`
@@ -40,7 +40,7 @@ func (r *record) ref() string {
 	return r.Names[0]
 }
 
-// in reports whether one of the image's names is in a repository: a digest pins what one repository has.
+// in reports whether one of the image's names is in a repository: a digest refers to one repository's image.
 func (r *record) in(repository string) bool {
 	return slices.ContainsFunc(r.Names, func(name string) bool {
 		n, err := reference.Parse(name)
@@ -48,14 +48,14 @@ func (r *record) in(repository string) bool {
 	})
 }
 
-// copyOf is a record of its own as far as an edit changes it.
+// copyOf returns a copy of the record, deep enough for an edit.
 func (r *record) copyOf() *record {
 	c := *r
 	c.Names, c.Also = slices.Clone(r.Names), slices.Clone(r.Also)
 	return &c
 }
 
-// Where the parts of an image are, below its folder.
+// Parts of an image, in its folder.
 const (
 	rootFolder = "root"
 	lockFile   = "lock"

@@ -20,12 +20,11 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// TestTokens: who signs on does so at the token server only, over a plain connection only on this machine, and what he signs
-// on with goes to no other host.
+// TestTokens tests that credentials go to the token server only, over a plain connection only on this machine, and to no other host.
 func TestTokens(t *testing.T) {
 	layer := tarOf(t, "f", "secret")
 	b := build(t, spec{layers: [][]byte{layer}})
-	elsewhere := newHub(t) // where blobs are really kept
+	elsewhere := newHub(t) // the host that really has the blobs
 	elsewhere.put("app:latest", b)
 	elsewhere.meddleWith(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "" {
@@ -36,7 +35,7 @@ func TestTokens(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", b)
 	var anonymous atomic.Bool
-	var self atomic.Pointer[string] // what the hub is called
+	var self atomic.Pointer[string] // the hub's address
 	h.meddleWith(func(w http.ResponseWriter, r *http.Request) bool {
 		auth := r.Header.Get("Authorization")
 		switch {
@@ -66,8 +65,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestPlainPassword: a private registry on this machine gets its password over a plain connection, a registry elsewhere does not, and
-// the error says why.
+// TestPlainPassword tests that a private registry on this machine gets its password over a plain connection, and that one elsewhere
+// does not. The error states why.
 func TestPlainPassword(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{layers: [][]byte{tarOf(t, "f", "x")}}))
@@ -98,7 +97,7 @@ func TestPlainPassword(t *testing.T) {
 	}
 }
 
-// leading is a transport for which the name from leads to the address to.
+// leading returns a transport for which the name from resolves to the address to.
 func leading(from, to string) http.RoundTripper {
 	return &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == from {
@@ -121,8 +120,8 @@ func (h hanging) Resolve(authn.Resource) (authn.Authenticator, error) {
 	return authn.Anonymous, nil
 }
 
-// TestHangingKeychain: a program that keeps passwords and hangs is waited for as long as the caller likes, no longer than
-// its time, and not asked again before it answers. The store closes without it, and it is asked as before when it works.
+// TestHangingKeychain tests a credential helper that hangs. A caller waits until its context ends, or the helper's time is over. The
+// helper gets no other request before it answers. The store closes without it, and uses it again when it works.
 func TestHangingKeychain(t *testing.T) {
 	free, h := newHub(t), newHub(t)
 	for _, hub := range []*hub{free, h} {
@@ -137,12 +136,12 @@ func TestHangingKeychain(t *testing.T) {
 	})
 	keys := hanging{make(chan struct{}, 8), make(chan struct{})}
 	s := open(t, image.Options{Keychain: keys, KeychainTimeout: 50 * time.Millisecond}, free, h)
-	pull(t, s, free.ref("app")) // asks for no password
+	pull(t, s, free.ref("app")) // needs no password
 	_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageUnavailable, "credentials for "+h.host(), "does not answer", "credHelpers")
 	_, err = s.Pull(t.Context(), h.ref("app"), false, nil)
 	wantError(t, err, belljar.CodeImageUnavailable, "does not answer")
-	<-keys.asked // on a busy machine only now
+	<-keys.asked // may take long on a busy machine
 	if n := len(keys.asked); n != 0 {
 		t.Errorf("it was asked %d times more", n)
 	}
@@ -166,14 +165,14 @@ func TestHangingKeychain(t *testing.T) {
 	pull(t, relaxed, h.ref("app"))
 }
 
-// password is a keychain that has a password for every registry.
+// password is a keychain with one password for every registry.
 type password struct{}
 
 func (password) Resolve(authn.Resource) (authn.Authenticator, error) {
 	return &authn.Basic{Username: "user", Password: "hush"}, nil
 }
 
-// TestTLS: over TLS a password is used, and a redirect that leaves TLS is not followed.
+// TestTLS tests that a password is used over TLS, and that a redirect that leaves TLS is not followed.
 func TestTLS(t *testing.T) {
 	plain := newHub(t)
 	h := newHub(t)
@@ -207,7 +206,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestCanceled: a pull without waiting callers ends, and leaves whole layers only.
+// TestCanceled tests that a pull without waiting callers ends, and leaves only complete layers.
 func TestCanceled(t *testing.T) {
 	first, second := noise(t, 10<<10), noise(t, 400<<10)
 	h := newHub(t)
@@ -233,7 +232,7 @@ func TestCanceled(t *testing.T) {
 	if _, err := s.Pull(ctx, h.ref("app"), false, nil); err != context.Canceled {
 		t.Errorf("%v, want the context's own error", err)
 	}
-	if err := s.Close(); err != nil { // waits for what still goes on
+	if err := s.Close(); err != nil { // waits for work in progress
 		t.Fatal(err)
 	}
 	if left := append(leftovers(t, path), entries(t, path, "images")...); len(left) > 0 {

@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// TestResume: a connection that breaks is taken up where it broke, with or without ranges.
+// TestResume tests that a download resumes where its connection broke, with or without ranges.
 func TestResume(t *testing.T) {
 	layer := noise(t, 300<<10)
 	for name, ranges := range map[string]bool{"ranges": true, "none": false} {
@@ -64,7 +64,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestPlainBreaksOften: a connection may break as often as it likes, if enough comes in between.
+// TestPlainBreaksOften tests that a connection may break any number of times, if enough bytes arrive in between.
 func TestPlainBreaksOften(t *testing.T) {
 	layer := noise(t, 14<<20)
 	h := newHub(t)
@@ -100,7 +100,7 @@ func TestPlainBreaksOften(t *testing.T) {
 	}
 }
 
-// TestUnknownAuthority: a registry with an untrusted certificate is refused, and the error says why.
+// TestUnknownAuthority tests that a registry with an untrusted certificate is refused, and that the error states why.
 func TestUnknownAuthority(t *testing.T) {
 	h := newHub(t)
 	secure := httptest.NewUnstartedServer(h)
@@ -115,7 +115,7 @@ func TestUnknownAuthority(t *testing.T) {
 	}
 }
 
-// TestStall: a registry that stops in the middle, or sends a few bytes at a time, is abandoned.
+// TestStall tests that Pull gives up on a registry that stops in the middle, or sends a few bytes at a time.
 func TestStall(t *testing.T) {
 	layer := noise(t, 300<<10)
 	for name, drip := range map[string]time.Duration{"stops": time.Hour, "drips": 20 * time.Millisecond} {
@@ -142,7 +142,8 @@ func TestStall(t *testing.T) {
 					}
 				}
 			})
-			// A transport without a bound of its own: on a busy machine any answer may stall, and each is reported in the same way.
+			// A transport without a limit of its own: on a busy machine any response may stall, and each is reported in the same
+			// way.
 			plain := &http.Transport{}
 			defer plain.CloseIdleConnections()
 			s := open(t, image.Options{StallTimeout: 2 * time.Second, Transport: plain}, h)
@@ -152,7 +153,7 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// TestAddresses: a registry that is not public is not talked to unless the operator has named it.
+// TestAddresses tests that private registries are refused unless the operator has named them.
 func TestAddresses(t *testing.T) {
 	h := newHub(t)
 	h.put("app:latest", build(t, spec{}))
@@ -166,7 +167,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestDown: a registry that is not there, that speaks no HTTP, or TLS with an untrusted certificate.
+// TestDown tests registries that are down, that do not speak HTTP, and that have an untrusted certificate.
 func TestDown(t *testing.T) {
 	down := refusing(t)
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
@@ -199,7 +200,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// refusing is an address at which no program listens, and none can begin to while the test runs.
+// refusing returns an address without a listener, which no program can bind while the test runs.
 func refusing(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// noise is a layer that does not compress.
+// noise returns incompressible bytes for a layer.
 func noise(t testing.TB, bytes int) []byte {
 	t.Helper()
 	data := make([]byte, bytes)
@@ -27,8 +27,8 @@ func noise(t testing.TB, bytes int) []byte {
 	return tarOf(t, "noise", string(data))
 }
 
-// TestPlainBadRegistries: what a registry does wrong ends a pull with a reason, leaves nothing half done, and the store is as
-// good as before.
+// TestPlainBadRegistries tests that a registry's fault ends a pull with a reason and leaves nothing half done, and that the
+// store still works.
 func TestPlainBadRegistries(t *testing.T) {
 	layer := noise(t, 300<<10)
 	blobPath := "/blobs/" + digest(layer)
@@ -240,7 +240,7 @@ func TestPlainBadRegistries(t *testing.T) {
 			image: spec{layers: [][]byte{layer}, edit: func(m map[string]any) {
 				m["layers"].([]any)[0].(map[string]any)["mediaType"] = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"
 			}},
-			code: belljar.CodeImageInvalid, words: []string{"not to be had from registries"},
+			code: belljar.CodeImageInvalid, words: []string{"cannot be downloaded from registries"},
 		},
 		"a layer of an unknown kind": {
 			image: spec{layers: [][]byte{layer}, edit: func(m map[string]any) {

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Remove takes the name ref away, and with an image's last name, or by digest, the image and the layers that no other
-// one has. [belljar.CodeConflict] while a sandbox uses it, [belljar.CodeNotFound] if there is none.
+// Remove removes the name ref. With an image's last name, or by digest, it removes the image and the layers that no other
+// one has. [belljar.CodeConflict] while a sandbox uses it, [belljar.CodeNotFound] if it is missing.
 func (s *Store) Remove(ctx context.Context, ref string) error {
 	if ref == "" || ref == runtime.HostRef {
 		return RefuseHost("be removed")
@@ -37,14 +37,14 @@ func (s *Store) Remove(ctx context.Context, ref string) error {
 	})
 }
 
-// remove takes away a name of the image that pick finds, or all of it if that is its only one or none is given. It returns
-// the bytes that were freed.
+// remove removes the name that pick returns, or the whole image if that is its only name or pick returns none. It returns
+// the number of bytes freed.
 func (s *Store) remove(ctx context.Context, pick func(*view) (*record, string, error)) (int64, error) {
 	sp, err := s.disk.space()
 	if err != nil {
 		return 0, err
 	}
-	defer s.disk.done(sp) // deletes, after all locks are released
+	defer s.disk.done(sp) // deletes the files after all locks are released
 	var gone *record
 	err = s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		r, name, err := pick(newView(records))

@@ -7,15 +7,15 @@ import (
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
-// watched is a reader of what goes to the disk. It ends where that would take the room of others: what three megabytes of
-// a registry unpack to may be gigabytes.
+// watched reads data on its way to the disk. It fails before the disk has less than the reserved room: three megabytes
+// from a registry may unpack to gigabytes.
 type watched struct {
 	r    io.Reader
 	o    *Options
-	left int64 // bytes until the next look
+	left int64 // bytes until the next check
 }
 
-// lookEvery is how many bytes go to the disk between two looks at its room.
+// lookEvery is how many bytes are read between two checks of the disk.
 const lookEvery = 4 << 20
 
 func (d *disk) watch(r io.Reader) io.Reader {
@@ -37,10 +37,10 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// filesKept is which part of a disk's files is left to others.
+// filesKept is the reserved part of a disk's files: one in filesKept.
 const filesKept = 50
 
-// room reports whether there is more room on the disk than others need.
+// room reports whether the disk has more than the reserved room.
 func (o *Options) room() error {
 	free, err := o.Free()
 	if err != nil {

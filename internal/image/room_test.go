@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestDiskFull: a disk that has no more room ends a pull and an import with that reason, and they leave nothing.
+// TestDiskFull tests that a full disk ends a pull and an import with that reason, and that they leave nothing.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
@@ -47,11 +47,11 @@ func TestDiskFull(t *testing.T) {
 	pull(t, s, h.ref("small"))
 }
 
-// TestPlainRoomOfOthers: what unpacks to more than there is room for ends while others have some left.
+// TestPlainRoomOfOthers tests that unpacking ends while the disk still has the reserved room.
 func TestPlainRoomOfOthers(t *testing.T) {
 	const most = 16 << 20
 	path := filepath.Join(t.TempDir(), "images")
-	free := func() (uint64, error) { // of a disk that has nothing else on it
+	free := func() (uint64, error) { // for a disk with no other files
 		var used int64
 		err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {
@@ -79,10 +79,10 @@ func TestPlainRoomOfOthers(t *testing.T) {
 	pull(t, s, h.ref("small:1"))
 }
 
-// TestPlainFilesOfOthers: an image of many empty files ends while others can still make some.
+// TestPlainFilesOfOthers tests that an image of many empty files ends while other programs can still make some.
 func TestPlainFilesOfOthers(t *testing.T) {
 	var many []string
-	for i := range 20_000 { // more than go to the disk between three looks
+	for i := range 20_000 { // more than are written between three checks
 		many = append(many, fmt.Sprintf("f%d", i), "")
 	}
 	layer := tarOf(t, many...)
@@ -90,7 +90,7 @@ func TestPlainFilesOfOthers(t *testing.T) {
 	h := newHub(t)
 	h.put("crowd:1", build(t, spec{layers: [][]byte{layer}, pack: "gzip"}))
 	h.put("small:1", build(t, spec{layers: [][]byte{tarOf(t, "f", "fine")}}))
-	const all, rest = 30_000, 7_000 // files that there may be, and how many of them there are not yet
+	const all, rest = 30_000, 7_000 // the disk's number of files, and how many are still free
 	s := open(t, image.Options{
 		Path: path, MinFree: 1, Free: func() (uint64, error) { return 1 << 40, nil },
 		FreeFiles: func() (uint64, uint64, error) {
@@ -107,7 +107,7 @@ func TestPlainFilesOfOthers(t *testing.T) {
 	pull(t, s, h.ref("small:1"))
 }
 
-// TestRemoveOnFullDisk: where the disk has no room at all, images can be removed, which makes some.
+// TestRemoveOnFullDisk tests that images can be removed from a completely full disk.
 func TestRemoveOnFullDisk(t *testing.T) {
 	for name, remove := range map[string]func(*image.Store) error{
 		"remove": func(s *image.Store) error { return s.Remove(t.Context(), "one") },

@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestRootless: a user without rights and with a umask that hides all files has images that all users may read, and
-// can remove them.
+// TestRootless tests that a user without privileges, and with a umask that hides all files, has images that all users
+// can read, and can remove them.
 func TestRootless(t *testing.T) {
 	const nobody = 61235
 	dir, program := need.User(t, nobody)

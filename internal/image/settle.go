@@ -14,7 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// settle makes an image of its layers and puts it into the index; if it is there, whichever process added it, it gets the names only.
+// settle makes an image from its layers and adds it to the index. If the index has it already, from any process, it only gets the
+// names.
 func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLayer) (belljar.Image, error) {
 	kept, err := m.Config.Kept()
 	if err != nil {
@@ -48,7 +49,7 @@ func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLaye
 	if err := s.build(ctx, sp.in(r.Folder), layers, r); err != nil {
 		return belljar.Image{}, err
 	}
-	if err := layer.Sync(sp.in(r.Folder)); err != nil { // before the index has it
+	if err := layer.Sync(sp.in(r.Folder)); err != nil { // before it is in the index
 		return belljar.Image{}, fault.Wrap("write an image to the disk", err)
 	}
 	return s.publish(ctx, sp, m, r)
@@ -87,7 +88,7 @@ func (s *Store) build(ctx context.Context, dir string, layers []*heldLayer, r *r
 	return err
 }
 
-// publish puts a finished image where all can see it.
+// publish moves a finished image to its place and adds it to the index.
 func (s *Store) publish(ctx context.Context, sp *space, m manifest.Image, r *record) (belljar.Image, error) {
 	err := s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if lost := byDigest(records, r.Digest); lost != nil { // its files are gone, its names are not
@@ -118,12 +119,12 @@ func nameAll(m manifest.Image, records []*record, r *record) {
 			r.Also = append(r.Also, d)
 		}
 	}
-	if most := 64; len(r.Also) > most { // lists come and go; those of late count
+	if most := 64; len(r.Also) > most { // lists change; the latest count
 		r.Also = r.Also[len(r.Also)-most:]
 	}
 }
 
-// finished is the last word of progress.
+// finished returns the final progress report.
 func finished(i belljar.Image) belljar.ImageProgress {
 	return belljar.ImageProgress{Phase: belljar.ImageDone, Done: i.Bytes, Total: i.Bytes}
 }

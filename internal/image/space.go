@@ -14,26 +14,26 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// What is in the store's folder.
+// Folders in the store's folder.
 const (
 	imagesFolder = "images" // one folder for each image: root, lock, used
 	layersFolder = "layers" // one for each layer, by its digest: files, size
-	tempFolder   = "tmp"    // what is being made or deleted, with a lock that its process holds
-	locksFolder  = "locks"  // for layers and images while they are made
+	tempFolder   = "tmp"    // files that are being made or deleted, with a lock that their process holds
+	locksFolder  = "locks"  // for layers and images that are being made
 	indexFile    = "index.json"
 	indexLock    = "index.lock"
 	tempIndex    = ".index-"
 )
 
-// disk is the store's folder, and the room around it.
+// disk is the store's folder, and the free room on its disk.
 type disk struct{ o *Options }
 
-// in is a path below the store's folder.
+// in returns a path below the store's folder.
 func (d *disk) in(elem ...string) string {
 	return filepath.Join(append([]string{d.o.Path}, elem...)...)
 }
 
-// mkdir makes a folder with these permissions, whatever the process keeps from its files (umask).
+// mkdir makes a folder with these permissions, whatever the umask.
 func mkdir(path string, mode fs.FileMode) error {
 	if err := os.Mkdir(path, mode); err != nil {
 		return err
@@ -41,7 +41,8 @@ func mkdir(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// space is a folder for what is being made or deleted. It goes with its lock: what a killed process leaves is swept.
+// space is a folder for files that are being made or deleted. It is removed with its lock; the space of a killed
+// process is swept.
 type space struct {
 	dir  string
 	lock *lock
@@ -49,13 +50,13 @@ type space struct {
 
 const spaceLock = ".lock"
 
-// space makes an empty folder for the caller, who closes it.
+// space makes an empty folder. The caller must close it.
 func (d *disk) space() (*space, error) {
 	for {
 		id := randomName()
 		l, err := tryLock(d.in(tempFolder, id+spaceLock), true)
 		if errors.Is(err, errBusy) {
-			continue // a sweep was there first, or chance
+			continue // a sweep removed it, or the name exists
 		}
 		if err != nil {
 			return nil, fault.Wrap("make a folder to work in", err)
@@ -72,21 +73,21 @@ func (d *disk) space() (*space, error) {
 	}
 }
 
-// in is a path below the space.
+// in returns a path below the space.
 func (sp *space) in(name string) string { return filepath.Join(sp.dir, name) }
 
-// close deletes what is still in the space.
+// close deletes the remaining files of the space.
 func (sp *space) close() error {
 	err := layer.Remove(sp.dir)
 	if err != nil {
-		sp.lock.release() // a sweep tries again
+		sp.lock.release() // a sweep retries
 		return err
 	}
 	sp.lock.discard()
 	return nil
 }
 
-// done closes a space where a failure only costs room, until it is swept.
+// done closes a space. A failure only costs room until the space is swept.
 func (d *disk) done(sp *space) {
 	if err := sp.close(); err != nil {
 		d.warn("unused files could not be deleted", "folder", sp.dir, "err", err)

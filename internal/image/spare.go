@@ -7,14 +7,14 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// The store keeps a little room on its disk. To remove an image something must be written, the index first of all, so that
-// on a disk without any room nothing could be removed that would make some.
+// The store reserves a little room on its disk. Removing an image requires a write, first of all of the index, so that a
+// completely full disk could never be freed.
 const (
 	spareFile  = "spare"
-	spareBytes = 256 << 10 // besides as much as the index has
+	spareBytes = 256 << 10 // plus the size of the index
 )
 
-// reserve keeps room while there are images. Where there is none to keep it does nothing.
+// reserve keeps the spare file while there are images. If there is no room for it, it does nothing.
 func (x *index) reserve() {
 	v, err := x.load()
 	if err != nil || len(v.records) == 0 {
@@ -33,13 +33,13 @@ func (x *index) reserve() {
 	}
 	defer f.Close()
 	data := make([]byte, want-have)
-	_, _ = rand.Read(data) // some file systems keep no zeros
+	_, _ = rand.Read(data) // some file systems do not store zeros
 	if _, err := f.Write(data); err != nil {
 		_ = os.Remove(path)
 	}
 }
 
-// relieved does what makes room, and where the disk has none for that, once more with what is kept for it.
+// relieved calls do, which frees room. If the disk is full, it removes the spare file and calls do again.
 func (x *index) relieved(do func() error) error {
 	err := do()
 	if belljar.CodeOf(err) == belljar.CodeDiskFull && os.Remove(x.in(spareFile)) == nil {

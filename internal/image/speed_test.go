@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/test/dockerd"
 )
 
-// BenchmarkFind is what a request pays for an image that is here.
+// BenchmarkFind measures the cost of finding an existing image for a request.
 func BenchmarkFind(b *testing.B) {
 	s := open(b, image.Options{})
 	importTree(b, s, "python:3.11-slim", "f", "x")
@@ -29,7 +29,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 }
 
-// BenchmarkPull is a pull of an image of five layers with programs and libraries from a registry in this process, in
+// BenchmarkPull measures a pull of an image of five layers with programs and libraries from a registry in this process, in
 // unpacked bytes.
 func BenchmarkPull(b *testing.B) {
 	var layers [][]byte
@@ -58,14 +58,14 @@ func BenchmarkPull(b *testing.B) {
 				}
 				b.StartTimer()
 			}
-			b.ReportMetric(float64(size)*float64(b.N)/1e6/used.Seconds(), "MB/cpu-s") // the registry's time too
+			b.ReportMetric(float64(size)*float64(b.N)/1e6/used.Seconds(), "MB/cpu-s") // including the registry's time
 		})
 	}
 }
 
 func cpu(u unix.Rusage) time.Duration { return time.Duration(u.Utime.Nano() + u.Stime.Nano()) }
 
-// programs is a layer that is as hard to pack as programs are: of so many MiB, in files of many sizes.
+// programs returns a layer that is as hard to compress as programs: that many MiB, in files of many sizes.
 func programs(t testing.TB, seed byte, mib int) []byte {
 	t.Helper()
 	var pairs []string
@@ -76,7 +76,7 @@ func programs(t testing.TB, seed byte, mib int) []byte {
 		for i := 0; i < size; {
 			x = x*1664525 + 1013904223
 			run := min(size-i, int(x>>24)%24+4)
-			if x&0x100 == 0 && i > 4096 { // said before
+			if x&0x100 == 0 && i > 4096 { // repeat earlier bytes
 				copy(data[i:i+run], data[i-int(x>>20):])
 			} else {
 				for j := range run {
@@ -91,8 +91,8 @@ func programs(t testing.TB, seed byte, mib int) []byte {
 	return tarOf(t, pairs...)
 }
 
-// BenchmarkPullBesideDocker is a pull of the same image from the same registry by Belljar and by docker pull, in turns: ours
-// into a folder beside that of the engine, which is one of the benchmark's own.
+// BenchmarkPullBesideDocker compares pulls of the same image from the same registry by Belljar and by docker pull, in turns.
+// Belljar's folder is next to the engine's, which belongs to the benchmark.
 func BenchmarkPullBesideDocker(b *testing.B) {
 	engine := dockerd.New(b)
 	docker := func(args ...string) {
@@ -108,7 +108,7 @@ func BenchmarkPullBesideDocker(b *testing.B) {
 		layers, size = append(layers, l), size+int64(len(l))
 	}
 	h := newHub(b)
-	h.put("app:latest", build(b, spec{layers: layers, pack: "gzip"})) // not every engine knows zstd
+	h.put("app:latest", build(b, spec{layers: layers, pack: "gzip"})) // not every engine supports zstd
 	s := open(b, image.Options{}, h)
 	var ours, theirs []time.Duration
 	for b.Loop() {

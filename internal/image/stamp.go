@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// stampEvery is how often the time of an image's last use is written down.
+// stampEvery is how often the time of an image's last use is recorded.
 const stampEvery = time.Minute
 
-// touch notes that an image is used, at most once a minute.
+// touch records that an image is used, at most once a minute.
 func (x *index) touch(r *record) {
 	now := x.now()
 	if last, ok := x.touched.Load(r.Folder); ok && now.Sub(last.(time.Time)) < stampEvery {
@@ -21,7 +21,7 @@ func (x *index) touch(r *record) {
 	}
 }
 
-// stamped reads when an image was last used; zero if that is not known.
+// stamped returns when an image was last used; zero if that is unknown.
 func stamped(path string) time.Time {
 	info, err := os.Stat(path)
 	if err != nil {

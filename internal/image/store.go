@@ -16,46 +16,45 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Options is what a [Store] is made of.
+// Options configure a [Store].
 type Options struct {
-	// Path is the store's folder, made if it is missing. Several processes may use one at the same time. "" is a store that
-	// knows only host.
+	// Path is the store's folder; a missing one is made. Several processes may use one at the same time. "" is a store that has
+	// only host.
 	Path string
-	// Aliases are the operator's names for what has another name here, as python:3.11-slim for belljar/python. They go before
-	// all names in the store.
+	// Aliases are the operator's additional names of images, such as python:3.11-slim for belljar/python. They have precedence
+	// over all names in the store.
 	Aliases map[string]string
-	// Registries are the hosts, with a port unless it is 443 or 80, that may be talked to although their addresses are not
-	// public, and over plain HTTP if they do not speak TLS. Others must have public addresses and TLS.
+	// Registries are hosts, with a port unless it is 443 or 80, whose addresses may be private, and which may use plain HTTP if
+	// they do not speak TLS. All others must have public addresses and TLS.
 	Registries []string
 	// MaxBytes and MaxFiles bound an unpacked image; 0 is 16 GiB and 2,000,000.
 	MaxBytes int64
 	MaxFiles int
-	// Free returns the free bytes on the store's disk; nothing is unpacked that would leave less than MinFree of them. nil is no
-	// watermark.
+	// Free returns the free bytes on the store's disk; unpacking fails if less than MinFree would be left. nil is no limit.
 	Free    func() (uint64, error)
 	MinFree uint64
-	// FreeFiles returns how many files that disk has room for and for how many it was made; where it counts them and there
-	// is a watermark, the last two in a hundred stay free. nil does not ask.
+	// FreeFiles returns how many files that disk still has room for, and its total number. If the file system counts them and
+	// MinFree is set, two in a hundred stay free. nil does not check.
 	FreeFiles func() (free, all uint64, err error)
 	// StallTimeout is how long a registry may keep a pull waiting for its next kibibyte; 0 is 30 s.
 	StallTimeout time.Duration
 
-	// Keychain has the credentials for registries; nil is Docker's and Podman's configuration of the user.
+	// Keychain has the credentials for registries; nil is the user's configuration of Docker and Podman.
 	Keychain authn.Keychain
-	// KeychainTimeout is how long the keychain may take for an answer; 0 is 30 s. Its programs may want to ask a person.
+	// KeychainTimeout is how long the keychain may take for an answer; 0 is 30 s. A credential helper may prompt a person.
 	KeychainTimeout time.Duration
-	// Transport talks to registries in place of one that keeps away from addresses that are not public; for tests.
+	// Transport replaces the transport that refuses private addresses; for tests.
 	Transport http.RoundTripper
-	// Platform is what images must be for, as linux/arm64/v8; "" is this machine.
+	// Platform is the platform of images, e.g. linux/arm64/v8; "" is this machine's.
 	Platform string
-	// Logger logs what was repaired and what could not be deleted; nil discards.
+	// Logger logs repairs and files that could not be deleted; nil discards.
 	Logger *slog.Logger
 	// Clock is nil for the real one.
 	Clock func() time.Time
 }
 
-// Store keeps unpacked images. The zero value knows one image, host, the machine's own /usr. Safe for concurrent use,
-// by several processes too.
+// Store keeps unpacked images. The zero value has one image, host, the machine's own /usr. Safe for concurrent use, also by
+// several processes.
 type Store struct {
 	o        Options
 	platform manifest.Platform
@@ -74,7 +73,7 @@ const (
 	defaultStall = 30 * time.Second
 )
 
-// Open opens the store at o.Path and removes what a process that was killed has left half done.
+// Open opens the store at o.Path and removes the unfinished work of killed processes.
 func Open(o Options) (*Store, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = defaultBytes
@@ -102,11 +101,11 @@ func Open(o Options) (*Store, error) {
 	s.index.disk, s.index.path, s.index.most = &s.disk, s.disk.in(indexFile), mostIndex
 	s.layers = layers{disk: &s.disk, index: &s.index, large: make(chan struct{}, stream.LargeWindows)}
 	for _, dir := range []string{"", imagesFolder, layersFolder, tempFolder, locksFolder} {
-		// Every user may pass through these folders, as far as those above allow it, and list none.
+		// Every user may search these folders, as far as the folders above allow it, and list none.
 		if err := os.MkdirAll(s.disk.in(dir), 0o711); err != nil {
 			return nil, fault.Wrap("make the store's folders", err)
 		}
-		if err := os.Chmod(s.disk.in(dir), 0o711); err != nil { // in spite of what the process keeps from its files (umask)
+		if err := os.Chmod(s.disk.in(dir), 0o711); err != nil { // in spite of the umask
 			return nil, fault.Wrap("make the store's folders", err)
 		}
 	}
@@ -119,7 +118,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the pulls that are under way, waits for them and releases the store. It may be called twice.
+// Close ends the pulls in progress, waits for them and releases the store. It may be called twice.
 func (s *Store) Close() error {
 	s.flights.close()
 	if s.net != nil {
@@ -128,11 +127,10 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Find returns the image called ref; "" is host. It asks no registry and is fast. ref is an alias, a name as it was
-// given, a name in any of its forms, or a digest (sha256: and at least 12 digits). A name with a digest stands for the
-// image of that digest only if its repository is known to have it. What is not here is
-// [belljar.CodeImageUnavailable], with the names of those that are in details.available. A successful look-up
-// counts as a use.
+// Find returns the image called ref; "" is host. It sends no request to a registry and is fast. ref is an alias, a name as
+// given, a name in any of its forms, or a digest (sha256: and at least 12 digits). A name with a digest finds that digest's
+// image only if the image has a name in the same repository. A missing image is [belljar.CodeImageUnavailable];
+// details.available lists the existing names. A successful look-up counts as a use.
 func (s *Store) Find(_ context.Context, ref string) (Root, error) {
 	r, err := s.lookup(ref)
 	if err != nil {
@@ -145,7 +143,7 @@ func (s *Store) Find(_ context.Context, ref string) (Root, error) {
 	return s.index.root(r), nil
 }
 
-// lookup finds the record of ref whose files are there, nil for host.
+// lookup finds the record of ref whose files exist, nil for host.
 func (s *Store) lookup(ref string) (*record, error) {
 	target := s.alias(ref)
 	if target == "" || target == runtime.HostRef {
@@ -168,7 +166,7 @@ func (s *Store) lookup(ref string) (*record, error) {
 	return r, nil
 }
 
-// alias returns the operator's image for ref, and ref without one.
+// alias returns the operator's image for ref, or ref if there is none.
 func (s *Store) alias(ref string) string {
 	if to, ok := s.o.Aliases[ref]; ok {
 		return to
@@ -176,11 +174,11 @@ func (s *Store) alias(ref string) string {
 	return ref
 }
 
-// layersWait is how long the layers of a pull that came to nothing wait for the next one.
+// layersWait is how long the layers of a failed pull are kept for the next one.
 const layersWait = time.Hour
 
-// sweep deletes what processes that are gone left unfinished: spaces, folders of images that the index does not know, and
-// layers that have waited for an image long enough. Locks keep it away from the work of processes that run.
+// sweep deletes the unfinished work of dead processes: spaces, folders of images that are not in the index, and layers without
+// an image that are old enough. Locks protect the work of living processes.
 func (s *Store) sweep(ctx context.Context) error {
 	if err := s.disk.sweep(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func TestFindUnknown(t *testing.T) {
 	}
 }
 
-// The hint of many images stays a line, and the details have more of them.
+// The hint for many images stays one line, and the details list more of them.
 func TestAbsentAmongMany(t *testing.T) {
 	e, _ := errors.AsType[*belljar.Error](image.Absent("none", strings.Fields(strings.Repeat("name ", 40))))
 	if list, _ := e.Details["available"].([]string); len(list) != 32 || strings.Count(e.Hint, "name") != 10 || !strings.HasSuffix(e.Hint, " and 30 more") {

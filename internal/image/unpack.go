@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/image/stream"
 )
 
-// unpack writes a layer's files into dir, and finds out at the end whether it was the layer that it should be. Reading,
-// decompressing and writing continue at the same time.
+// unpack writes a layer's files into dir, and verifies its digests at the end. Reading, decompressing and writing run
+// concurrently.
 func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, report func(belljar.ImageProgress)) (layer.Stats, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -40,7 +40,7 @@ func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, re
 	}
 	stats, err := layer.Unpack(ctx, tar, dir, layer.Options{MaxBytes: ls.o.MaxBytes, MaxFiles: ls.o.MaxFiles})
 	if err == nil {
-		_, err = io.Copy(io.Discard, packed) // what the decompressor has not asked for
+		_, err = io.Copy(io.Discard, packed) // bytes that the decompressor has not read
 	}
 	if err != nil {
 		return stats, ls.broken(ctx, err, src)
@@ -67,7 +67,7 @@ func (ls *layers) broken(ctx context.Context, err error, src manifest.Layer) err
 		return ctx.Err()
 	case errors.As(err, &packed):
 		return fault.Invalid("compression", "layer %s is not a valid %s: %s", src.Blob(), packed.Kind, fault.Printable(packed.Err.Error()))
-	case errors.As(err, &e): // without what the stages on its way have said
+	case errors.As(err, &e): // without the texts of the stages in between
 		rest, found := strings.CutPrefix(e.Message, "layer")
 		if src.Digest == "" || !found {
 			return e

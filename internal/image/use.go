@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// uses are the images that this process keeps: one lock each, whatever the number of its users.
+// uses are the images that this process holds: one lock each, whatever the number of users.
 type uses struct {
 	mu sync.Mutex
-	of map[string]*use // by the file of the lock
+	of map[string]*use // by the lock's file
 }
 
 type use struct {
@@ -16,8 +16,7 @@ type use struct {
 	users int
 }
 
-// Use keeps the image of a digest from being removed until end is called, as a sandbox that has it does. There is nothing to keep of an image
-// that is not here.
+// Use keeps the image of a digest from being removed until end is called, as a sandbox does. It does nothing for a missing image.
 func (s *Store) Use(digest string) (end func()) {
 	if digest == "" || s.o.Path == "" {
 		return func() {}
@@ -34,7 +33,7 @@ func (u *uses) begin(path string) (end func()) {
 	defer u.mu.Unlock()
 	of := u.of[path]
 	if of == nil {
-		l, err := acquire(context.Background(), path, false) // who looks whether it is held, or removes the image, holds it for a moment
+		l, err := acquire(context.Background(), path, false) // a check whether it is held, and a removal, hold it for a moment
 		if err != nil {
 			return func() {}
 		}

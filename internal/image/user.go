@@ -13,8 +13,8 @@ import (
 
 // Limits of the lists of users in images.
 const (
-	mostAccounts = 4 << 20 // bytes of /etc/passwd and of /etc/group that are looked at
-	mostID       = 65534   // what a sandbox has of users and groups: 16 bits, and the last one means no change
+	mostAccounts = 4 << 20 // bytes of /etc/passwd and of /etc/group that are read
+	mostID       = 65534   // ids of a sandbox's users and groups have 16 bits, and the last one means no change
 )
 
 // account is a line of a passwd or group file: a name and the numbers after its password.
@@ -23,7 +23,7 @@ type account struct {
 	ids  []int
 }
 
-// resolveUser finds the ids of an image's user in the image's own files. Root, and no user at all, are 0: Belljar's own user.
+// resolveUser finds the ids of an image's user in the image's own files. Root, and an empty user, are 0: Belljar's own user.
 // Numbers need no entry.
 func resolveUser(dir, user string) (uid, gid int, err error) {
 	name, group, grouped := strings.Cut(user, ":")
@@ -85,14 +85,14 @@ func resolveGroup(root *os.Root, group string) (int, error) {
 	return found.ids[0], nil
 }
 
-// id reads a user's or group's number.
+// id parses a user's or group's number.
 func id(s string) (int, bool) {
 	n, err := strconv.ParseUint(s, 10, 31)
 	return int(n), err == nil
 }
 
-// findAccount looks for a name, or for a number where that is what was given. It returns nil if there is none, and
-// follows no link out of the image.
+// findAccount looks for a name, or for a number if byNumber is set. It returns nil if there is none, and follows no link out
+// of the image.
 func findAccount(root *os.Root, file, name string, number int, byNumber bool) (*account, error) {
 	info, err := root.Stat(file)
 	if err != nil || !info.Mode().IsRegular() {

@@ -1,4 +1,4 @@
-// Package keylock has one lock for each key, such as the id of a session.
+// Package keylock provides one lock for each key, such as the id of a session.
 package keylock
 
 import (
@@ -14,10 +14,10 @@ type Locks[K comparable] struct {
 
 type keyLock struct {
 	free  chan struct{} // holds a token while the lock is free
-	users int           // the holder and those that wait
+	users int           // the holder and the waiting callers
 }
 
-// Lock waits for the lock of a key; the caller calls unlock. It fails with ctx's error.
+// Lock waits for the lock of a key; the caller calls unlock. The error is that of ctx.
 func (l *Locks[K]) Lock(ctx context.Context, key K) (unlock func(), err error) {
 	l.mu.Lock()
 	if l.byKey == nil {

@@ -1,5 +1,5 @@
-// Package local is the contract between the commands and the machine that they run on: what a command can have here, without
-// a server. The commands (internal/cli) know this contract and the client of a server; internal/daemon implements it.
+// Package local is the contract between the commands and the machine that they run on: everything that a command can do without a
+// server. The commands (internal/cli) use this contract and the client of a server; internal/daemon implements it.
 package local
 
 import (
@@ -15,7 +15,7 @@ import (
 // HostImage is the image that shows this machine's own programs, read-only.
 const HostImage = runtime.HostRef
 
-// Environment is what a process has of the world outside.
+// Environment is a process's environment and standard streams.
 type Environment struct {
 	Env    []string
 	Stdin  io.Reader
@@ -33,7 +33,7 @@ func (w *Environment) Getenv(name string) (string, bool) {
 	return "", false
 }
 
-// Machine is all that commands can do without a server.
+// Machine provides everything that commands can do without a server.
 type Machine interface {
 	Engines
 	ImageMaker
@@ -41,24 +41,24 @@ type Machine interface {
 	Host
 }
 
-// Engines opens what runs programs in this process.
+// Engines opens engines that run programs in this process.
 type Engines interface {
 	Open(Needs) (*Engine, error)
 	OpenBench() (*Bench, error)
 }
 
-// ImageMaker keeps the images of this machine and makes new ones.
+// ImageMaker opens this machine's image store and makes new images.
 type ImageMaker interface {
 	Images() (Images, error)
 	// FillGoCache builds Go's standard library in an image, through an engine, and keeps the result for runs of that image.
 	FillGoCache(ctx context.Context, engine belljar.Service, image string) error
-	// Recipes names what Build can make.
+	// Recipes returns the names of the images that Build can make.
 	Recipes() []string
 	// Build writes the root file system of an image to w, as tar.
 	Build(ctx context.Context, b Build, w io.Writer) error
 }
 
-// Doors lets other programs in.
+// Doors serves other programs.
 type Doors interface {
 	// Serve runs a server until a signal ends it.
 	Serve(context.Context, ServeOptions) error
@@ -68,15 +68,15 @@ type Doors interface {
 	ServeEditor(context.Context, Editor) error
 }
 
-// Host is what this machine is.
+// Host describes this machine.
 type Host interface {
-	// Examine tries every runtime of this binary.
+	// Examine tests every runtime of this binary.
 	Examine(context.Context) ([]Runtime, error)
-	// Elsewhere asks the other belljar that has the workspaces of the workspace API. asked is false if the settings name none; err is why
-	// it cannot be used.
+	// Elsewhere checks the other belljar that holds the workspaces of the workspace API. asked is false if the settings name none; err is
+	// the reason why it cannot be used.
 	Elsewhere(context.Context) (asked bool, err error)
 	// Agent opens the program that runs inside every sandbox, for this machine's processor.
 	Agent() (fs.File, error)
-	// Keep turns this process into one that looks after a sandbox. It returns only if that fails.
+	// Keep replaces this process by one that looks after a sandbox. It returns only on failure.
 	Keep(config string) error
 }

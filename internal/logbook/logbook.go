@@ -10,13 +10,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ErrSealed means that a log is sealed and takes no more frames.
+// ErrSealed means that a log is sealed and accepts no more frames.
 var ErrSealed = errors.New("log is sealed")
 
-// ErrNotFound means that the book has no log of that id.
+// ErrNotFound means that the book has no log with that id.
 var ErrNotFound = errors.New("log not found")
 
-// ErrExists means that the book already has a log of that id.
+// ErrExists means that the book already has a log with that id.
 var ErrExists = errors.New("log exists")
 
 // Book holds the logs of an installation, one for each run. All methods are safe for concurrent use.
@@ -44,7 +44,7 @@ type Log interface {
 	Last() uint64
 	// Size returns the size of the log in bytes, including the seal that it would get now.
 	Size() int64
-	// Seal ends the log. If logs outlive the process, this one survives a loss of power after Seal has returned. It may be
-	// called twice. After an error the log has ended for its readers all the same.
+	// Seal ends the log. If logs outlive the process, this one is durable against a power failure after Seal has returned.
+	// It may be called twice. Even after an error, the log has ended for its readers.
 	Seal() error
 }

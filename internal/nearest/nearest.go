@@ -1,10 +1,10 @@
-// Package nearest finds the known name that a mistyped one may stand for.
+// Package nearest finds the known name that a mistyped name may stand for.
 package nearest
 
 import "strings"
 
-// Of returns the one of known that is most like name, for a "did you mean": one that is short for the other, or within so many
-// letters added, dropped or changed; "" for none. How many are too many depends on how much the names are alike.
+// Of returns the known name that is most like name, for a "did you mean": one is short for the other, or at most within
+// letters must be added, dropped or changed; "" for none. The right limit depends on how similar the known names are.
 func Of(name string, within int, known []string) string {
 	if len(name) > 64 {
 		return ""
@@ -41,7 +41,7 @@ func abbreviates(short, long string) bool {
 	return at == len(short) && short[0] == long[0] && short[at-1] == long[len(long)-1]
 }
 
-// distance is how many bytes must be added, dropped or changed to make b of a.
+// distance returns the number of bytes that must be added, dropped or changed to turn a into b.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

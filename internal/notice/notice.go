@@ -1,6 +1,6 @@
-// Package notice writes Belljar's own words for people: to stderr, one line each, with a "belljar:" prefix, no capital at
-// the start and no full stop at the end. A "hint:" line follows where there is a next thing to do. Standard output belongs to
-// the program, or to the answer of a command.
+// Package notice writes Belljar's own messages for people: to stderr, one line each, with a "belljar:" prefix, no capital at
+// the start and no full stop at the end. A "hint:" line follows if there is a next step. Standard output belongs to the
+// program, or to the command's result.
 package notice
 
 import (
@@ -28,16 +28,16 @@ func (w *Writer) Note(format string, args ...any) {
 	}
 }
 
-// Hint prints what to do about the line before, unless Quiet is set.
+// Hint prints the next step after the previous line, unless Quiet is set.
 func (w *Writer) Hint(format string, args ...any) {
 	if !w.Quiet {
 		fmt.Fprintf(w.Stderr, "hint: %s\n", OneLine(fmt.Sprintf(format, args...)))
 	}
 }
 
-// OneLine keeps a message on one line and free of terminal control, whatever names it quotes. It escapes characters that
-// show nothing or reorder others, as \u202e, so that two names that differ look different. Emoji that join several show
-// the escape too.
+// OneLine keeps a message on one line and free of terminal control, for any names in it. It escapes characters that are
+// invisible or reorder others, as \u202e, so that two different names look different. Emoji that join several show the
+// escape, too.
 func OneLine(s string) string {
 	var b strings.Builder
 	for _, r := range strings.TrimRight(s, "\n") {
@@ -57,7 +57,7 @@ func OneLine(s string) string {
 	return b.String()
 }
 
-// unseen reports whether a character shows nothing: a control of direction or format, a line separator, or a filler.
+// unseen reports whether a character is invisible: a control of direction or format, a line separator, or a filler.
 func unseen(r rune) bool {
 	return r >= 0x80 && unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }

@@ -2,7 +2,8 @@ package notice
 
 import "testing"
 
-// What a name or a message holds is shown: it can neither pass for another, nor steer the terminal.
+// The characters of a name or a message are visible: they cannot imitate another name or control
+// the terminal.
 func TestOneLine(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain ünïcode 名前 🙂": "plain ünïcode 名前 🙂", "a\nb\tc\n": "a b c", "\x1b[31m\x7f\u009b": "?[31m??",

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// State is how far an implementation has come, apart from what the host allows.
+// State is the stage of development of an implementation, apart from what the host allows.
 type State string
 
 // The implementation states.
 const (
 	StateSupported   State = "supported"
-	StateHostGated   State = "host_gated" // built, and this host cannot do it
+	StateHostGated   State = "host_gated" // built, but this host does not support it
 	StateScaffold    State = "scaffold"
 	StateUnsupported State = "unsupported"
 )
@@ -30,23 +30,23 @@ const (
 	IsolationRemote     Isolation = "remote"
 )
 
-// AtLeast reports whether i isolates at least as strongly as other. A remote sandbox is only as strong as itself: what is
-// at the other end is not known here.
+// AtLeast reports whether i isolates at least as strongly as other. A remote sandbox is only as strong as itself, because
+// the isolation of the remote host is unknown here.
 func (i Isolation) AtLeast(other Isolation) bool {
 	order := []Isolation{IsolationNone, IsolationNamespace, IsolationUserKernel, IsolationMicroVM}
 	mine, least := slices.Index(order, i), slices.Index(order, other)
 	return i == other || least >= 0 && mine >= least
 }
 
-// Protections that a sandbox can be required to have. The first group is never optional in any runtime that calls
-// itself isolated; the second depends on cgroups.
+// Protections that a request can require. The first group is never optional in any runtime that claims isolation; the
+// second depends on cgroups.
 const (
 	ProtectFilesystem = "filesystem"
 	ProtectNetwork    = "network"
 	ProtectSeccomp    = "seccomp"
 	ProtectIdentity   = "identity" // a host uid range of its own
 	ProtectWallTime   = "wall_time"
-	ProtectCPUTime    = "cpu_time" // of one command, in contrast to cpu, which is how fast it runs
+	ProtectCPUTime    = "cpu_time" // of one command; cpu limits the speed instead
 	ProtectPids       = "pids"
 	ProtectMemory     = "memory"
 	ProtectCPU        = "cpu"
@@ -58,16 +58,16 @@ const (
 type Protection struct {
 	Name     string `json:"name"`
 	Enforced bool   `json:"enforced"`
-	By       string `json:"by,omitempty"`     // what enforces it here, e.g. "cgroup2 memory.max"; if not Enforced, what stands in for it
-	Weaker   string `json:"weaker,omitempty"` // what is weaker than the best this runtime knows
+	By       string `json:"by,omitempty"`     // the mechanism that enforces it here, e.g. "cgroup2 memory.max"; if not Enforced, its stand-in
+	Weaker   string `json:"weaker,omitempty"` // how it is weaker than this runtime's best
 	Hint     string `json:"hint,omitempty"`   // how to fix it
 }
 
-// ByRlimitData means that what each process maps is limited, in place of what all of them hold. The agent sets it before a
-// program begins. It does not bound a sandbox, so the protection is not Enforced.
+// ByRlimitData means that the memory of each process is limited, not that of all processes together. The agent sets the
+// limit before a program starts. It does not bound a sandbox, so the protection is not Enforced.
 const ByRlimitData = "RLIMIT_DATA of each process"
 
-// Reason is why something is not available, in words for people and a normalised code for programs.
+// Reason states why something is not available, as text for people and as a normalised code for programs.
 type Reason struct {
 	Code   string `json:"code"` // host_prerequisite_missing, host_permission_denied, unsupported_os …
 	Step   string `json:"step,omitempty"`
@@ -75,7 +75,7 @@ type Reason struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Capabilities keeps apart what the code can do and what this host lets it do.
+// Capabilities separates the features of the code from those that this host allows.
 type Capabilities struct {
 	Available   bool         `json:"available"`
 	State       State        `json:"implementation_state"`
@@ -83,12 +83,12 @@ type Capabilities struct {
 	Isolation   Isolation    `json:"isolation"`
 	Version     string       `json:"version,omitempty"`
 	Rootless    bool         `json:"rootless,omitempty"`
-	OOMScope    string       `json:"oom_scope,omitempty"` // process: a memory hog dies alone; sandbox: all of it dies
+	OOMScope    string       `json:"oom_scope,omitempty"` // process: only the process that exceeds the limit dies; sandbox: all of the sandbox dies
 	AgentUID    string       `json:"agent_uid"`           // separate | shared
 	Protections []Protection `json:"protections"`
 	Snapshots   bool         `json:"snapshots,omitempty"`
 	Pause       bool         `json:"pause,omitempty"`
-	// HostImage means that the image "host" can be used; Unpacked that images can which Belljar has unpacked.
+	// HostImage means that the image "host" can be used. Unpacked means that images that Belljar has unpacked can be used.
 	HostImage bool `json:"host_image,omitempty"`
 	Unpacked  bool `json:"unpacked_images,omitempty"`
 	// GoCache means that sandboxes are given the Go build cache of their image ([Root].GoCache).
@@ -97,18 +97,19 @@ type Capabilities struct {
 	Overlay bool `json:"-"`
 	// Layers means that sandboxes are given the layers of their root ([Root].Layers).
 	Layers bool `json:"-"`
-	// SharedTmp means that programs may be executed in /tmp where they may in the workspace, and that both share its size.
+	// SharedTmp means that /tmp and the workspace share one size, and that programs can run in /tmp if they can run in the
+	// workspace.
 	SharedTmp bool `json:"-"`
 	// Disk means that a workspace can be on disk ([MediumDisk]); NoDisk is why not.
 	Disk   bool   `json:"-"`
 	NoDisk Reason `json:"-"`
 	// LimitMemory means that sandboxes are a [MemoryLimiter].
 	LimitMemory bool `json:"-"`
-	// Relay means that the agent inside has a relay, by which a host can let programs reach chosen hosts.
+	// Relay means that the agent has a relay, through which a host can let programs reach chosen hosts.
 	Relay bool `json:"relay,omitempty"`
-	// OCIRuntime is the program that an engine isolates with: runc, runsc, kata …
+	// OCIRuntime is the program that an engine uses for isolation: runc, runsc, kata …
 	OCIRuntime string `json:"oci_runtime,omitempty"`
-	// Start is about how long a cold start takes. Among runtimes that will do, the fastest is chosen.
+	// Start is the approximate duration of a cold start. Among suitable runtimes, the fastest is chosen.
 	Start time.Duration `json:"-"`
 }
 
@@ -118,7 +119,7 @@ func (c *Capabilities) Refuse(why Reason) {
 	c.Reasons = append(c.Reasons, why)
 }
 
-// Protection returns the named protection; one that is not enforced if the runtime does not know the name.
+// Protection returns the named protection. If the runtime does not know the name, the protection is not Enforced.
 func (c Capabilities) Protection(name string) Protection {
 	for _, p := range c.Protections {
 		if p.Name == name {
@@ -128,7 +129,7 @@ func (c Capabilities) Protection(name string) Protection {
 	return Protection{Name: name}
 }
 
-// ErrNotFound means that a runtime knows no living sandbox of that name.
+// ErrNotFound means that the runtime has no living sandbox of that name.
 var ErrNotFound = errors.New("sandbox not found")
 
 // ErrGone means that a sandbox has ended.
@@ -137,7 +138,7 @@ var ErrGone = errors.New("sandbox is gone")
 // ErrInUse means that another sandbox writes to the disk of a workspace.
 var ErrInUse = errors.New("another sandbox writes to the disk")
 
-// ErrNoImage means that an image is missing: it was never there, or was removed meanwhile.
+// ErrNoImage means that an image is missing: it never existed or was removed.
 var ErrNoImage = errors.New("there is no such image")
 
 // StepError states which step of building a sandbox failed.
@@ -152,7 +153,7 @@ func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err)
 // Unwrap returns the cause.
 func (e *StepError) Unwrap() error { return e.Err }
 
-// WallTime is the protection of runs against lasting too long, which is the same everywhere.
+// WallTime is the protection of runs by a time limit, which is the same on every runtime.
 func WallTime() Protection {
 	return Protection{Name: ProtectWallTime, Enforced: true, By: "timers in the agent and in the service"}
 }

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Link is a sandbox whose agent is reached over one connection, which can be lost and restored: how to dial it, and how it ended. Make one
-// with [NewLink]. It is safe for concurrent use.
+// Link is the part of a sandbox whose agent is reached over one connection, which can be lost and restored: it dials, and knows how the
+// sandbox ended. Make one with [NewLink]. It is safe for concurrent use.
 type Link struct {
 	closed, away error
 
@@ -26,13 +26,13 @@ type Dialer interface {
 	Dial(ctx context.Context) (net.Conn, error)
 }
 
-// NewLink returns a link without a connection. closed is the error of a sandbox that its runtime no longer follows; away is that of a
-// connection that is not restored in time.
+// NewLink returns a link without a connection. Dial and Wait return closed when the runtime no longer follows the sandbox, and away when a
+// connection is not restored in time.
 func NewLink(closed, away error) *Link {
 	return &Link{closed: closed, away: away, gone: make(chan struct{}), left: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// Connect says over what the sandbox can be dialled from now on; nil for nothing.
+// Connect sets the connection for later dials; nil for none.
 func (l *Link) Connect(over Dialer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,22 +41,22 @@ func (l *Link) Connect(over Dialer) {
 	l.changed = make(chan struct{})
 }
 
-// End says how the sandbox has ended. It is called once.
+// End sets how the sandbox has ended. It is called once.
 func (l *Link) End(exit Exit) {
 	l.exit = exit
 	close(l.gone)
 }
 
-// Leave says that the runtime no longer follows the sandbox, which may live on. It is called once.
+// Leave marks that the runtime no longer follows the sandbox, which may live on. It is called once.
 func (l *Link) Leave() { close(l.left) }
 
-// Gone is closed when the sandbox has ended.
+// Gone returns a channel that is closed when the sandbox has ended.
 func (l *Link) Gone() <-chan struct{} { return l.gone }
 
-// Left is closed when the sandbox's runtime no longer follows it.
+// Left returns a channel that is closed when the runtime no longer follows the sandbox.
 func (l *Link) Left() <-chan struct{} { return l.left }
 
-// Exit is how the sandbox has ended; nil if it has not.
+// Exit returns how the sandbox has ended; nil if it has not.
 func (l *Link) Exit() *Exit {
 	select {
 	case <-l.gone:
@@ -66,7 +66,7 @@ func (l *Link) Exit() *Exit {
 	}
 }
 
-// Dial implements [Sandbox]. While there is no connection it waits for another one.
+// Dial implements [Sandbox]. Without a connection it waits for one.
 func (l *Link) Dial(ctx context.Context) (net.Conn, error) {
 	for {
 		l.mu.Lock()

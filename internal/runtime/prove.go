@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestSandbox is the [Tester] of a runtime that caps says is available: nothing less than a sandbox, of the host's own programs,
-// reports whether a host allows every step.
+// TestSandbox implements [Tester] for a runtime that caps reports as available. It makes a sandbox of the host's own programs:
+// nothing less proves that a host allows every step.
 func TestSandbox(ctx context.Context, r Runtime, caps Capabilities) (Capabilities, error) {
 	limits := belljar.DefaultLimits()
 	box, err := r.Create(ctx, Spec{
@@ -22,7 +22,7 @@ func TestSandbox(ctx context.Context, r Runtime, caps Capabilities) (Capabilitie
 	case err == nil:
 		return caps, box.Destroy(ctx)
 	case ctx.Err() != nil || !errors.As(err, &step):
-		return caps, err // which shows nothing about the host
+		return caps, err // the failure shows nothing about the host
 	}
 	code := "host_prerequisite_missing"
 	if errors.Is(step.Err, fs.ErrPermission) {

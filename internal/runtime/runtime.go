@@ -1,9 +1,9 @@
-// Package runtime is the contract between the service and the isolation technologies below it: a runtime builds a jar,
-// hands back byte streams to the agent inside, states what the jar used and why it died, and does nothing else. Exec,
-// files and terminals are the agent's and written once.
+// Package runtime is the contract between the service and the isolation technologies below it: a runtime builds a jar, returns byte
+// streams to the agent inside, reports the jar's usage and why it died, and does nothing else. The agent implements exec, files and
+// terminals, once for all runtimes.
 //
-// Implementations live in child packages and import only this one, the root package, agent/wire and linux/*. Every one
-// of them passes runtimetest.
+// Implementations live in child packages and import only this one, the root package, agent/wire and linux/*. Every one of them passes
+// runtimetest.
 package runtime
 
 import (
@@ -16,26 +16,25 @@ import (
 
 // Runtime is an isolation technology on this host. All methods are safe for concurrent use.
 type Runtime interface {
-	// Name is what a request calls it: native, docker, gvisor …
+	// Name is the runtime's name in requests: native, docker, gvisor …
 	Name() string
-	// Probe finds out what this host can do, cheaply: it looks and builds nothing, so it can stand before every run. An
-	// unusable host is no error: it is a Capabilities with Available false and reasons.
+	// Probe finds out what this host supports. It is cheap enough to precede every run: it looks and builds nothing. An unusable host is
+	// not an error, but a Capabilities with Available false and reasons.
 	Probe(ctx context.Context) (Capabilities, error)
-	// Create builds a sandbox and returns when its agent can be dialled. The caller has stored Spec.ID before the
-	// call, so that a crash leaves a name to clean up. A failure leaves nothing and is a [StepError] where a
-	// step of the construction failed. ctx bounds the construction only.
+	// Create builds a sandbox and returns when its agent can be dialled. The caller must store Spec.ID before the call, so that a crash
+	// leaves a name to clean up. After a failure nothing is left. If a step of the construction failed, the error is a [StepError]. ctx
+	// bounds the construction only.
 	Create(ctx context.Context, spec Spec) (Sandbox, error)
 	// Attach finds a living detached sandbox again, after a restart of the daemon. [ErrNotFound] if there is none.
 	Attach(ctx context.Context, id string) (Sandbox, error)
-	// List names the sandboxes of this installation that exist in any state, also half-made ones, for reconciliation:
-	// Attach or, failing that, Remove deals with each.
+	// List returns the names of this installation's sandboxes in any state, also half-made ones, for reconciliation: Attach or, if that
+	// fails, Remove each.
 	List(ctx context.Context) ([]string, error)
-	// Remove destroys whatever is left of id, alive or not. It is idempotent and returns when it is gone.
+	// Remove destroys all remains of id, alive or not. It is idempotent and returns when they are gone.
 	Remove(ctx context.Context, id string) error
 }
 
-// Tester is a runtime that can prove what Probe reports, by building a sandbox and taking it down again. For doctor and
-// the start of a daemon.
+// Tester is a runtime that can prove what Probe reports, by building a sandbox and destroying it. Doctor and a starting daemon use it.
 type Tester interface {
 	Test(ctx context.Context) (Capabilities, error)
 }
@@ -43,80 +42,76 @@ type Tester interface {
 // Sandbox is one isolated instance. All methods are safe for concurrent use.
 type Sandbox interface {
 	ID() string
-	// Dial opens a fresh stream to the agent. Many may be open at once. The caller closes it.
+	// Dial opens a new stream to the agent. Many may be open at the same time. The caller closes it.
 	Dial(ctx context.Context) (net.Conn, error)
-	// Usage reads what the sandbox has used so far, with the source of each figure.
+	// Usage returns the sandbox's usage so far, with the source of each figure.
 	Usage(ctx context.Context) (Usage, error)
-	// Wait blocks until the sandbox is gone and states why. Many may wait; all get the same answer.
+	// Wait blocks until the sandbox is gone and returns the reason. Any number of callers may wait; all get the same answer.
 	Wait(ctx context.Context) (Exit, error)
 	// Destroy kills everything inside and removes every trace from the host. It is idempotent, returns when the
 	// sandbox is gone, and continues in spite of a cancelled ctx.
 	Destroy(ctx context.Context) error
 }
 
-// Spec is a request for one sandbox. A limit in it that the runtime cannot enforce is refused by Create unless
-// AllowWeak names it.
+// Spec is a request for one sandbox. Create refuses a limit that the runtime cannot enforce, unless AllowWeak names it.
 type Spec struct {
-	ID        string // the service's name for it; [belljar.ValidID]
+	ID        string // the service's name for the sandbox; [belljar.ValidID]
 	Root      Root
 	Limits    belljar.Limits
 	Workspace Workspace
 	Network   Network
 	Lifetime  Lifetime
-	// Lease is how long the agent lives without hearing from a host; 0 for ever. A creator's sandbox ends with its
-	// process in any case.
+	// Lease is how long the agent lives without a request from a host; 0 for ever. A creator's sandbox ends with its process in any case.
 	Lease time.Duration
-	// Isolation is the class that the runtime said it is when it was chosen; where it has become weaker Create refuses. "" is any.
+	// Isolation is the class that the runtime reported when it was chosen. If the runtime has become weaker, Create refuses. "" is any.
 	Isolation Isolation
-	// Require names the protections that Create must enforce or refuse; see [Protections].
+	// Require lists the protections without which Create must refuse; see [Protections].
 	Require []string
-	// Park is a command whose interpreter may be started before the sandbox has a caller; nil for none. Runtimes ignore it: a pool asks
-	// the agent of a sandbox that it makes ahead.
+	// Park is a command whose interpreter may be started before the sandbox has a caller; nil for none. Runtimes ignore it. A pool sends
+	// it to the agent of a sandbox that it makes in advance.
 	Park *Park
 }
 
-// Park is a command as an agent starts the interpreter of it, which then waits. It holds nothing of a caller.
+// Park describes how an agent starts the interpreter of a command, which then waits. It contains no data of a caller.
 type Park struct {
 	Argv, Env []string
 	Cwd       string
 	UID, GID  int
 	Rlimits   map[string]uint64
-	Preload   []string // modules that Python imports while it waits
+	Preload   []string // modules for Python to import while it waits
 }
 
 // Root is the read-only root file system of a sandbox: an image, ready on this host.
 type Root struct {
-	Ref    string   // as asked for: host, python:3.11-slim …
-	Digest string   // sha256:…, "" when the image has none
-	Dir    string   // folder with the unpacked image; "" for the host's own programs, and for an engine's image
+	Ref    string   // as requested: host, python:3.11-slim …
+	Digest string   // sha256:…; "" if the image has none
+	Dir    string   // folder of the unpacked image; "" for the host's own programs, and for an engine's image
 	Env    []string // the image's environment
-	// WorkingDir is where the image says that programs start, absolute; "" is the workspace. The service honours it.
+	// WorkingDir is the image's working folder for programs, absolute; "" is the workspace. The service honours it.
 	WorkingDir string
-	// Lock is a file next to Dir on which each user of Dir holds a shared flock(2) for as long as the sandbox lives,
-	// whatever becomes of the daemon: a descriptor that the sandbox's own process inherits. The image is removed under an
-	// exclusive one only. "" for an image that is never removed. Once the lock is held, Dir may be gone: [ErrNoImage].
+	// Lock is a file next to Dir on which each user of Dir holds a shared flock(2) while the sandbox lives, even without a daemon: the
+	// sandbox's own process inherits the descriptor. Removing the image takes an exclusive lock. "" is an image that is never removed.
+	// Once the lock is held, Dir may be gone: [ErrNoImage].
 	Lock string
-	// Name is what the runtime's own engine calls the image (see [Imager]); "" for all others.
+	// Name is the image's name in the runtime's own engine (see [Imager]); "" for all others.
 	Name string
-	// UID and GID are the user of programs and the owner of the workspace; 0 is 1000. A runtime may choose another one, if
-	// it says that the agent's user is shared.
+	// UID and GID are the user of programs and the owner of the workspace; 0 is 1000. A runtime may choose another user, if it reports
+	// that the agent's user is shared.
 	UID, GID int
-	// GoCache is a folder of the host with what Go's compiler needs for every program of this image, for the sandbox to
-	// read; "" for none. A runtime with [Capabilities.GoCache] shows it at [GoCacheDir] where the workspace may execute,
-	// below what the sandbox itself writes there.
+	// GoCache is a folder of the host with the compiled packages that Go needs for every program of this image; "" for none. A runtime
+	// with [Capabilities.GoCache] mounts it at [GoCacheDir] if programs can be executed in the workspace, below the sandbox's own writes.
 	GoCache string
-	// Layers are folders of the host that the sandbox sees read-only. A runtime without [Capabilities.Layers] refuses them.
+	// Layers are folders of the host that the sandbox can read. A runtime without [Capabilities.Layers] refuses them.
 	Layers []Layer
 }
 
-// Layer is a folder of the host, for a sandbox to read at its Path. Its files may be executed. Dir must stay as it is while the sandbox
-// lives.
+// Layer is a folder of the host that a sandbox can read, and execute, at its Path. Dir must not change while the sandbox lives.
 type Layer struct {
-	Name string // a single part of a path
+	Name string // one part of a path
 	Dir  string
 }
 
-// Path is where a sandbox has the layer: [LayersDir]/Name, or [SnapshotDir].
+// Path is the layer's place in a sandbox: [LayersDir]/Name, or [SnapshotDir].
 func (l Layer) Path() string {
 	if l.Name == SnapshotLayer {
 		return SnapshotDir
@@ -124,7 +119,7 @@ func (l Layer) Path() string {
 	return LayersDir + "/" + l.Name
 }
 
-// Hidden are the folders of an image that are not shown because layers take their place, without the slash.
+// Hidden returns the top folders of an image that layers replace, without the slash.
 func Hidden(layers []Layer) (names []string) {
 	for _, l := range layers {
 		name := LayersDir
@@ -136,51 +131,51 @@ func Hidden(layers []Layer) (names []string) {
 	return names
 }
 
-// SnapshotLayer is the name of a layer that is a saved workspace, and SnapshotDir where a sandbox has it.
+// SnapshotLayer is the name of a layer that is a saved workspace, and SnapshotDir its place in a sandbox.
 const (
 	SnapshotLayer = "snapshot"
 	SnapshotDir   = "/snapshot"
 )
 
-// LayersDir is where a sandbox has its layers. An image's own folder of that name is not shown then.
+// LayersDir is the place of the layers in a sandbox. If there are any, it hides an image's own folder of that name.
 const LayersDir = "/packages"
 
-// GoCacheDir is where a sandbox has its Go build cache if it is given one.
+// GoCacheDir is the place of the Go build cache in a sandbox, if it gets one.
 const GoCacheDir = "/run/go-build"
 
 // HostRef is the reference of the image that is the host's own /usr, read-only.
 const HostRef = "host"
 
-// Medium is what a workspace is made of.
+// Medium is the storage of a workspace.
 type Medium string
 
 // The media.
 const (
-	MediumMemory Medium = "memory" // tmpfs, gone with the sandbox
+	MediumMemory Medium = "memory" // tmpfs, removed with the sandbox
 	MediumDisk   Medium = "disk"
 )
 
-// Workspace is the writable /workspace: a handle whose life need not be the sandbox's.
+// Workspace is the writable /workspace. It may outlive the sandbox.
 type Workspace struct {
-	ID     string // "" for one that lives and dies with the sandbox
+	ID     string // "" for one that ends with the sandbox
 	Bytes  int64
 	Inodes int64
 	Exec   bool // programs in it may be executed
 	Medium Medium
-	Below  Below // what it begins with
+	Below  Below // files that it begins with
 
-	// Image is the file with the file system of a disk, and Lock a file on which the sandbox of a writer holds an exclusive flock(2) as
-	// long as it lives; "" for a disk that no other sandbox can have.
+	// Image is the file with the file system of a disk. Lock is a file on which a writer's sandbox holds an exclusive flock(2) while it
+	// lives; "" for a disk that no other sandbox can have.
 	Image, Lock string
-	ReadOnly    bool // of a disk
+	ReadOnly    bool // for a disk
 }
 
 // Below is a folder of the host whose files a workspace begins with, without a copy. They belong to the image's user ([Root].UID) and must
-// stay as they are while the sandbox lives. The zero value is none. A runtime with [Capabilities.Overlay] may still find, once, that it
-// cannot do that over the folder's file system: [errors.ErrUnsupported]. It leaves nothing then.
+// not change while the sandbox lives. The zero value is none. A runtime with [Capabilities.Overlay] may still find, once, that it cannot
+// do that over the folder's file system. Create then fails with [errors.ErrUnsupported], and leaves nothing.
 type Below struct {
 	Dir string `json:",omitempty"`
-	// Bytes and Files are what the files take up. They count to the workspace's limits, of which they may be half.
+	// Bytes and Files are the size of these files. They count toward the workspace's limits, and may be at most half of them.
 	Bytes int64 `json:",omitempty"`
 	Files int64 `json:",omitempty"`
 }
@@ -188,39 +183,39 @@ type Below struct {
 // NetworkMode is how much network a sandbox has.
 type NetworkMode string
 
-// NetworkNone is a loopback of its own and nothing else: no route, no DNS.
+// NetworkNone is a loopback only: no route, no DNS.
 const NetworkNone NetworkMode = "none"
 
 // Network is a sandbox's network. The zero value means [NetworkNone].
 type Network struct{ Mode NetworkMode }
 
-// Lifetime is whose death ends a sandbox.
+// Lifetime states which process's death ends a sandbox.
 type Lifetime string
 
 // The lifetimes.
 const (
 	LifetimeCreator  Lifetime = "creator"  // ends when the creating process ends, however it ends
-	LifetimeDetached Lifetime = "detached" // survives it and can be attached to again
+	LifetimeDetached Lifetime = "detached" // survives its creator and can be attached to again
 )
 
-// Usage is what a sandbox has used since it was made. A nil figure has no honest source here.
+// Usage is a sandbox's usage since it was made. A figure is nil if there is no reliable source for it.
 type Usage struct {
 	CPU        *time.Duration
 	Memory     *int64 // bytes that programs hold now
-	PeakMemory *int64 // bytes that they held at most
-	Files      *int64 // bytes that files in memory hold now; nil where they are part of Memory
+	PeakMemory *int64 // highest number of bytes that programs held
+	Files      *int64 // bytes that files in memory hold now; nil if Memory includes them
 	PeakFiles  *int64
-	// MemoryTotal is the limit in bytes where it is one for programs, files in memory and what the runtime needs itself; nil
-	// where programs have their own.
+	// MemoryTotal is the limit in bytes, if it covers programs, files in memory and the runtime's own needs together; nil if programs have
+	// their own limit.
 	MemoryTotal *int64
 	Pids        *int64
 	PeakPids    *int64
 	OOMKills    *int64 // processes that the kernel killed for lack of memory
-	// LimitHits is how often the sandbox's own memory limit was reached. OOMKills without any are the node's: its sandboxes
-	// together, or the host, had no memory left.
+	// LimitHits is how often the sandbox's own memory limit was reached. OOMKills without any are due to the node: its sandboxes together,
+	// or the host, had no memory left.
 	LimitHits   *int64
 	PidsRefused *int64            // forks that the pids limit refused
-	Sources     map[string]string // cpu, memory, peak_memory, files, peak_files, pids, peak_pids → where it was read
+	Sources     map[string]string // cpu, memory, peak_memory, files, peak_files, pids, peak_pids → the source of the figure
 }
 
 // ExitReason states why a sandbox is gone.
@@ -241,7 +236,7 @@ type Exit struct {
 	Detail string // for the log: signal or status of the agent
 }
 
-// String is both, for people.
+// String returns reason and detail, for people.
 func (e Exit) String() string {
 	if e.Detail == "" {
 		return string(e.Reason)

@@ -8,7 +8,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Check refuses what a runtime with these capabilities cannot do whose sandboxes have no network. It makes nothing.
+// Check refuses requests that a runtime with these capabilities does not support, for runtimes whose sandboxes have no network. It
+// makes nothing.
 func (s Spec) Check(caps Capabilities) error {
 	switch {
 	case !belljar.ValidID(s.ID):
@@ -40,15 +41,16 @@ func (s Spec) Check(caps Capabilities) error {
 	return nil
 }
 
-// holds reports whether a workspace has room for files below it: each that a program changes is copied, and what it removes counts on.
+// holds reports whether a workspace has room for files below it: each file that a program changes is copied, and removed ones still
+// count.
 func (w Workspace) holds(b Below) bool { return b.Bytes <= w.Bytes/2 && b.Files <= w.Inodes/2 }
 
-// ParkMB is the memory of a sandbox in which an interpreter waits, in MiB.
+// ParkMB is the memory of a sandbox with a parked interpreter, in MiB.
 const ParkMB = 128
 
-// Blank is what [Claimer.Blank] returns where memory and processor time can be changed from outside, and how many processes
-// and files there may be is settled at birth. Until it is claimed, a sandbox has the least memory that a caller can ask for,
-// and the time of one processor, which most ask for. An interpreter that waits in it has at most ParkMB.
+// Blank is [Claimer.Blank] for runtimes that can change memory and processor time from outside, and settle the numbers of processes
+// and files at birth. Until it is claimed, a sandbox has the least memory that a caller can request, and one processor, which most
+// request. With a parked interpreter it has at most ParkMB.
 func (s Spec) Blank() Spec {
 	const usualCores = 1
 	l, leastMB := s.Limits, 8

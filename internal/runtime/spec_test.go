@@ -28,19 +28,19 @@ func capable() runtime.Capabilities {
 func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*runtime.Spec, *runtime.Capabilities)
-		step   string // "" for an error that is of no step, "none" for none
+		step   string // "" for an error without a step, "none" for no error
 		says   string
 	}{
-		"as it is":       {func(*runtime.Spec, *runtime.Capabilities) {}, "none", ""},
-		"named network":  {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Network.Mode = runtime.NetworkNone }, "none", ""},
-		"enforced":       {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Require = []string{"moat"} }, "none", ""},
-		"id":             {func(s *runtime.Spec, _ *runtime.Capabilities) { s.ID = "../one" }, "", `"../one" is not a sandbox id`},
-		"network":        {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Network.Mode = "bridge" }, "network", "bridge"},
-		"disk":           {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Workspace.Medium = runtime.MediumDisk }, "mount", "disk"},
-		"no size":        {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Workspace.Bytes = 0 }, "mount", "size"},
-		"no inodes":      {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Workspace.Inodes = -1 }, "mount", "inodes"},
-		"not enforced":   {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Require = []string{"moat", "wall"} }, "wall", "cannot be enforced"},
-		"never heard of": {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Require = []string{"drawbridge"} }, "drawbridge", "cannot be enforced"},
+		"as it is":      {func(*runtime.Spec, *runtime.Capabilities) {}, "none", ""},
+		"named network": {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Network.Mode = runtime.NetworkNone }, "none", ""},
+		"enforced":      {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Require = []string{"moat"} }, "none", ""},
+		"id":            {func(s *runtime.Spec, _ *runtime.Capabilities) { s.ID = "../one" }, "", `"../one" is not a sandbox id`},
+		"network":       {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Network.Mode = "bridge" }, "network", "bridge"},
+		"disk":          {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Workspace.Medium = runtime.MediumDisk }, "mount", "disk"},
+		"no size":       {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Workspace.Bytes = 0 }, "mount", "size"},
+		"no inodes":     {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Workspace.Inodes = -1 }, "mount", "inodes"},
+		"not enforced":  {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Require = []string{"moat", "wall"} }, "wall", "cannot be enforced"},
+		"unknown":       {func(s *runtime.Spec, _ *runtime.Capabilities) { s.Require = []string{"drawbridge"} }, "drawbridge", "cannot be enforced"},
 		"not available": {func(_ *runtime.Spec, c *runtime.Capabilities) {
 			c.Available, c.Reasons = false, []runtime.Reason{{Step: "castle", Detail: "it has burnt down"}}
 		}, "castle", "burnt down"},
@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What can be settled later makes no difference to a blank, and what cannot does.
+// A blank ignores settings that a claim can change, and keeps those that it cannot.
 func TestBlank(t *testing.T) {
 	first := spec()
 	blank := first.Blank()
@@ -94,7 +94,7 @@ func TestBlank(t *testing.T) {
 	}
 }
 
-// stub creates what the test sets.
+// stub is a runtime whose Create returns the test's error or a sandbox.
 type stub struct {
 	runtime.Runtime
 	err     error

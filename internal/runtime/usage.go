@@ -1,9 +1,9 @@
 package runtime
 
-// LessAgent leaves the agent's own tasks out of figures that count all tasks of a sandbox. The agent is counted now and not at
-// the peak, so that it may have started a few tasks since. limit is how many processes programs may have, 0 for no limit. A limit
-// on a user's processes announces no refusal, so a peak that reaches it counts as one, unless the limit is so low that every
-// program does.
+// LessAgent subtracts the agent's own tasks from figures that count all tasks of a sandbox. The agent's tasks are counted now,
+// not at the peak, so it may have started a few since. limit is how many processes programs may have, 0 for no limit. A limit on
+// a user's processes reports no refusals. So a peak that reaches the limit counts as one refusal, unless the limit is so low that
+// every program reaches it.
 func (u *Usage) LessAgent(tasks, limit int64) {
 	if tasks == 0 {
 		return

@@ -13,16 +13,17 @@ import (
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
-// version begins what [Vault.Seal] returns, followed by the key's mark, the nonce and the ciphertext.
+// version begins the result of [Vault.Seal], followed by the key's mark, the nonce and the ciphertext.
 const version = 1
 
 // markSize is the length of the mark of a key.
 const markSize = 4
 
-// ErrSealed means that sealed bytes cannot be opened: they are damaged, were sealed with another key, or are about something else.
+// ErrSealed means that sealed bytes cannot be decrypted: they are damaged, or were sealed with another key or another context
+// (about).
 var ErrSealed = errors.New("sealed bytes cannot be opened")
 
-// Vault seals secrets with AES-256-GCM. It does not change: safe for concurrent use.
+// Vault seals secrets with AES-256-GCM. It is immutable and safe for concurrent use.
 type Vault struct{ keys []key } // the first one seals
 
 type key struct {
@@ -30,7 +31,7 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// New returns a vault that seals with the first key and opens with each. A key has [KeySize] random bytes.
+// New returns a vault that seals with the first key and opens with any of them. A key has [KeySize] random bytes.
 func New(keys ...[]byte) (*Vault, error) {
 	v := &Vault{}
 	for _, raw := range keys {
@@ -67,12 +68,12 @@ func NewKey() []byte {
 func Temporary() *Vault {
 	v, err := New(NewKey())
 	if err != nil {
-		panic(err) // the key has the right size
+		panic(err) // cannot fail: the key has the right size
 	}
 	return v
 }
 
-// Seal encrypts plain. Open needs the same about, which is not secret: it says whose plain it is.
+// Seal encrypts plain and binds it to a context, about. Open needs the same context, which is not secret.
 func (v *Vault) Seal(plain []byte, about string) []byte {
 	k := v.keys[0]
 	out := append([]byte{version}, k.mark[:]...)
@@ -81,7 +82,7 @@ func (v *Vault) Seal(plain []byte, about string) []byte {
 	return k.aead.Seal(append(out, nonce...), nonce, plain, []byte(about))
 }
 
-// Open decrypts what Seal returned. The error is [ErrSealed].
+// Open decrypts the result of Seal. The error is [ErrSealed].
 func (v *Vault) Open(sealed []byte, about string) ([]byte, error) {
 	for _, k := range v.keys {
 		head := 1 + markSize + k.aead.NonceSize()
@@ -95,7 +96,7 @@ func (v *Vault) Open(sealed []byte, about string) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// Current reports whether the vault's first key has sealed this.
+// Current reports whether sealed was encrypted with the vault's first key.
 func (v *Vault) Current(sealed []byte) bool {
 	return len(sealed) > markSize && [markSize]byte(sealed[1:]) == v.keys[0].mark
 }

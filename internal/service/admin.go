@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/idempotency"
 )
 
-// admin is what operators may do.
+// admin is the part of the service for operators.
 type admin struct{ view }
 
 var _ belljar.Admin = admin{}
@@ -48,7 +48,7 @@ func (v admin) Idempotency(ctx context.Context, q belljar.KeyQuery) ([]belljar.K
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return nil, err
 	}
-	if err := v.service.keys.Sweep(ctx); err != nil { // or those whose time is over would count
+	if err := v.service.keys.Sweep(ctx); err != nil { // otherwise expired keys would be listed
 		return nil, fault.Record("list idempotency keys", err)
 	}
 	list, err := v.service.opts.Store.Keys().List(ctx, q)
@@ -81,10 +81,10 @@ func (v admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 	return v.service.accounts.Quota(ctx, userID)
 }
 
-// mostMB is the largest quota of bytes, in MiB, whose bytes can be counted with room to spare.
+// mostMB is the largest quota of bytes, in MiB, whose bytes can be counted without overflow.
 const mostMB = 1 << 40
 
-// SetQuota stores a quota of a user's own. It holds for what begins from now on.
+// SetQuota stores a quota for one user. It applies to new requests.
 func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
 	if err := v.allowed("set quotas"); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// away is a runtime that this host does not have.
+// away is a runtime that is not available on this host.
 type away struct{ runtime.Runtime }
 
 func (away) Name() string { return "firecracker" }
@@ -33,7 +33,7 @@ func TestRefusals(t *testing.T) {
 		name    string
 		change  func(*belljar.RunRequest)
 		code    belljar.Code
-		details map[string]any // those that must be there
+		details map[string]any // required details
 	}{
 		{"no command", func(r *belljar.RunRequest) { r.Command = nil }, belljar.CodeInvalidRequest, map[string]any{"field": "command"}},
 		{"spec version", func(r *belljar.RunRequest) { r.SpecVersion = "0.9" }, belljar.CodeInvalidSpecVersion,
@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// The policy's versions are for what clients name: what the doors request is in Belljar's own.
+// The policy's versions apply only to versions that clients send: requests of the APIs have Belljar's own version.
 func TestVersionOfDoors(t *testing.T) {
 	b := newBench(t, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
@@ -117,7 +117,7 @@ func TestUnavailableSaysWhy(t *testing.T) {
 	}
 }
 
-// What cannot be enforced is refused before anything is built, unless an operator does without it.
+// A protection that cannot be enforced is refused before anything is built, unless an operator waives it.
 func TestRequiredProtection(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Require = []string{runtime.ProtectWallTime, runtime.ProtectMemory} })
 	_, err := b.Start(t.Context(), shell("true"))
@@ -147,7 +147,7 @@ func TestExecutionOff(t *testing.T) {
 	}
 }
 
-// A caller sees its own runs, an operator all.
+// A caller sees only their own runs, an operator all runs.
 func TestCallersAreApart(t *testing.T) {
 	b := newBench(t)
 	mine, other := b.service.As(belljar.Caller{ID: "a"}), b.service.As(belljar.Caller{ID: "b"})

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// No program of an image is executed before an operator has approved the request: not to make the image's Go build cache, and not to ask its
-// tools what presets stand for.
+// No program of an image is executed before an operator has approved the request: neither to make the image's Go build cache, nor to query
+// its tools for the expansions of presets.
 func TestApprovalOfAnImage(t *testing.T) {
 	t.Parallel()
 	var wanted atomic.Int32
@@ -32,7 +32,7 @@ func TestApprovalOfAnImage(t *testing.T) {
 	}
 	b := g.seen(ann)
 	run := b.start(with(of(ref, ""), func(s *belljar.RunSpec) {
-		// It is not found: programs here are the host's, and Go would make files in its home.
+		// The program is not found: programs here are the host's, and Go would write files to its home.
 		s.Command, s.WorkspaceExec, s.Env = []string{"go", "version"}, true, map[string]string{"PATH": "/nowhere"}
 	}))
 	b.pending(run.ID)

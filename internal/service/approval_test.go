@@ -25,7 +25,7 @@ var (
 	opa = belljar.Caller{ID: "opa", Role: belljar.RoleAdmin}
 )
 
-// asking has requests that match rules wait for an operator.
+// asking makes requests that match rules wait for an approval.
 func asking(rules ...string) func(*service.Options) {
 	return func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
@@ -33,12 +33,12 @@ func asking(rules ...string) func(*service.Options) {
 	}
 }
 
-// big is a request that asks for more time than others.
+// big returns a request with a longer timeout than usual.
 func big(script string) belljar.RunRequest {
 	return with(shell(script), func(s *belljar.RunSpec) { s.TimeoutSec = 900 })
 }
 
-// as has the bench act for a caller.
+// seen returns the bench with another caller.
 func (b *bench) seen(caller belljar.Caller) *bench {
 	c := *b
 	c.Runs, c.Artifacts = b.service.As(caller).Runs(), b.service.As(caller).Artifacts()
@@ -56,7 +56,7 @@ func (b *bench) approve(id string) {
 	}
 }
 
-// pending checks that a run waits for an operator.
+// pending checks that a run waits for an approval.
 func (b *bench) pending(id string) belljar.Approval {
 	b.t.Helper()
 	run, err := b.Get(b.context(), id)
@@ -157,7 +157,7 @@ func TestApprovalRefused(t *testing.T) {
 	}
 }
 
-// Only operators decide, and only about what waits.
+// Only operators can decide, and only about waiting requests.
 func TestApprovalForged(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, asking("timeout_sec>600")).seen(ann)
@@ -185,7 +185,7 @@ func TestApprovalForged(t *testing.T) {
 	b.pending(run.ID)
 }
 
-// What waits for an operator takes nothing that others need, and there is only so much of it.
+// A request that waits for an approval uses no resources of others, and the number of such requests is bounded.
 func TestApprovalTakesNoPlace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, asking("timeout_sec>600"), one, func(o *service.Options) {
@@ -221,7 +221,7 @@ func TestApprovalTakesNoPlace(t *testing.T) {
 	ben.follow(third.ID).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// settled waits until a user's sandboxes that have ended take nothing any longer.
+// settled waits until a user's ended sandboxes use no resources.
 func (b *bench) settled(user belljar.Caller) {
 	b.t.Helper()
 	for {
@@ -235,7 +235,7 @@ func (b *bench) settled(user belljar.Caller) {
 	}
 }
 
-// Of many who decide at once, cancel or let the time pass, exactly one wins; and no run starts without an approval.
+// Of concurrent decisions, cancellations and expiries, exactly one wins, and no run starts without an approval.
 func TestApprovalRaces(t *testing.T) {
 	t.Parallel()
 	clock := newHourglass()
@@ -274,7 +274,7 @@ func TestApprovalRaces(t *testing.T) {
 	}
 }
 
-// Operators are asked only about what programs do in their name.
+// For operators, only the rules about programs that act in their name apply.
 func TestApprovalOfOperators(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, asking("timeout_sec>600", "source=mcp"))
@@ -291,7 +291,7 @@ func TestApprovalOfOperators(t *testing.T) {
 	b.seen(agent).follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// A request that waits does so in the next process too; what was decided meanwhile, or half done, goes on.
+// A waiting request continues to wait in the next process. A request that was decided meanwhile, or only partly, continues.
 func TestApprovalSurvives(t *testing.T) {
 	t.Parallel()
 	var o service.Options
@@ -300,7 +300,7 @@ func TestApprovalSurvives(t *testing.T) {
 	asked := func(state belljar.ApprovalState, stored bool) store.Run {
 		req := big("echo again")
 		row := leftRow(belljar.PhaseQueued, &req.RunSpec)
-		sample := b.start(req) // what is on record of such a run
+		sample := b.start(req) // the record of such a run
 		a := b.pending(sample.ID)
 		if err := b.Cancel(b.context(), sample.ID); err != nil {
 			t.Fatal(err)
@@ -325,7 +325,7 @@ func TestApprovalSurvives(t *testing.T) {
 	if err := o.Store.Runs().Update(t.Context(), forged); err != nil {
 		t.Fatal(err)
 	}
-	unasked := big("echo unasked") // by rules that are new
+	unasked := big("echo unasked") // under new rules
 	ungated := leftRow(belljar.PhaseQueued, &unasked.RunSpec)
 	ungated.UserID, ungated.PolicyHash = "ann", "other"
 	leave(t, o, ungated, phases(belljar.PhaseQueued))
@@ -426,7 +426,7 @@ func TestApprovalOfSessions(t *testing.T) {
 	}
 }
 
-// A session that waits is there after a restart.
+// A waiting session still exists after a restart.
 func TestApprovalOfASessionSurvives(t *testing.T) {
 	t.Parallel()
 	kept := &records{}

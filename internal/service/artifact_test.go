@@ -120,7 +120,7 @@ func TestArtifacts(t *testing.T) {
 	}
 }
 
-// What is over the cap is left out and named; the rest comes, and the run stays good.
+// Files over the cap are left out and listed; the others are captured, and the run does not fail.
 func TestArtifactCap(t *testing.T) {
 	b := newBench(t)
 	req := shell("head -c 700000 /dev/zero > a; head -c 700000 /dev/zero > b; head -c 300000 /dev/zero > c")

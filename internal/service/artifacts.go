@@ -21,7 +21,7 @@ type artifacts struct{ view }
 
 var _ belljar.Artifacts = artifacts{}
 
-// List lists the artifacts of a finished run. One whose bytes were not kept, or were swept, says why.
+// List lists the artifacts of a finished run. An artifact whose bytes were not kept, or were swept, has the reason.
 func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, error) {
 	r, row, err := v.service.findRun(ctx, v.caller, id)
 	if err != nil {
@@ -33,7 +33,7 @@ func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, err
 	return left(row), nil
 }
 
-// left is the artifacts of a run that has ended, with why bytes are missing.
+// left returns the artifacts of a run that has ended, with the reason for missing bytes.
 func left(row store.Run) []belljar.Artifact {
 	list := append([]belljar.Artifact{}, row.Artifacts...)
 	if row.ArtifactsGone {

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// weakBench is a service that demands nothing, on a host that limits processes, memory in part and processor time not at all.
+// weakBench is a service without required protections, on a host that limits processes, memory partly, and CPU not at all.
 func weakBench(t *testing.T) *bench {
 	rt := fake.New(fake.Options{
 		Dir: t.TempDir(), Enforces: []string{runtime.ProtectPids}, StandIns: map[string]string{runtime.ProtectMemory: runtime.ByRlimitData},
@@ -20,7 +20,7 @@ func weakBench(t *testing.T) *bench {
 	return newBench(t, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} })
 }
 
-// A limit that a request asks for is kept or refused, whatever the server does without, unless the request gives it up.
+// A requested limit is enforced or refused, even if the server's policy waives the protection, unless the request waives it.
 func TestAskedLimits(t *testing.T) {
 	b := weakBench(t)
 	user := b.service.As(belljar.Caller{ID: "u", Role: belljar.RoleUser})
@@ -63,7 +63,7 @@ func TestAskedLimits(t *testing.T) {
 	}
 }
 
-// What is reported is in force: a limit that nothing keeps is 0, and what stands in for it is named.
+// A report lists limits in force: a limit that is not enforced is 0, and its substitute is named.
 func TestLimitsInForce(t *testing.T) {
 	b := weakBench(t)
 	for memory, data := range map[int]string{0: "1048576", 64: "131072"} { // in KiB, twice the limit

@@ -18,9 +18,9 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// BenchmarkRun is runs of eight callers from request to end. cpu-µs/op is what this process takes: without sandboxes that
-// is the service's own share, or with the disk what it costs to keep a run; with them the agents of the fake runtime
-// are in it.
+// BenchmarkRun measures runs of eight callers from request to end. cpu-µs/op is the CPU time of this process: without
+// sandboxes that is the service's own share, or with the disk the cost of storing a run. With sandboxes it includes the
+// agents of the fake runtime.
 func BenchmarkRun(b *testing.B) {
 	for _, mode := range []struct {
 		name            string
@@ -62,7 +62,7 @@ func benchmarkRun(b *testing.B, sandboxes, disk bool) {
 	defer s.Close()
 	runs := s.As(service.Local()).Runs()
 	begin := cpu()
-	b.SetParallelism(4) // of two processors
+	b.SetParallelism(4) // on two processors
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			run, err := runs.Start(ctx, command("/bin/true"))
@@ -80,7 +80,7 @@ func benchmarkRun(b *testing.B, sandboxes, disk bool) {
 	b.ReportMetric(float64((cpu()-begin).Microseconds())/float64(b.N), "cpu-µs/op")
 }
 
-// cpu is the CPU time that this process has used.
+// cpu returns the CPU time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -12,11 +12,11 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// blobs keeps bytes in memory.
+// blobs stores bytes in memory.
 type blobs struct {
 	mu   sync.Mutex
 	held map[blob.Key][]byte
-	fail error // of Put
+	fail error // returned by Put
 }
 
 func newBlobs() *blobs { return &blobs{held: map[blob.Key][]byte{}} }
@@ -72,7 +72,7 @@ func (b *blobs) Orphans(_ context.Context, _ time.Time, known func(string) bool)
 
 func (b *blobs) Close() error { return nil }
 
-// count is how many blobs there are.
+// count returns the number of blobs.
 func (b *blobs) count() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// What is built is the same program for the same user only.
+// A built program is cached only for the same program of the same user.
 func TestBuildCache(t *testing.T) {
 	if _, err := os.Stat("/usr/bin/cc"); err != nil {
 		need.Missing(t, "cc under /usr")

@@ -12,9 +12,9 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A compiler has the program's memory or, where a sandbox's limit can change, its own; else the run is refused.
+// A compiler has the program's memory limit or, if a sandbox's limit can change, its own. Otherwise the run is refused.
 func TestBuildMemoryIsRefused(t *testing.T) {
-	rt := fake.New(fake.Options{Dir: t.TempDir(), Enforces: []string{runtime.ProtectMemory}}) // whose sandboxes keep what they have
+	rt := fake.New(fake.Options{Dir: t.TempDir(), Enforces: []string{runtime.ProtectMemory}}) // cannot change the limit
 	t.Cleanup(func() { rt.Close() })
 	b := newBench(t, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} })
 	ask := func(build, program int) belljar.RunRequest {
@@ -39,7 +39,7 @@ func TestBuildMemoryIsRefused(t *testing.T) {
 	b.run(script).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// Where memory has no limit, a limit on the compiler's is refused as one on the program's is.
+// If memory has no limit, a limit for the compiler is refused like one for the program.
 func TestBuildMemoryWithoutLimits(t *testing.T) {
 	b := weakBench(t)
 	req := compiled(t, "#!/bin/sh\n", map[string]string{"cc": takes})

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// compiled is a program in C for compilers that are shell scripts, by name. They are called as: -o PROGRAM SOURCE -lm.
+// compiled returns a program in C for compilers that are shell scripts, by name. Their arguments are: -o PROGRAM SOURCE -lm.
 func compiled(t *testing.T, text string, compilers map[string]string) belljar.RunRequest {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,7 +32,7 @@ func compiled(t *testing.T, text string, compilers map[string]string) belljar.Ru
 	return req
 }
 
-// takes makes the source the program.
+// takes copies the source to the program.
 const takes = `cp "$3" "$2" && chmod +x "$2"` + "\n"
 
 func TestBuild(t *testing.T) {
@@ -81,9 +81,9 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// A program that cannot be built is no program that failed.
+// A failed build differs from a failed program.
 func TestBuildFails(t *testing.T) {
-	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = late })) // TERM ends the compiler, however busy the machine
+	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = late })) // TERM ends the compiler even on a busy machine
 	for name, test := range map[string]struct {
 		compilers map[string]string
 		status    int
@@ -137,7 +137,7 @@ func TestBuildCanceled(t *testing.T) {
 	}
 }
 
-// What a compiler prints is kept up to a bound, takes nothing of the program's, and cuts nothing.
+// A compiler's output is kept up to a bound, does not use the program's bound, and truncates nothing.
 func TestBuildOutput(t *testing.T) {
 	b := newBench(t, limited(func(l *belljar.Limits) { l.LogBytes = 10 }))
 	r := b.run(compiled(t, "#!/bin/sh\nprintf 0123456789", map[string]string{"cc": "head -c 200000 /dev/zero | tr '\\0' w\n" + takes}))
@@ -151,7 +151,7 @@ func TestBuildOutput(t *testing.T) {
 	}
 }
 
-// In a session a file that is there is compiled, from where the run starts, and nothing is left of it but what it made.
+// In a session an existing file is compiled, from the run's working directory, and only the program's own output remains.
 func TestBuildInSession(t *testing.T) {
 	b := newBench(t)
 	x, err := b.service.As(service.Local()).Sessions().Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
@@ -179,7 +179,7 @@ func TestBuildInSession(t *testing.T) {
 	}
 }
 
-// building waits until the compiler of a run has printed something.
+// building waits until the compiler of a run has printed output.
 func (b *bench) building(id string) {
 	b.t.Helper()
 	for f, err := range b.Frames(b.context(), id, 1) {
@@ -193,8 +193,8 @@ func (b *bench) building(id string) {
 	b.t.Fatal("the run ended without a build")
 }
 
-// A build whose process dies is lost with its run: neither is begun again, and the compiler does not go on. A program that
-// runs goes on, and its build stays on record.
+// If the process dies during a build, the run is lost: neither is restarted, and the compiler ends. A running program continues, and its build stays on
+// record.
 func TestBuildAndItsProcess(t *testing.T) {
 	for _, where := range []string{"one-shot", "session"} {
 		t.Run(where, func(t *testing.T) {

@@ -37,7 +37,7 @@ func TestCancelRunning(t *testing.T) {
 	}
 }
 
-// A command that ends in its grace is cancelled all the same, with its own exit code.
+// A command that ends in its grace period is still cancelled, with its own exit code.
 func TestCancelledCommandExits(t *testing.T) {
 	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = 30 }))
 	run := b.start(shell("trap 'exit 7' TERM; echo begun; while :; do sleep 0.01; done"))
@@ -57,7 +57,7 @@ func TestCancelStarting(t *testing.T) {
 				g.obedient = obedient
 				return g
 			}))
-			t.Cleanup(g.open) // before the service is closed, which waits for the sandbox that is still made
+			t.Cleanup(g.open) // before the service is closed, which waits for the sandbox that is being made
 			run := b.start(shell("true"))
 			<-g.entered
 			if err := b.Cancel(t.Context(), run.ID); err != nil {
@@ -85,7 +85,7 @@ func TestCancelUpload(t *testing.T) {
 	b.follow(run.ID).want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
 }
 
-// Cancelled at whatever moment, a run ends once and says how.
+// A run that is cancelled at any moment ends once, with a reason.
 func TestCancelRaces(t *testing.T) {
 	b := newBench(t)
 	var wg sync.WaitGroup
@@ -118,7 +118,7 @@ func TestStartupTimeout(t *testing.T) {
 	t.Cleanup(g.open)
 	req := shell("true")
 	req.StartupTimeoutSec = 0.05
-	r := b.run(req) // ends though Create does not
+	r := b.run(req) // ends even if Create does not
 	r.want(t, belljar.PhaseTimedOut, -1, belljar.ReasonStartupTimeout)
 }
 
@@ -191,7 +191,7 @@ func TestCloseDuringRuns(t *testing.T) {
 	}
 }
 
-// What the kernel did decides between failures, and is a warning where there was none.
+// The kernel's counters distinguish failures, and cause only a warning for a run that succeeded.
 func TestUsageDecides(t *testing.T) {
 	one := int64(1)
 	peak, pids := int64(100<<20), int64(7)
@@ -214,7 +214,7 @@ func TestUsageDecides(t *testing.T) {
 			b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, test.usage} }))
 			r := b.run(shell(test.script))
 			r.want(t, test.phase, test.code, test.reason)
-			if len(r.Warnings) != test.warnings+1 { // one says that the fake runtime enforces nothing
+			if len(r.Warnings) != test.warnings+1 { // one reports that the fake runtime enforces nothing
 				t.Errorf("warnings %q", r.Warnings)
 			}
 			u := r.ResourceUsage
@@ -225,8 +225,8 @@ func TestUsageDecides(t *testing.T) {
 	}
 }
 
-// A command that ran is a process, whatever is left of the peak when the agent's own are taken off; one that never ran
-// is none.
+// A command that ran counts as a process, even if subtracting the agent's processes from the peak leaves none. A command that never
+// ran does not count.
 func TestPeakOfProcesses(t *testing.T) {
 	none := int64(0)
 	usage := runtime.Usage{PeakPids: &none, Sources: map[string]string{"peak_pids": "p"}}
@@ -239,7 +239,7 @@ func TestPeakOfProcesses(t *testing.T) {
 	}
 }
 
-// freezer is a runtime whose agents fall silent when it freezes.
+// freezer is a runtime whose agents stop responding when it freezes.
 type freezer struct {
 	runtime.Runtime
 	frozen chan struct{}
@@ -260,7 +260,7 @@ func (f *frosty) Dial(ctx context.Context) (net.Conn, error) {
 	return &cold{Conn: conn, frozen: f.frozen, closed: make(chan struct{})}, err
 }
 
-// cold is a connection on which nothing arrives once it is frozen.
+// cold is a connection that delivers nothing once it is frozen.
 type cold struct {
 	net.Conn
 	frozen, closed chan struct{}

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 )
 
-// posing is a runtime that says it is another one.
+// posing is a runtime that reports another name and isolation.
 type posing struct {
 	runtime.Runtime
 	name   string
@@ -32,11 +32,10 @@ func (p posing) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return c, err
 }
 
-// List leaves what is there to the first runtime: all of them are one.
+// List returns none: the first runtime lists the sandboxes, since all of them are the same.
 func (p posing) List(context.Context) ([]string, error) { return nil, nil }
 
-// several puts a namespace runtime, two with a kernel in user space of which the second is faster, and a microvm that does
-// not work here in place of the fake one.
+// several replaces the fake runtime by a namespace runtime, two with a kernel in user space of which the second is faster, and a microvm that is not available.
 func several(o *service.Options) {
 	inner := o.Runtimes[0]
 	of := func(name string, class runtime.Isolation, start time.Duration) posing {
@@ -125,7 +124,7 @@ func TestChoice(t *testing.T) {
 
 func strict(p *service.Policy) { p.DefaultTrust = belljar.TrustUntrusted }
 
-// Who asks for what is not there hears why.
+// A request for an unavailable runtime gets the reason.
 func TestNoChoice(t *testing.T) {
 	b := newBench(t, several)
 	req := shell("true")
@@ -149,7 +148,7 @@ func TestNoChoice(t *testing.T) {
 	}
 }
 
-// A run in a session has the session's isolation, and is refused if that is too little for it.
+// A run in a session has the session's isolation, and is refused if that is too weak for it.
 func TestChoiceInSession(t *testing.T) {
 	b := newBench(t, several)
 	session, err := b.service.As(service.Local()).Sessions().Create(b.context(), spec())
@@ -167,7 +166,7 @@ func TestChoiceInSession(t *testing.T) {
 	}
 }
 
-// Defaults leave the policy's hash as it is.
+// Default values do not change the policy's hash.
 func TestTrustInPolicyHash(t *testing.T) {
 	plain, same, other := service.DefaultPolicy(), service.DefaultPolicy(), service.DefaultPolicy()
 	same.TrustLevels = admission.DefaultTrustLevels()
@@ -185,7 +184,7 @@ func TestTrustInPolicyHash(t *testing.T) {
 	}
 }
 
-// hanging is a runtime whose probe, once it hangs, takes until it is let go.
+// hanging is a runtime whose probe can be blocked.
 type hanging struct {
 	posing
 	hangs *atomic.Bool
@@ -209,7 +208,7 @@ func (h hanging) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return h.posing.Probe(ctx)
 }
 
-// No caller waits for a runtime whose probe is slow, and that would be the slower one anyway.
+// No caller waits for a slow probe of a runtime that would be slower anyway.
 func TestChoicePastOneThatHangs(t *testing.T) {
 	h := hanging{hangs: &atomic.Bool{}, asked: make(chan struct{}), letGo: make(chan struct{})}
 	b := newBench(t, several, func(o *service.Options) {

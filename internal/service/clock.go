@@ -9,8 +9,8 @@ import (
 // Clock returns the time and sets timers.
 type Clock = clock.Clock
 
-// now is the time as it goes on record.
+// now returns the current time in the precision of records.
 func (s *Service) now() time.Time { return clock.Stamp(s.clock) }
 
-// seconds is a duration from a field in seconds.
+// seconds converts a field in seconds to a duration.
 func seconds(s float64) time.Duration { return clock.Seconds(s) }

@@ -14,16 +14,16 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// untilGone is code that goes on as long as a file is there, and says that it does with another file.
+// untilGone is code that runs as long as a file exists, and reports its start with another file.
 const untilGone = "import os, time\nif os.path.exists('hold'):\n    open('held', 'w')\nwhile os.path.exists('hold'):\n    time.sleep(.001)\n"
 
-// exists reports whether a file is in a session's workspace.
+// exists reports whether a file exists in a session's workspace.
 func (b *bench) exists(id, name string) bool {
 	_, err := b.service.As(service.Local()).Files().Stat(b.context(), id, name)
 	return err == nil
 }
 
-// A client that gives up a completion leaves nothing with the agent, which can have so many commands only.
+// A client that cancels a completion leaves no command at the agent, which has a maximum of them.
 func TestCompletionGivenUp(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -58,7 +58,7 @@ func TestCompletionGivenUp(t *testing.T) {
 	}
 }
 
-// A run that is cancelled while earlier code is executed again leaves no half of the variables.
+// A run that is cancelled during a replay does not leave half of the variables.
 func TestReplayCancelled(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -85,7 +85,7 @@ func TestReplayCancelled(t *testing.T) {
 	}
 }
 
-// An interpreter may end while it executes nothing. Its earlier code is executed again from where it began, not from where it ended.
+// An idle interpreter may end. Its earlier code is replayed from where it began, not from where it ended.
 func TestReplayAfterIdleEnd(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -102,14 +102,14 @@ func TestReplayAfterIdleEnd(t *testing.T) {
 	}
 	again := inContext(x.ID, "python", "print(x, os.path.basename(os.getcwd()), flush=True); os._exit(0)")
 	again.Replay = true
-	for n := range 2 { // the second time, code has ended it
+	for n := range 2 { // in the second round, code has ended it
 		if r := b.run(again); r.stdout != "1 deep\n" || r.Context.Replayed != 2 {
 			t.Errorf("%d: %q, %+v, %+v", n, r.stdout, r.Run, r.Context)
 		}
 	}
 }
 
-// The first code since a session was hibernated counts as other code does: its variables stay after an error, and it may end its interpreter.
+// The first code after a hibernation counts like other code: its variables stay after an error, and it may end its interpreter.
 func TestReplayAfterHibernation(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -137,7 +137,7 @@ func TestReplayAfterHibernation(t *testing.T) {
 	}
 }
 
-// A run that is refused makes no context: a session has so many only.
+// A refused run creates no context, since a session has a maximum of them.
 func TestRefusedRunMakesNoContext(t *testing.T) {
 	b := newBench(t)
 	x := b.open(func(r *belljar.SessionRequest) { r.MaxRuns = 1 })
@@ -153,7 +153,7 @@ func TestRefusedRunMakesNoContext(t *testing.T) {
 	}
 }
 
-// creating is a logbook that calls something before each log.
+// creating is a logbook that calls a function before it creates each log.
 type creating struct {
 	logbook.Book
 	before func()
@@ -166,7 +166,7 @@ func (c *creating) Create(id string) (logbook.Log, error) {
 	return c.Book.Create(id)
 }
 
-// Code for a context that is deleted before it begins is executed by no other interpreter, and the name can be used again.
+// Code for a context that is deleted before it begins is executed by no other interpreter, and the name can be reused.
 func TestContextDeletedBeforeItsCode(t *testing.T) {
 	book := &creating{}
 	b := newBench(t, func(o *service.Options) { book.Book = o.Logs; o.Logs = book })
@@ -194,7 +194,7 @@ func TestContextDeletedBeforeItsCode(t *testing.T) {
 	}
 }
 
-// Names in bash come as code has them: those of files with their blanks, and those of variables after a $.
+// Completions in bash are quoted for code: file names with blanks, and variables after a $.
 func TestBashCompletion(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -216,7 +216,7 @@ func TestBashCompletion(t *testing.T) {
 	}
 }
 
-// Objects that are slow to list their names have no completions, and neither that nor its interruption costs the variables.
+// Objects that are slow to list their names have no completions. Neither that nor the interruption loses the variables.
 func TestSlowCompletion(t *testing.T) {
 	b := newBench(t)
 	x := b.open()

@@ -11,15 +11,15 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// bash is code for a context, which is made if it does not exist.
+// bash returns code for a context, which is created if it does not exist.
 func bash(session, name, code string) belljar.RunRequest {
 	req := inContext(session, name, code)
 	req.Language, req.Replay = "bash", true
 	return req
 }
 
-// Contexts of a session that woke go on in the next process, whether they were used since or not: each knows its earlier code, and the first
-// run says that the variables are gone. Those that were deleted stay so.
+// The contexts of a resumed session continue in the next process, whether or not they were used since: each knows its earlier code, and the
+// first run reports the loss of the variables. Deleted contexts stay deleted.
 func TestContextsOfASessionThatWoke(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// An interpreter that cannot start is an error that says so, and leaves no context.
+// An interpreter that cannot start is reported as an error, and leaves no context.
 func TestContextDoesNotStart(t *testing.T) {
 	b := newBench(t)
 	all := b.service.As(service.Local()).Contexts()

@@ -18,7 +18,7 @@ func inContext(session, name, code string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1", SessionID: session, Context: name, Code: code}}
 }
 
-// shows runs code, and returns the results as well.
+// shows runs code, and also returns the results.
 func (b *bench) shows(req belljar.RunRequest) (result, []belljar.Result) {
 	b.t.Helper()
 	r := b.run(req)
@@ -29,9 +29,9 @@ func (b *bench) shows(req belljar.RunRequest) (result, []belljar.Result) {
 	return r, list
 }
 
-// Code in a context is a run like any other, with its results in the log.
+// Code in a context is a normal run, with its results in the log.
 func TestContexts(t *testing.T) {
-	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() })) // an interrupt keeps the variables, however busy the machine
+	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() })) // an interrupt keeps the variables even on a busy machine
 	id := b.open().ID
 	all := b.service.As(service.Local()).Contexts()
 	if _, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "ruby"}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
@@ -67,7 +67,7 @@ func TestContexts(t *testing.T) {
 	if len(list) != 1 || list[0].Type != belljar.ResultValue || list[0].Data["text/plain"] != "42" {
 		t.Errorf("%+v", list)
 	}
-	// A result that does not fit into a frame, in order.
+	// A result that does not fit into a frame keeps its order.
 	_, list = b.shows(inContext(id, "data", "display({'text/html': 'é' * 200000, 'text/plain': 'big'}, raw=True); display(2)"))
 	if len(list) != 2 || len(list[0].Data["text/html"].(string)) != 400000 || list[1].Data["text/plain"] != "2" {
 		t.Errorf("%d results", len(list))
@@ -76,7 +76,7 @@ func TestContexts(t *testing.T) {
 	if r.want(t, belljar.PhaseFailed, 1, belljar.ReasonNonZeroExit); len(list) != 1 || list[0].Name != "ZeroDivisionError" || !strings.Contains(r.stderr, "ZeroDivisionError") {
 		t.Errorf("%+v %q", list, r.stderr)
 	}
-	// A timeout keeps the variables, the end of the interpreter does not.
+	// A timeout keeps the variables. The end of the interpreter loses them.
 	slow := inContext(id, "data", "import time; time.sleep(1000)")
 	slow.TimeoutSec = 0.5
 	if r := b.run(slow); r.Phase != belljar.PhaseTimedOut || r.Context.State != belljar.ShellKept {
@@ -91,13 +91,13 @@ func TestContexts(t *testing.T) {
 	if _, list := b.shows(inContext(id, "data", "x")); len(list) != 1 || list[0].Name != "NameError" {
 		t.Errorf("%+v", list)
 	}
-	// Its earlier code can be executed again, once it has no interpreter.
+	// Its earlier code can be replayed when it has no interpreter.
 	replay := inContext(id, "data", "x, y, open('log').read()")
 	replay.Replay = true
 	if r, list := b.shows(replay); r.ReasonCode != belljar.ReasonNonZeroExit || len(list) != 1 || list[0].Name != "NameError" || r.Context.Replayed != 0 {
 		t.Errorf("%+v %+v", r.Run, list)
 	}
-	b.run(inContext(id, "data", "import os; os._exit(0)")) // which is no code to execute again
+	b.run(inContext(id, "data", "import os; os._exit(0)")) // not replayed
 	b.run(inContext(id, "data", "open('log', 'a').write('once ')\nx = 43; y = 1; print('shown'); 1/0"))
 	b.run(inContext(id, "data", "import os; os.kill(os.getpid(), 9)"))
 	if r, list := b.shows(replay); r.stdout != "" || len(list) != 1 || list[0].Data["text/plain"] != "(43, 1, 'once once ')" || r.Context.Replayed < 5 || r.Context.State != belljar.ShellKept {
@@ -111,7 +111,7 @@ func TestContexts(t *testing.T) {
 		}
 	}
 	b.run(inContext(id, "data", "x = 1"))
-	// With a language the context is made; bash keeps its state, too.
+	// With a language the context is created. bash keeps its state, too.
 	if _, err := b.service.As(service.Local()).Runs().Start(t.Context(), inContext(id, "none", "1")); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("%v", err)
 	}
@@ -127,7 +127,7 @@ func TestContexts(t *testing.T) {
 	if c, err := all.Complete(t.Context(), id, "data", "import o\no.pa"); err != nil || c.Word != "o.pa" {
 		t.Errorf("%+v, %v", c, err)
 	}
-	// What is wrong with JavaScript has its place.
+	// An error in JavaScript has its position.
 	js := inContext(id, "js", "1\nlet 5 = 3")
 	js.Language = "js"
 	if r := b.run(js); r.Failure == nil || r.Failure.Type != "SyntaxError" || len(r.Failure.Frames) != 1 || r.Failure.Frames[0].File != "<cell-1>" || r.Failure.Frames[0].Line != 2 {
@@ -139,12 +139,12 @@ func TestContexts(t *testing.T) {
 	if err := all.Delete(t.Context(), id, "js"); err != nil {
 		t.Error(err)
 	}
-	// Another caller has none of it.
+	// Another caller cannot see the contexts.
 	other := b.service.As(belljar.Caller{ID: "other"}).Contexts()
 	if _, err := other.List(t.Context(), id); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("%v", err)
 	}
-	// Code waits for its turn, and a restart cancels what runs.
+	// Code waits for its turn, and a restart cancels the running code.
 	b.run(inContext(id, "data", "x = 1"))
 	first, err := b.service.As(service.Local()).Runs().Start(t.Context(), inContext(id, "data", "print('up', flush=True)\nimport time\ntime.sleep(1000)"))
 	if err != nil {
@@ -187,7 +187,7 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// A context that cannot be made leaves nothing: neither its name, nor its share of what a sandbox has.
+// A context that cannot be created leaves neither its name nor its shell at the agent.
 func TestContextsThatDoNotStart(t *testing.T) {
 	b := newBench(t)
 	id := b.open().ID
@@ -211,7 +211,7 @@ func TestContextsThatDoNotStart(t *testing.T) {
 	}
 }
 
-// A session has so many contexts, and an idle interpreter ends.
+// A session has a maximum of contexts, and an idle interpreter ends.
 func TestContextLimits(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Contexts = service.ContextLimits{Most: 1, Idle: time.Millisecond} })
 	id := b.open().ID

@@ -12,8 +12,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Standard input goes on where the command has it: what a caller sends later reaches it, what was given with the request
-// comes once.
+// Standard input continues at the command's position: input sent later by a caller arrives, and the request's input arrives once.
 func TestStdinOutlivesItsProcess(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -29,7 +28,7 @@ func TestStdinOutlivesItsProcess(t *testing.T) {
 	p.say(input, "only\n")
 	p.waitFor(ended.ID, "got only\n")
 	gate := filepath.Join(t.TempDir(), "gate")
-	text := seq(60_000) // more than a pipe and the agent hold
+	text := seq(60_000) // larger than the buffers of a pipe and the agent
 	given := in(s, "read a; echo $a; while [ ! -e "+gate+" ]; do sleep 0.01; done; cat")
 	given.Stdin = text
 	fed := p.start(given)
@@ -63,7 +62,7 @@ func TestStdinOutlivesItsProcess(t *testing.T) {
 	last.end(s)
 }
 
-// An input that a caller has ended stays ended, and one that came with a stream that is gone is not passed off as whole.
+// An input that a caller has ended stays ended, and a partial input from a lost stream does not pass for a complete one.
 func TestStdinThatIsGone(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -104,7 +103,7 @@ func TestStdinThatIsGone(t *testing.T) {
 	next.end(s)
 }
 
-// slowly is a reader that does not end.
+// slowly is a reader without end.
 type slowly struct {
 	text []byte
 	gate chan struct{}

@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// seq is what a program prints that counts from 1 to n.
+// seq returns the output of a program that counts from 1 to n.
 func seq(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -33,7 +33,7 @@ func seq(n int) string {
 	return b.String()
 }
 
-// wantText compares what was printed, and says where it differs.
+// wantText compares output, and reports the first difference.
 func wantText(t *testing.T, got, want string) {
 	t.Helper()
 	if got == want {
@@ -46,7 +46,7 @@ func wantText(t *testing.T, got, want string) {
 	t.Fatalf("%d bytes, want %d; they differ at %d: %.40q, want %.40q", len(got), len(want), at, got[at:], want[at:])
 }
 
-// A run continues after the death of its process: its log without a gap or a double, to its real end.
+// A run continues after the death of its process: its log has no gaps or duplicates, and its real end.
 func TestRunOutlivesItsProcess(t *testing.T) {
 	for _, where := range []string{"one-shot", "session"} {
 		t.Run(where, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRunOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A run that is cancelled does not go on, though its process dies with the answer.
+// A cancelled run does not continue, even if its process dies directly after the response.
 func TestCancelOutlivesItsProcess(t *testing.T) {
 	w := newWorld(t)
 	for range 10 {
@@ -104,12 +104,12 @@ func TestCancelOutlivesItsProcess(t *testing.T) {
 		default:
 			t.Errorf("%s, %s: %s", r.Phase, r.ReasonCode, r.Message)
 		}
-		next.gone(run.ID) // which happens after the answer
+		next.gone(run.ID) // happens after the response
 		next.kill()
 	}
 }
 
-// What ended while no server was there is reported as it ended, with what it left.
+// A run that ends while no server runs is reported with its result and its artifacts.
 func TestRunEndsWhileNobodyIsThere(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -139,8 +139,7 @@ func TestRunEndsWhileNobodyIsThere(t *testing.T) {
 	}
 }
 
-// A session goes on with its files, its name and its clock; what waited in its queue, or was begun and not started, is
-// what it is.
+// A session continues with its files, its name and its clock. Queued runs, and runs that had begun without starting, keep their state.
 func TestSessionOutlivesItsProcess(t *testing.T) {
 	clock := newHourglass()
 	w := newWorld(t, func(o *service.Options) { o.Clock = clock })
@@ -187,7 +186,7 @@ func TestSessionOutlivesItsProcess(t *testing.T) {
 	last.gone(s.ID)
 }
 
-// What was never begun stays so, and nothing is left of what was half made or orphaned.
+// Runs that never began do not begin, and partly made or orphaned objects are removed.
 func TestNothingIsLeftByADeadProcess(t *testing.T) {
 	w := newWorld(t)
 	rt := w.runtime()
@@ -234,7 +233,7 @@ func TestNothingIsLeftByADeadProcess(t *testing.T) {
 	p.gone("")
 }
 
-// A command of a session that no record knows is ended; the session goes on.
+// A command of a session that no record names is ended. The session continues.
 func TestStrayCommandIsEnded(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -261,8 +260,7 @@ func finished(run belljar.Run) store.Run {
 	return store.Run{Run: run, LastSeq: 100}
 }
 
-// Killed again and again, at any moment, processes that follow each other lose nothing of what a run prints, and double
-// nothing, with two streams and characters cut anywhere.
+// Consecutive processes that are killed at random moments lose and duplicate no output of a run, with two streams and characters split anywhere.
 func TestManyDeaths(t *testing.T) {
 	lines := tier.Pick(30_000, 60_000)
 	w := newWorld(t)
@@ -270,7 +268,7 @@ func TestManyDeaths(t *testing.T) {
 	s := p.open()
 	script := fmt.Sprintf("seq -f '%%g ü€😀' 1 %d; seq -f '%%g é' 1 1000 >&2; printf 'cut \\342\\202'; exit 5", lines)
 	runs := []belljar.Run{p.start(in(s, script)), p.start(shell(script)), p.start(in(s, script))}
-	for _, run := range runs { // one that has not begun would be lost
+	for _, run := range runs { // a run that has not begun would be lost
 		p.waitFor(run.ID, "1 ü€😀\n")
 	}
 	chance := rand.New(rand.NewPCG(7, 11))
@@ -303,7 +301,7 @@ func TestManyDeaths(t *testing.T) {
 
 func isEnd(f belljar.Frame) bool { return f.Event == belljar.EventEnd }
 
-// A process that is stopped leaves its sessions, and what runs in them, to the next one; unless it is configured to end them.
+// A stopped process leaves its sessions and their runs to the next one, unless it is configured to end them.
 func TestCloseLeavesSessions(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -328,7 +326,7 @@ func TestCloseLeavesSessions(t *testing.T) {
 	if err := <-reading; belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
 		t.Errorf("who reads hears %v", err)
 	}
-	if err := p.service.Close(); err != nil { // for the second time
+	if err := p.service.Close(); err != nil { // called a second time
 		t.Fatal(err)
 	}
 	p.kill()
@@ -356,7 +354,8 @@ func TestCloseLeavesSessions(t *testing.T) {
 	}
 }
 
-// A session whose sandbox dies has crashed, its runs fail for that, and its scope is free; also one of a former process.
+// A session whose sandbox dies has crashed, its runs fail for that reason, and its scope is free; the same applies to a session of a previous
+// process.
 func TestSandboxDiesUnderASession(t *testing.T) {
 	scope := belljar.Scope{Namespace: "agent", ID: "a", Key: "default"}
 	for _, restarted := range []bool{false, true} {
@@ -390,7 +389,7 @@ func TestSandboxDiesUnderASession(t *testing.T) {
 	}
 }
 
-// A log that was cut is not begun again, and its run comes to its end.
+// A truncated log stays truncated, and its run ends normally.
 func TestCutLogStaysCut(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -422,7 +421,7 @@ func TestCutLogStaysCut(t *testing.T) {
 	next.end(s)
 }
 
-// How long a command may run is counted from its start, also over a restart.
+// A command's timeout counts from its start, even across a restart.
 func TestTimeoutOverARestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -451,7 +450,7 @@ func TestTimeoutOverARestart(t *testing.T) {
 	last.end(s)
 }
 
-// heldBlobs are bytes whose first write waits until its context ends.
+// heldBlobs is a blob store whose first write waits until its context ends.
 type heldBlobs struct {
 	blob.Store
 	once  sync.Once
@@ -469,7 +468,7 @@ func (b *heldBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob
 	return b.Store.Put(ctx, k, r)
 }
 
-// A run of a session whose artifacts are being copied when its process is stopped keeps them: the next process copies them.
+// If the process stops while the artifacts of a session's run are being copied, the next process copies them.
 func TestCloseWhileArtifactsAreCopied(t *testing.T) {
 	w := newWorld(t)
 	held := &heldBlobs{begun: make(chan struct{})}

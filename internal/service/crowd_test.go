@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// crowded counts the sandboxes that there are at once.
+// crowded counts concurrent sandboxes.
 type crowded struct {
 	runtime.Runtime
 	mu        sync.Mutex
@@ -49,8 +49,8 @@ func (c *counted) Destroy(ctx context.Context) error {
 	return err
 }
 
-// Many users at once, some of whom change their minds: every run ends once, for all readers, and no more sandboxes are there
-// at a time than may be.
+// Many concurrent users, some of whom cancel: every run ends once, for all readers, and the number of concurrent sandboxes
+// stays within the maximum.
 func TestCrowd(t *testing.T) {
 	const users, each, slots = 4, 15, 3
 	c := &crowded{}

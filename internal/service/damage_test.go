@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// bitten is a book of which one log cannot be read after a frame.
+// bitten is a logbook in which one log cannot be read after a frame.
 type bitten struct {
 	logbook.Book
 	id   string
@@ -48,7 +48,7 @@ func (l bittenLog) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Fram
 	}
 }
 
-// What a damaged log has lost is marked, once, and the end is reported.
+// The lost part of a damaged log has one mark, and the end is reported.
 func TestDamagedLog(t *testing.T) {
 	book := &bitten{}
 	b := newBench(t, func(o *service.Options) { book.Book = o.Logs; o.Logs = book })
@@ -84,7 +84,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// deaf is a store that does not take the ends of sessions while it is full.
+// deaf is a store that refuses the ends of sessions while it is full.
 type deaf struct {
 	store.Store
 	mu   sync.Mutex
@@ -113,7 +113,7 @@ func (s deafSessions) Update(ctx context.Context, row store.Session) error {
 	return s.Sessions.Update(ctx, row)
 }
 
-// A session that ends on a full disk is reported as ended to every caller, and is on record when there is room again.
+// A session that ends on a full disk is reported as ended to every caller, and is recorded when there is room again.
 func TestSessionEndsOnAFullDisk(t *testing.T) {
 	clock := newHourglass()
 	d := &deaf{}
@@ -128,7 +128,7 @@ func TestSessionEndsOnAFullDisk(t *testing.T) {
 	if got, err := b.mine().Get(t.Context(), x.ID); err != nil || got.State != belljar.SessionClosed {
 		t.Errorf("%+v, %v", got, err)
 	}
-	other := b.open() // it takes no other's place
+	other := b.open() // the ended session does not count
 	if err := b.mine().Delete(b.context(), other.ID); err != nil {
 		t.Fatal(err)
 	}

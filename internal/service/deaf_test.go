@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// deafRuntime has agents that read the request of a stream and nothing after it, as where a program took one over: what is written
-// then blocks until the stream is closed.
+// deafRuntime has agents that read the request of a stream and nothing after it, like an agent that a program took over: later writes
+// block until the stream is closed.
 type deafRuntime struct{ runtime.Runtime }
 
 func (r deafRuntime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
@@ -54,7 +54,7 @@ func (c *deafConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A run ends when it is cancelled, and a terminal when it is closed, also if the agent reads nothing.
+// A run ends when it is cancelled, and a terminal when it is closed, even if the agent reads nothing.
 func TestAgentsThatReadNothing(t *testing.T) {
 	b := newBench(t, over(func(r runtime.Runtime) runtime.Runtime { return deafRuntime{r} }), func(o *service.Options) { o.Slack = 100 * time.Millisecond })
 	run := b.start(shell("echo ready; sleep 1000"))
@@ -72,7 +72,7 @@ func TestAgentsThatReadNothing(t *testing.T) {
 	b.end(x)
 }
 
-// muteRuntime has agents that answer nothing from a moment on, those of the first mute sandboxes, and says when they are asked then.
+// muteRuntime has agents that stop responding at some moment, those of the first mute sandboxes, and reports the requests to them.
 type muteRuntime struct {
 	runtime.Runtime
 	made, mute atomic.Int64
@@ -99,7 +99,7 @@ func (b muteBox) Dial(ctx context.Context) (net.Conn, error) {
 	return conn, nil
 }
 
-// A session that is deleted does not wait for what its agent was asked and does not answer.
+// Deleting a session does not wait for an agent that does not respond.
 func TestDeletePastAnAgentThatDoesNotAnswer(t *testing.T) {
 	for name, ask := range map[string]func(context.Context, belljar.Service, string) error{
 		"ports": func(ctx context.Context, s belljar.Service, id string) error {
@@ -137,7 +137,7 @@ func TestDeletePastAnAgentThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Agents that a user's programs took over, and that do not answer, do not keep the sessions of others from hibernating by themselves.
+// Agents that a user's programs took over, and that do not respond, do not prevent idle sessions of other users from hibernating.
 func TestRestOfOtherUsers(t *testing.T) {
 	t.Parallel()
 	const hostile = 3
@@ -150,7 +150,7 @@ func TestRestOfOtherUsers(t *testing.T) {
 	}
 	rt.mute.Store(hostile)
 	clock.pass(time.Minute)
-	for range 2 { // as many of one user hibernate at a time
+	for range 2 { // the number of one user's sessions that hibernate at the same time
 		<-rt.asked
 	}
 	other := b.sessions("other")

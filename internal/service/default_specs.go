@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 )
 
-// DefaultSpecs returns the specs, without an id, of the sandboxes that requests with default values get, and the runtime that makes them: the
-// sandbox of a run and, with programs in the workspace that may be executed, that of a session. They can be made ahead.
+// DefaultSpecs returns the specs, without an id, of the sandboxes for requests with default values, and the runtime that makes them: the
+// sandbox of a run and, if the workspace may contain executable programs, that of a session. The pool can make them in advance.
 func (s *Service) DefaultSpecs(ctx context.Context) (host string, specs []runtime.Spec, err error) {
 	for _, exec := range []bool{false, true} {
 		p, err := s.rules.Place(ctx, belljar.Caller{}, admission.Request{Image: s.opts.DefaultImage, Exec: exec})
@@ -17,16 +17,15 @@ func (s *Service) DefaultSpecs(ctx context.Context) (host string, specs []runtim
 			return "", nil, err
 		}
 		if p.Fetch != "" {
-			return "", nil, nil // nothing can be made of it yet
+			return "", nil, nil // the pool cannot make any yet
 		}
 		host, specs = p.Host.Name(), append(specs, p.Spec("", s.opts.Lifetime))
 	}
 	return host, specs, nil
 }
 
-// LivingSessions is how many sessions there are on this node, of all callers.
+// LivingSessions returns the number of live sessions on this node, of all callers.
 func (s *Service) LivingSessions() int { return s.sessions.Count() }
 
-// Room refuses, with [belljar.CodeDiskFull], a request of a user that needs disk space while the disk is nearly full. Doors that keep
-// files call it.
+// Room refuses, with [belljar.CodeDiskFull], a user's request for disk space while the disk is nearly full. APIs that store files call it.
 func (s *Service) Room(ctx context.Context, user string) error { return s.accounts.Room(ctx, user) }

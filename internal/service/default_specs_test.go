@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// register is a runtime that notes what is made, for any caller.
+// register is a runtime that records the specs of its sandboxes, for all callers.
 type register struct {
 	*fake.Runtime
 	mu    sync.Mutex
@@ -38,7 +38,7 @@ func noted(spec runtime.Spec) string {
 	return string(text)
 }
 
-// What is made ahead for callers who ask for nothing is what they then need.
+// The sandboxes made in advance match the requests with default values.
 func TestDefaultSpecs(t *testing.T) {
 	for _, life := range []runtime.Lifetime{runtime.LifetimeCreator, runtime.LifetimeDetached} {
 		t.Run(string(life), func(t *testing.T) {

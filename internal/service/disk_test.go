@@ -54,7 +54,7 @@ func TestFullAtTheStart(t *testing.T) {
 	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// Output that finds no room is dropped after a mark, and the command continues.
+// Output that does not fit is dropped after a mark, and the command continues.
 func TestFullLog(t *testing.T) {
 	for name, test := range map[string]struct {
 		full func(belljar.Frame) bool
@@ -98,7 +98,7 @@ func TestFullLog(t *testing.T) {
 	}
 }
 
-// A log that is full from the start does not stop a run, and is a warning.
+// A log that is full from the start does not stop a run. The run has a warning.
 func TestFullLogFromTheStart(t *testing.T) {
 	book := &tightBook{full: func(belljar.Frame) bool { return true }}
 	b := newBench(t, tight(book))
@@ -109,7 +109,7 @@ func TestFullLogFromTheStart(t *testing.T) {
 	}
 }
 
-// The end of a run that cannot be put on record is tried again until it can.
+// Recording the end of a run is retried until it succeeds.
 func TestFullAtTheEnd(t *testing.T) {
 	var attempts atomic.Int32
 	failed, looked := make(chan struct{}), make(chan struct{})
@@ -137,7 +137,7 @@ func TestFullAtTheEnd(t *testing.T) {
 	}
 }
 
-// What never could be put on record is mended by the next process.
+// The next process repairs the record of an end that could never be recorded.
 func TestFullForever(t *testing.T) {
 	failed := make(chan struct{}, 1000)
 	kept := &records{finish: func() error { failed <- struct{}{}; return store.ErrFull }}
@@ -175,7 +175,7 @@ func TestFullForArtifacts(t *testing.T) {
 	}
 }
 
-// A caller who waits for a run in a session whose end cannot be put on record soon gets that error.
+// A caller that waits for a run in a session gets an error if its end cannot be recorded soon.
 func TestFullForADraft(t *testing.T) {
 	var full atomic.Bool
 	room := func() error {
@@ -184,7 +184,7 @@ func TestFullForADraft(t *testing.T) {
 		}
 		return nil
 	}
-	b := newBench(t, recorded(&records{insert: room, finish: room})) // a slow machine may put the draft on record before its end
+	b := newBench(t, recorded(&records{insert: room, finish: room})) // a slow machine may record the draft before its end
 	s, runs := b.open(), b.service.As(service.Local()).Runs()
 	full.Store(true)
 	run, out, err := belljar.Finish(b.context(), runs, in(s, "echo x"), 10*patience)

@@ -19,14 +19,14 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// desk is a service whose logs lie in files, with a session, and counts of what is written for runs.
+// desk is a service with logs in files, with a session, and with counters of the writes for runs.
 type desk struct {
 	*bench
 	session string
-	path    string // of the logs
+	path    string // folder of the logs
 
 	inserts, adds, finishes atomic.Int64
-	inserted                chan struct{} // told of the first insert
+	inserted                chan struct{} // receives the first insert
 	refuse                  atomic.Bool   // writes fail
 }
 
@@ -94,7 +94,7 @@ func newDesk(t *testing.T, change ...func(*service.Options)) *desk {
 	return d
 }
 
-// timeless has no time pass: a moment is as long as a slow machine needs.
+// timeless stops the clock, so that draftFor never passes on a slow machine.
 func timeless(o *service.Options) { o.Clock = newHourglass() }
 
 func (d *desk) request(script string) belljar.RunRequest {
@@ -124,7 +124,7 @@ func (d *desk) files() (n int) {
 	return n
 }
 
-// TestShortRunIsOneWrite: what is over in a moment goes on record once, log and all, and is then like any other run.
+// TestShortRunIsOneWrite: a short run is recorded once, including its log, and is then like any other run.
 func TestShortRunIsOneWrite(t *testing.T) {
 	d := newDesk(t, timeless)
 	run, out := d.finish("echo out; echo err >&2; printf '\\377'; exit 3", patience)
@@ -156,7 +156,7 @@ func TestShortRunIsOneWrite(t *testing.T) {
 	}
 }
 
-// TestShortRunThatPrintsMuch has a file.
+// TestShortRunThatPrintsMuch: a short run with much output has a log file.
 func TestShortRunThatPrintsMuch(t *testing.T) {
 	d := newDesk(t)
 	for i, n := range []string{"20000", "200000"} {
@@ -169,7 +169,7 @@ func TestShortRunThatPrintsMuch(t *testing.T) {
 	}
 }
 
-// TestDraftTakesLong: what takes longer than a moment is on record under way.
+// TestDraftTakesLong: a run that takes longer than a draft may is recorded while it runs.
 func TestDraftTakesLong(t *testing.T) {
 	d := newDesk(t)
 	var all sync.WaitGroup
@@ -197,19 +197,19 @@ func TestDraftTakesLong(t *testing.T) {
 	}
 	all.Wait()
 	d.follow(page.Items[0].ID).want(t, belljar.PhaseCompleted, 0, "")
-	// On a slow machine the second run takes long, too.
+	// On a slow machine the second run also takes long.
 	if i, f := d.inserts.Load(), d.finishes.Load(); i < 1 || f != i {
 		t.Errorf("%d inserts, %d finishes", i, f)
 	}
 }
 
-// TestDraftIsListed: who looks for runs finds every one.
+// TestDraftIsListed: a list contains every run.
 func TestDraftIsListed(t *testing.T) {
 	d := newDesk(t)
 	var all sync.WaitGroup
 	all.Go(func() { d.finish("mkfifo go; read x < go", patience) })
 	d.finish("until [ -p go ]; do sleep 0.01; done", patience)
-	d.eventually("it is listed", func() bool { // what it does shows before the news of its start are here
+	d.eventually("it is listed", func() bool { // its effects are visible before the event of its start arrives
 		page, err := d.List(d.context(), belljar.RunQuery{Phase: belljar.PhaseRunning})
 		return err == nil && len(page.Items) == 1
 	})
@@ -217,7 +217,7 @@ func TestDraftIsListed(t *testing.T) {
 	all.Wait()
 }
 
-// TestAnswerBeforeTheEnd: an id that is answered is on record, however short the wait.
+// TestAnswerBeforeTheEnd: an id in a response is on record, however short the wait.
 func TestAnswerBeforeTheEnd(t *testing.T) {
 	d := newDesk(t)
 	run, out := d.finish("mkfifo go; read x < go; echo late", time.Nanosecond)
@@ -233,7 +233,7 @@ func TestAnswerBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestCallerOfADraftLeaves: the run goes on, on record.
+// TestCallerOfADraftLeaves: the run continues, on record.
 func TestCallerOfADraftLeaves(t *testing.T) {
 	d := newDesk(t)
 	ctx, leave := context.WithCancel(d.context())
@@ -261,7 +261,7 @@ func TestCallerOfADraftLeaves(t *testing.T) {
 	}
 }
 
-// TestDraftWithoutRecord: an id that cannot be put on record is not answered, and its run does not go on.
+// TestDraftWithoutRecord: if a draft cannot be recorded, its id is not returned, and the run does not continue.
 func TestDraftWithoutRecord(t *testing.T) {
 	d := newDesk(t)
 	d.refuse.Store(true)
@@ -277,7 +277,7 @@ func TestDraftWithoutRecord(t *testing.T) {
 	}
 }
 
-// TestDraftsAtOnce: many at once keep to themselves.
+// TestDraftsAtOnce: concurrent drafts do not affect each other.
 func TestDraftsAtOnce(t *testing.T) {
 	d := newDesk(t)
 	var all sync.WaitGroup

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Drain refuses new runs and sessions, waits until no run is under way or ctx ends, and then closes the service. Runs in the queue do
-// not begin: they stay on record for [Service.Recover] of the next process, or are cancelled. What outlives the process
-// ([Service.Close]) is not waited for.
+// Drain refuses new runs and sessions, waits until all runs have ended or ctx ends, and then closes the service. Queued runs do not
+// begin: they stay on record for [Service.Recover] of the next process, or are cancelled. Drain does not wait for runs that outlive
+// the process ([Service.Close]).
 func (s *Service) Drain(ctx context.Context) error {
 	under := s.runs.Refuse()
 	s.sessions.Refuse()
@@ -17,8 +17,8 @@ func (s *Service) Drain(ctx context.Context) error {
 	return s.Close()
 }
 
-// Faults returns what is wrong with the store and with the default runtime, nil if they work. A runtime works if it was available
-// when last probed; one that was not is probed again.
+// Faults returns the faults of the store and of the default runtime, nil if they work. A runtime works if it was available when last
+// probed; an unavailable one is probed again.
 func (s *Service) Faults(ctx context.Context) (store, runtime error) {
 	h := s.hosts[0]
 	caps, runtime := h.Capabilities(ctx)

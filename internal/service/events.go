@@ -6,10 +6,10 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// component is what the service calls itself in events.
+// component is the service's name in events.
 const component = "orchestrator"
 
-// emit records an event of the service. One without a time happens now.
+// emit records an event of the service. An event without a time gets the current time.
 func (s *Service) emit(e event.Event) {
 	if e.Component = component; e.Time.IsZero() {
 		e.Time = s.clock.Now()
@@ -17,7 +17,7 @@ func (s *Service) emit(e event.Event) {
 	s.opts.Events.Record(e)
 }
 
-// denied records a request that was refused for what its caller may do.
+// denied records a request that was refused because the caller lacks permission.
 func (s *Service) denied(caller belljar.Caller, err error) {
 	switch code := belljar.CodeOf(err); code {
 	case belljar.CodePolicyDenied, belljar.CodeForbidden, belljar.CodeQuotaExceeded:
@@ -25,13 +25,13 @@ func (s *Service) denied(caller belljar.Caller, err error) {
 	}
 }
 
-// refused is the error that a caller gets for something that failed. A refusal goes on record.
+// refused converts a failure to the error for the caller. It records a refusal.
 func (s *Service) refused(caller belljar.Caller, doing string, err error) error {
 	s.denied(caller, err)
 	return fault.As(doing, err)
 }
 
-// orRefused returns what a caller gets: something that was made, or [Service.refused].
+// orRefused returns made or, after a failure, the error of [Service.refused].
 func orRefused[T any](v view, doing string, made T, err error) (T, error) {
 	if err != nil {
 		var none T

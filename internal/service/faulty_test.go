@@ -13,10 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// records is a store that says it outlives its process, and fails or waits on demand.
+// records is a store that pretends to outlive its process, and fails or waits on demand.
 type records struct {
 	store.Store
-	insert, finish func() error // called before; nil does nothing. finish before Add too
+	insert, finish func() error // called before the write; nil does nothing. finish before Add too
 }
 
 func (s *records) Mode() string { return "sqlite" }
@@ -55,7 +55,7 @@ func (r recordedRuns) Add(ctx context.Context, row store.Run) error {
 	return r.Runs.Add(ctx, row)
 }
 
-// recorded puts such a store under a service.
+// recorded configures a service with such a store.
 func recorded(s *records) func(*service.Options) {
 	return func(o *service.Options) {
 		s.Store = o.Store
@@ -98,7 +98,7 @@ func (l tightLog) Append(frames ...belljar.Frame) error {
 	return l.Log.Append(frames...)
 }
 
-// tight puts such a logbook under a service.
+// tight configures a service with such a logbook.
 func tight(b *tightBook) func(*service.Options) {
 	return func(o *service.Options) {
 		b.Book = o.Logs
@@ -106,5 +106,5 @@ func tight(b *tightBook) func(*service.Options) {
 	}
 }
 
-// as is the service's runs as another user sees them.
+// as returns the service's runs from the view of another user.
 func (b *bench) as(user string) belljar.Runs { return b.service.As(belljar.Caller{ID: user}).Runs() }

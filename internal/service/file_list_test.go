@@ -199,7 +199,7 @@ func TestFileArchive(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"1": "644 one\n"}, untar(&buf)); diff != "" {
 		t.Error(diff)
 	}
-	// What comes out goes in again.
+	// The exported archive can be uploaded again.
 	buf.Reset()
 	if err := d.Archive(ctx, d.ID, "p/sub/2", belljar.UploadZip, &buf); err != nil {
 		t.Fatal(err)

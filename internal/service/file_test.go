@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// cabinet is the files of one session, as its owner works with them.
+// cabinet is the files of one session, from the view of its owner.
 type cabinet struct {
 	belljar.Files
 	*bench
@@ -95,7 +95,7 @@ func TestFileWriteAndRead(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	// Of many writers that have read the same, one wins.
+	// Of concurrent writers that have read the same version, one wins.
 	var won atomic.Int32
 	var all sync.WaitGroup
 	for range 8 {
@@ -134,7 +134,7 @@ func TestFileWriteAndRead(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with contents, the file that was there stays.
+// After a failed write of any kind, the existing file stays.
 func TestFileWriteFails(t *testing.T) {
 	d := newBench(t, limited(func(l *belljar.Limits) { l.WorkspaceMB = 2 })).cabinet()
 	d.write("kept", "before")
@@ -163,12 +163,12 @@ func TestFileWriteFails(t *testing.T) {
 			t.Errorf("%s: %v (%s), want %s", name, err, belljar.CodeOf(err), c.code)
 		}
 	}
-	d.eventually("nothing is left", func() bool { // the agent takes half a file away when it has seen its stream end
+	d.eventually("nothing is left", func() bool { // the agent removes a partial file when it detects the end of its stream
 		return d.sh("find . -type f ! -path './.tmp*' | sort; cat kept") == "./dir/x\n./kept\nbefore"
 	})
 }
 
-// torrent is x without end.
+// torrent is an endless stream of x.
 type torrent struct{}
 
 func (torrent) Read(p []byte) (int, error) {
@@ -289,12 +289,12 @@ func TestFileChanges(t *testing.T) {
 	}
 }
 
-// shut takes nothing.
+// shut is a writer that accepts nothing.
 type shut struct{}
 
 func (shut) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-// everyOperation asks for everything that can be done with files.
+// everyOperation calls every operation on files.
 func everyOperation(t *testing.T, f belljar.Files, id string) map[string]error {
 	ctx := t.Context()
 	errs := map[string]error{}
@@ -315,7 +315,7 @@ func everyOperation(t *testing.T, f belljar.Files, id string) map[string]error {
 	return errs
 }
 
-// Sessions that are not there, are another user's, or are over.
+// Sessions that do not exist, belong to another user, or have ended.
 func TestFilesOfOtherSessions(t *testing.T) {
 	b := newBench(t)
 	d := b.cabinet()
@@ -342,7 +342,7 @@ func TestFilesOfOtherSessions(t *testing.T) {
 	}
 }
 
-// A session that ends does not wait for a body that does not come, nor for a reader who does not read.
+// The end of a session waits neither for a slow body, nor for a slow reader.
 func TestFilesEndWithTheirSession(t *testing.T) {
 	b := newBench(t)
 	d := b.cabinet()
@@ -375,7 +375,7 @@ func TestFilesEndWithTheirSession(t *testing.T) {
 	body.Close()
 }
 
-// Using files keeps a session, and reading one does as long as it takes.
+// Using files keeps a session alive, and reading one does so for its whole duration.
 func TestFilesKeepASession(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, time.Hour })
@@ -403,7 +403,7 @@ func TestFilesKeepASession(t *testing.T) {
 	}
 }
 
-// A hundred at once get their own back.
+// A hundred concurrent clients each get their own content.
 func TestFilesAtOnce(t *testing.T) {
 	d := newBench(t).cabinet()
 	var all sync.WaitGroup

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// findRun returns a run that caller may see: under way, or else its record.
+// findRun returns a run that the caller may see: the live run, or else its record.
 func (s *Service) findRun(ctx context.Context, caller belljar.Caller, id string) (*run.Run, store.Run, error) {
 	r, row, err := s.runs.Find(ctx, id)
 	owner := row.UserID
@@ -23,7 +23,7 @@ func (s *Service) findRun(ctx context.Context, caller belljar.Caller, id string)
 	return r, row, err
 }
 
-// liveRun returns a run under way that caller may see. One that has ended is [belljar.CodeConflict].
+// liveRun returns a live run that the caller may see. If it has ended, the error is [belljar.CodeConflict].
 func (s *Service) liveRun(ctx context.Context, caller belljar.Caller, id string) (*run.Run, error) {
 	r, _, err := s.findRun(ctx, caller, id)
 	if err == nil && r == nil {
@@ -34,7 +34,7 @@ func (s *Service) liveRun(ctx context.Context, caller belljar.Caller, id string)
 	return r, err
 }
 
-// findSession returns a session that caller may see: a living one, or else its record.
+// findSession returns a session that the caller may see: the live session, or else its record.
 func (s *Service) findSession(ctx context.Context, caller belljar.Caller, id string) (*session.Session, store.Session, error) {
 	x, row, err := s.sessions.Find(ctx, id)
 	owner := row.UserID
@@ -47,7 +47,7 @@ func (s *Service) findSession(ctx context.Context, caller belljar.Caller, id str
 	return x, row, err
 }
 
-// livingSession returns a living session that caller may see. One that has ended is [belljar.CodeConflict].
+// livingSession returns a live session that the caller may see. If it has ended, the error is [belljar.CodeConflict].
 func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Session, error) {
 	x, row, err := s.findSession(context.Background(), caller, id)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A run that is under way says so, while it waits too; one that has ended does not.
+// A live run writes heartbeats, even while it waits. An ended run does not.
 func TestHeartbeats(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, one, func(o *service.Options) { o.Clock = clock })

@@ -26,7 +26,7 @@ import (
 	"github.com/belljar/belljar/test/nest"
 )
 
-// TestMain has all parallel tests run at once: they wait for a clock, and take no processor for that.
+// TestMain runs all parallel tests at the same time: they wait for a clock, and use no CPU meanwhile.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "32"); err != nil {
@@ -35,13 +35,13 @@ func TestMain(m *testing.M) {
 	os.Exit(nest.Main(func() int { return leak.Main(m) }))
 }
 
-// patience bounds every wait of a test. Nothing here takes so long unless it hangs.
+// patience bounds every wait of a test. Only a test that hangs takes this long.
 const patience = 3 * time.Minute
 
-// late is a timeout, in seconds, of a command that is to do something before it: a busy machine may take long for that.
+// late is the timeout, in seconds, of a command that must act before it: a busy machine may need long for that.
 const late = 20
 
-// bench is a service over a runtime, with what tests ask of it.
+// bench is a service over a runtime, with helpers for tests.
 type bench struct {
 	belljar.Runs
 	Artifacts belljar.Artifacts
@@ -50,7 +50,7 @@ type bench struct {
 	fake      *fake.Runtime
 }
 
-// claiming is a runtime that says more of itself than is true.
+// claiming is a runtime that reports capabilities that it lacks.
 type claiming struct {
 	runtime.Runtime
 	claim func(*runtime.Capabilities)
@@ -62,7 +62,7 @@ func (c claiming) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return caps, err
 }
 
-// newBench returns a service over the fake runtime. The options may be changed; its end checks that nothing is left.
+// newBench returns a service over the fake runtime. The options may be changed. Its cleanup checks for leftovers.
 func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 	t.Helper()
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
@@ -96,12 +96,12 @@ func newBench(t *testing.T, change ...func(*service.Options)) *bench {
 	return &bench{Runs: s.As(service.Local()).Runs(), Artifacts: s.As(service.Local()).Artifacts(), t: t, service: s, fake: rt}
 }
 
-// unhurried are limits that nothing meets which does not mean to, however busy the machine.
+// unhurried returns limits that only a test for them reaches, even on a busy machine.
 func unhurried() belljar.Limits {
 	return belljar.Limits{NProc: 4096, GraceSec: 0.2, TimeoutSec: patience.Seconds(), BuildTimeoutSec: patience.Seconds(), StartupTimeoutSec: patience.Seconds()}
 }
 
-// result is a finished run with what it printed.
+// result is a finished run with its output.
 type result struct {
 	belljar.Run
 	frames         []belljar.Frame
@@ -114,7 +114,7 @@ func (b *bench) context() context.Context {
 	return ctx
 }
 
-// start sets a run going.
+// start starts a run.
 func (b *bench) start(req belljar.RunRequest) belljar.Run {
 	b.t.Helper()
 	run, err := b.Start(b.context(), req)
@@ -124,7 +124,7 @@ func (b *bench) start(req belljar.RunRequest) belljar.Run {
 	return run
 }
 
-// follow reads a run's log to its end and checks what holds of every log.
+// follow reads a run's log to its end and checks the invariants of every log.
 func (b *bench) follow(id string) result {
 	b.t.Helper()
 	var r result
@@ -179,7 +179,7 @@ func (b *bench) checkLog(r result) {
 	if d := last.Data; d["phase"] != string(r.Phase) || d["exit_code"] != code || d["reason_code"] != reason {
 		b.t.Errorf("the end event says %v of %s, %v, %v", d, r.Phase, code, reason)
 	}
-	// What a run used is lost with a process that is killed between the end of its log and that of its record.
+	// The usage of a run is lost if its process is killed between the end of the log and the end of the record.
 	told := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "on record what this run used") })
 	if !r.Phase.Terminal() || r.FinishedAt == nil || r.ResourceUsage == nil && !told {
 		b.t.Errorf("unfinished after its end: %+v", r.Run)
@@ -195,7 +195,7 @@ func (b *bench) run(req belljar.RunRequest) result {
 	return b.follow(b.start(req).ID)
 }
 
-// waitFor reads a run's log until stdout holds text.
+// waitFor reads a run's log until stdout contains text.
 func (b *bench) waitFor(id, text string) {
 	b.t.Helper()
 	var seen []byte
@@ -213,7 +213,7 @@ func (b *bench) waitFor(id, text string) {
 	b.t.Fatalf("the run ended without %q, after %q", text, seen)
 }
 
-// want checks how a run ended. code -1 stands for none.
+// want checks how a run ended. code -1 means no exit code.
 func (r result) want(t *testing.T, phase belljar.Phase, code int, reason belljar.Reason) {
 	t.Helper()
 	got := -1
@@ -226,33 +226,33 @@ func (r result) want(t *testing.T, phase belljar.Phase, code int, reason belljar
 	}
 }
 
-// shell is a request for a shell script.
+// shell returns a request for a shell script.
 func shell(script string) belljar.RunRequest {
 	return command("/bin/sh", "-c", script)
 }
 
-// command is a request for a command of the host's.
+// command returns a request for a command of the host.
 func command(argv ...string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1", BaseImage: "host", Command: argv}}
 }
 
-// with changes a request.
+// with returns a changed request.
 func with(req belljar.RunRequest, change func(*belljar.RunSpec)) belljar.RunRequest {
 	change(&req.RunSpec)
 	return req
 }
 
-// limited sets the time that runs get unless they ask for other.
+// limited changes the default limits of runs.
 func limited(change func(*belljar.Limits)) func(*service.Options) {
 	return func(o *service.Options) { change(&o.Limits) }
 }
 
-// over puts a runtime around the fake one.
+// over wraps the fake runtime.
 func over(wrap func(runtime.Runtime) runtime.Runtime) func(*service.Options) {
 	return func(o *service.Options) { o.Runtimes[0] = wrap(o.Runtimes[0]) }
 }
 
-// gate is a runtime whose Create waits. It heeds its context if obedient, and otherwise comes only when opened.
+// gate is a runtime whose Create waits. If obedient, it ends with its context, otherwise only when it is opened.
 type gate struct {
 	runtime.Runtime
 	obedient bool
@@ -280,7 +280,7 @@ func (g *gate) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 	return g.Runtime.Create(context.WithoutCancel(ctx), spec)
 }
 
-// meter is a runtime whose sandboxes have used something.
+// meter is a runtime whose sandboxes report usage.
 type meter struct {
 	runtime.Runtime
 	usage runtime.Usage
@@ -309,7 +309,7 @@ func (m *metered) Usage(context.Context) (runtime.Usage, error) {
 	return u, nil
 }
 
-// archive makes a tar stream of files, by name.
+// archive returns a tar stream of files, by name.
 func archive(t *testing.T, files map[string]string) io.Reader {
 	t.Helper()
 	var buf bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A hibernated session stays as it is while the server lacks its runtime, says so to those who use it, and wakes when the runtime is back.
+// A hibernated session stays unchanged while the server lacks its runtime, reports that to its users, and resumes when the runtime is back.
 func TestHibernatedWithoutItsRuntime(t *testing.T) {
 	w := newWorld(t)
 	with := func(o *service.Options) { o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0], "second"}) }
@@ -57,7 +57,7 @@ func TestHibernatedWithoutItsRuntime(t *testing.T) {
 	p.end(x)
 }
 
-// A session that wakes on another version of its runtime reports that.
+// A session that resumes on another version of its runtime reports that.
 func TestHibernatedMeetsAnotherRuntime(t *testing.T) {
 	w := newWorld(t)
 	version := func(text string) func(*service.Options) {
@@ -80,7 +80,7 @@ func TestHibernatedMeetsAnotherRuntime(t *testing.T) {
 	p.end(x)
 }
 
-// illegible is a store of which the records of sessions cannot be read.
+// illegible is a store that cannot read the records of sessions.
 type illegible struct{ store.Store }
 
 func (s illegible) Sessions() store.Sessions { return illegibleSessions{s.Store.Sessions()} }
@@ -92,7 +92,7 @@ func (illegibleSessions) Get(context.Context, string) (store.Session, error) {
 	return store.Session{}, store.ErrCorrupt
 }
 
-// The files of a hibernated session stay while its record cannot be read: they are there if that comes back from a backup.
+// The files of a hibernated session stay while its record cannot be read, in case a backup restores the record.
 func TestHibernatedWithoutItsRecord(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -106,7 +106,7 @@ func TestHibernatedWithoutItsRecord(t *testing.T) {
 	p.end(x)
 }
 
-// A hibernated session ends when its files do, though sessions live longer since the restart.
+// A hibernated session ends when its files expire, even if the lifetime was raised at the restart.
 func TestHibernatedUntilItsFilesGo(t *testing.T) {
 	clock := newHourglass()
 	w := newWorld(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, 10*time.Hour })
@@ -121,7 +121,7 @@ func TestHibernatedUntilItsFilesGo(t *testing.T) {
 	p.end(x)
 }
 
-// The record of a hibernated session follows uses that do not wake it, with which its TTL begins again.
+// The record of a hibernated session includes uses that do not resume it but restart its TTL.
 func TestHibernatedIsUsed(t *testing.T) {
 	clock := newHourglass()
 	w := newWorld(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, time.Hour })
@@ -140,7 +140,7 @@ func TestHibernatedIsUsed(t *testing.T) {
 	p.end(x)
 }
 
-// A session that hibernates in the next process has its shell, also if that was used for the first time just before the process died.
+// A session that hibernates in the next process keeps its shell, even if that was first used just before the process died.
 func TestShellOfADeadProcess(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()

@@ -21,7 +21,7 @@ func (b *bench) hibernate(id string, force bool) (belljar.Session, error) {
 	return b.mine().Hibernate(b.context(), id, belljar.HibernateSpec{Force: force})
 }
 
-// sleeping has a session hibernate.
+// sleeping hibernates a session.
 func (b *bench) sleeping(id string) {
 	b.t.Helper()
 	if x, err := b.hibernate(id, false); err != nil || x.State != belljar.SessionHibernated {
@@ -33,7 +33,7 @@ func shellIn(id, cmd string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", SessionID: id, Shell: &belljar.ShellCommand{Cmd: cmd, Separate: true}}}
 }
 
-// A session that hibernates comes back with its files, the state of its shell, its scope and its terms.
+// A hibernated session resumes with its files, the state of its shell, its scope and its terms.
 func TestHibernate(t *testing.T) {
 	t.Parallel()
 	held, events := newBlobs(), &diary{}
@@ -49,7 +49,7 @@ func TestHibernate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time, from a session that woke
+	for range 2 { // in the second round, from a resumed session
 		b.sleeping(x.ID)
 		if left, err := b.fake.List(ctx); err != nil || len(left) > 0 {
 			t.Fatalf("sandboxes %v, %v", left, err)
@@ -63,7 +63,7 @@ func TestHibernate(t *testing.T) {
 			t.Errorf("%+v, %v; %d bytes kept", saved, err, b.kept())
 		}
 		refusedAs(t, "removal", b.snapshots().Remove(ctx, x.ID), belljar.CodeConflict)
-		b.sleeping(x.ID) // changes nothing
+		b.sleeping(x.ID) // has no effect
 		opened, created, err := b.mine().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{Scope: belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"}}})
 		if err != nil || created || opened.ID != x.ID || opened.State != belljar.SessionHibernated {
 			t.Errorf("%+v, %v, %v", opened, created, err)
@@ -86,7 +86,7 @@ func TestHibernate(t *testing.T) {
 		t.Errorf("%+v, %+v", slept, woke)
 	}
 
-	// The end of a hibernated session is the end of its files.
+	// The end of a hibernated session removes its files.
 	b.sleeping(x.ID)
 	if err := b.mine().Delete(ctx, x.ID); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestHibernate(t *testing.T) {
 	refusedAs(t, "another user's", err, belljar.CodeNotFound)
 }
 
-// A forced hibernation that is given up leaves a session in which all works.
+// A cancelled forced hibernation leaves a session in which everything works.
 func TestHibernateGivenUp(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() }))
@@ -128,7 +128,7 @@ func TestHibernateGivenUp(t *testing.T) {
 	}
 }
 
-// What runs in a session keeps it from hibernating, unless it is forced, which ends that.
+// Running programs prevent a session from hibernating, unless it is forced, which ends them.
 func TestHibernateInUse(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -163,7 +163,7 @@ func TestHibernateInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What a terminal's viewers see is the end of the terminal.
+	// Viewers of a terminal get its end.
 	terminals := b.service.As(service.Local()).Terminals()
 	term, err := terminals.Open(b.context(), x.ID, belljar.TerminalSpec{})
 	if err != nil {
@@ -183,7 +183,7 @@ func TestHibernateInUse(t *testing.T) {
 		}
 	}
 
-	// A context is there again, without its variables.
+	// A context still exists, without its variables.
 	code := func(s string) result {
 		return b.run(belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", SessionID: x.ID, Context: "c", Language: "bash", Code: s}})
 	}
@@ -200,7 +200,7 @@ func TestHibernateInUse(t *testing.T) {
 	}
 }
 
-// A secret file keeps a session from hibernating, also by force; a shell whose state is too large does unless it is forced.
+// A secret file prevents hibernation, even a forced one. A shell with too much state prevents only an unforced one.
 func TestHibernateRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })
@@ -246,7 +246,7 @@ func TestHibernateRefused(t *testing.T) {
 		t.Errorf("%q, %d bytes kept", size, b.kept())
 	}
 
-	// A session that is retained hibernates no more by itself, but one that hibernates is retained.
+	// A retained session no longer hibernates when it is idle, but a hibernated one can be retained.
 	x = b.open(func(r *belljar.SessionRequest) { r.Scope = belljar.Scope{Namespace: "workflow", ID: "1", Key: "a"} })
 	b.in(x.ID, "echo text >file")
 	b.sleeping(x.ID)
@@ -259,7 +259,7 @@ func TestHibernateRefused(t *testing.T) {
 	wantText(t, b.in(x.ID, "cat file").stdout, "text\n")
 }
 
-// Sessions rest by themselves when nothing has happened in them for the time, and expire all the same.
+// Idle sessions hibernate after the time, and still expire.
 func TestHibernateByItself(t *testing.T) {
 	t.Parallel()
 	clock, events := newHourglass(), &diary{}
@@ -281,7 +281,7 @@ func TestHibernateByItself(t *testing.T) {
 	b.in(x.ID, "echo text >file")
 	run := b.start(in(x, looping))
 	b.waitFor(run.ID, "up")
-	clock.pass(10 * time.Minute) // a run is no rest
+	clock.pass(10 * time.Minute) // a run counts as activity
 	b.state(x.ID, belljar.SessionActive)
 	b.in(x.ID, "touch stop")
 	b.follow(run.ID)
@@ -303,7 +303,7 @@ func TestHibernateByItself(t *testing.T) {
 	b.until(func() bool { return full.count() == 0 && b.kept() == 0 })
 }
 
-// until waits until something holds.
+// until waits until a condition holds.
 func (b *bench) until(holds func() bool) {
 	b.t.Helper()
 	for ctx := b.context(); !holds(); time.Sleep(time.Millisecond) {
@@ -313,7 +313,7 @@ func (b *bench) until(holds func() bool) {
 	}
 }
 
-// A session that is deleted while the sandbox that it gave up is being destroyed ends, and nothing else does.
+// A session that is deleted while its released sandbox is being destroyed ends normally.
 func TestDeleteAsItHibernates(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
@@ -341,7 +341,7 @@ func TestDeleteAsItHibernates(t *testing.T) {
 	}
 }
 
-// A session that has given its sandbox up can be retained at once, however long that takes to be destroyed.
+// A session that has released its sandbox can be retained immediately, even if the destruction takes long.
 func TestRetainAsItHibernates(t *testing.T) {
 	t.Parallel()
 	gone := make(chan struct{})
@@ -366,7 +366,7 @@ func TestRetainAsItHibernates(t *testing.T) {
 	}
 }
 
-// A use calls off a hibernation without force, and a wake that finds damaged files leaves the session as it is.
+// A use cancels an unforced hibernation, and a resume that finds damaged files leaves the session unchanged.
 func TestHibernateCalledOff(t *testing.T) {
 	t.Parallel()
 	held := &gatedBlobs{blobs: newBlobs()}
@@ -408,7 +408,7 @@ func TestHibernateCalledOff(t *testing.T) {
 	}
 }
 
-// A hibernation that fails, though it was forced, is no fault of those who wait for its end: the session has its sandbox.
+// A failed forced hibernation does not affect the uses that wait for its end: the session has its sandbox.
 func TestHibernateFailsForItsCallerAlone(t *testing.T) {
 	t.Parallel()
 	held, clock := &gatedBlobs{blobs: newBlobs()}, newHourglass()
@@ -438,7 +438,7 @@ func TestHibernateFailsForItsCallerAlone(t *testing.T) {
 	b.state(x.ID, belljar.SessionActive)
 }
 
-// gatedBlobs has Put wait, once.
+// gatedBlobs blocks Put once.
 type gatedBlobs struct {
 	*blobs
 	asked, proceed chan struct{}
@@ -455,7 +455,7 @@ func (b *gatedBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Inf
 	return b.blobs.Put(ctx, k, r)
 }
 
-// Functions that a shell without the options of the first could not read are in a copy, and in a session that wakes.
+// A copy, or a resumed session, has functions that only a shell with the original's options can read.
 func TestShellOptionsAtWake(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -61,7 +61,7 @@ func TestReplay(t *testing.T) {
 	b.follow(late.ID)
 }
 
-// Operators see the keys in force, and no others.
+// Operators see only the keys in force.
 func TestKeysInForce(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
@@ -74,7 +74,7 @@ func TestKeysInForce(t *testing.T) {
 	}
 }
 
-// Requests that come at once make one run, and all get the same answer.
+// Concurrent requests make one run, and all get the same response.
 func TestReplayRace(t *testing.T) {
 	b := newBench(t)
 	var mu sync.Mutex
@@ -107,7 +107,7 @@ func TestReplayRace(t *testing.T) {
 	}
 }
 
-// A request that was refused leaves no key.
+// A refused request leaves no key.
 func TestRefusedRequestHasNoKey(t *testing.T) {
 	b := newBench(t)
 	bad := keyed("k", "true")

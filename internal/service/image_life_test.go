@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/test/registry"
 )
 
-// An image stays while a session has it, also one that hibernates, and who asks hears which session that is.
+// An image stays while a session uses it, even a hibernated one, and the error names the session.
 func TestImageInUse(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
@@ -47,7 +47,7 @@ func TestImageInUse(t *testing.T) {
 	wantCode(t, "remove again", g.images.Remove(t.Context(), ref), belljar.CodeNotFound)
 }
 
-// What runtimes keep ready is in no operator's way.
+// Sandboxes of the pool do not prevent an operator's removal.
 func TestImageKeptReady(t *testing.T) {
 	g := newGallery(t)
 	for name, remove := range map[string]func(ref string) error{
@@ -77,12 +77,12 @@ func TestImageKeptReady(t *testing.T) {
 	}
 }
 
-// An image that is removed before the sandbox is made comes again, as the same content; one that cannot fails the run.
+// An image that is removed before the sandbox is made is pulled again, with the same content. If that fails, so does the run.
 func TestImageIsGoneMeanwhile(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
 	g.run(of(ref, "true"))
-	g.service.WaitIdle() // its sandbox has the image until it is gone, which is after the answer
+	g.service.WaitIdle() // its sandbox uses the image until its removal, which is after the response
 	g.rt.gone = func(n int) bool {
 		if n != 2 {
 			return false
@@ -102,7 +102,7 @@ func TestImageIsGoneMeanwhile(t *testing.T) {
 	g.run(of(ref, "true")).want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
 }
 
-// An image can be removed as soon as the run that had it has been answered, although its sandbox goes later.
+// An image can be removed as soon as its run has been answered, although the sandbox is removed later.
 func TestImageOfARunThatIsOver(t *testing.T) {
 	g := newGallery(t)
 	ref, _ := g.hub.Put(t, "app:1", simple())
@@ -118,13 +118,13 @@ func TestImageOfARunThatIsOver(t *testing.T) {
 	}
 }
 
-// A runtime is given no image that it cannot use, and who asks hears of one that can.
+// A runtime never gets an image that it cannot use, and the error names a runtime that can.
 func TestImageOfAnotherRuntime(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) {
 		o.Runtimes = append(o.Runtimes, renamed{o.Runtimes[0].(*unpacked).Runtime, "plain"})
 	})
 	ref, digest := g.hub.Put(t, "app:1", simple())
-	for range 2 { // not here, and here
+	for range 2 { // first not local, then local
 		_, err := g.Start(t.Context(), with(of(ref, "true"), func(r *belljar.RunSpec) { r.Runtime = "plain" }))
 		wantCode(t, "plain", err, belljar.CodeImageUnavailable, "plain", "fake")
 		if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
@@ -137,7 +137,7 @@ func TestImageOfAnotherRuntime(t *testing.T) {
 	}
 }
 
-// renamed is a runtime by another name.
+// renamed is a runtime with another name.
 type renamed struct {
 	runtime.Runtime
 	name string
@@ -146,7 +146,7 @@ type renamed struct {
 func (r renamed) Name() string                           { return r.name }
 func (r renamed) List(context.Context) ([]string, error) { return nil, nil }
 
-// A session goes on with the image that it was made of, whatever its name stands for by then, and though it is gone.
+// A session continues with the image that it was made from, even if its name refers to another image, or the image was removed.
 func TestImageOutlivesItsProcess(t *testing.T) {
 	hub := registry.New(t)
 	store := openImages(t, hub)
@@ -167,7 +167,7 @@ func TestImageOutlivesItsProcess(t *testing.T) {
 	if _, err := store.Pull(t.Context(), ref, true, nil); err != nil {
 		t.Fatal(err)
 	}
-	store = openImages(t, hub) // where nothing is
+	store = openImages(t, hub) // without any image
 	next := w.boot()
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestImageOutlivesItsProcess(t *testing.T) {
 	next.end(s)
 }
 
-// used is a store that counts the uses of its images.
+// used is an image store that counts the uses of its images.
 type used struct {
 	*image.Store
 	n int
@@ -196,7 +196,7 @@ func (u *used) Use(digest string) func() {
 	return u.Store.Use(digest)
 }
 
-// A session that hibernates has its image in the next process, too.
+// A hibernated session still uses its image in the next process.
 func TestImageOfASessionThatSleeps(t *testing.T) {
 	hub := registry.New(t)
 	store := &used{Store: openImages(t, hub)}
@@ -214,7 +214,7 @@ func TestImageOfASessionThatSleeps(t *testing.T) {
 	}
 }
 
-// A run that waits has its image from when it was accepted, also in the next process.
+// A queued run uses its image from its acceptance on, also in the next process.
 func TestImageOfARunThatWaits(t *testing.T) {
 	hub := registry.New(t)
 	store := openImages(t, hub)
@@ -269,7 +269,7 @@ func TestImagesAreSwept(t *testing.T) {
 	wantCode(t, "one that is not", err, belljar.CodeNotFound)
 }
 
-// Terminals begin in the workspace, and so do files in a language and the commands of a template, whatever the folder of their image is.
+// Terminals, files in a language and the commands of a template start in the workspace, even if their image has another folder.
 func TestImageFolderOfTerminalsAndTemplates(t *testing.T) {
 	g := newGallery(t)
 	i := simple()

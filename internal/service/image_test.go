@@ -23,14 +23,14 @@ import (
 	"github.com/belljar/belljar/test/registry"
 )
 
-// unpacked is a runtime that can use unpacked images, as far as holding them goes.
+// unpacked is a runtime that holds unpacked images but does not use them.
 type unpacked struct {
 	runtime.Runtime
 	mu    sync.Mutex
 	roots []runtime.Root
-	gone  func(n int) bool // whether the image of the nth sandbox is gone; nil for never
-	going func()           // is called before a sandbox goes; may be nil
-	ready *os.File         // the lock of an image that it holds for sandboxes that are made ahead
+	gone  func(n int) bool // whether the image of the nth sandbox is missing; nil for never
+	going func()           // is called before a sandbox is removed; may be nil
+	ready *os.File         // the lock of an image that it holds for its pool
 }
 
 // Release implements [runtime.Releaser].
@@ -43,7 +43,7 @@ func (u *unpacked) Release(_ context.Context, digest string) bool {
 	return true
 }
 
-// hold makes an image one that is kept ready.
+// hold makes the pool hold an image.
 func (u *unpacked) hold(t *testing.T, root image.Root) {
 	t.Helper()
 	f, err := os.Open(root.Lock)
@@ -91,14 +91,14 @@ func (u *unpacked) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandb
 	return &holding{box, lock, u.going}, nil
 }
 
-// last is what the sandbox was made of that was made last.
+// last returns the image of the sandbox that was made last.
 func (u *unpacked) last() runtime.Root {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.roots[len(u.roots)-1]
 }
 
-// holding is a sandbox with an image.
+// holding is a sandbox that holds an image.
 type holding struct {
 	runtime.Sandbox
 	lock  *os.File
@@ -114,7 +114,7 @@ func (h *holding) Destroy(ctx context.Context) error {
 	return err
 }
 
-// letGo unlocks also where a child that is being forked, by a test that runs at the same time, has the descriptor for a moment longer.
+// letGo unlocks explicitly, since a child that a concurrent test is forking may keep the descriptor slightly longer.
 func letGo(lock *os.File) {
 	_ = flock.Unlock(lock)
 	_ = lock.Close()
@@ -126,7 +126,7 @@ type gallery struct {
 	hub    *registry.Registry
 	store  *image.Store
 	rt     *unpacked
-	images belljar.Images // as an operator sees them
+	images belljar.Images // from the view of an operator
 }
 
 func newGallery(t *testing.T, change ...func(*service.Options)) *gallery {
@@ -155,12 +155,12 @@ func openImages(t *testing.T, hub *registry.Registry) *image.Store {
 	return store
 }
 
-// user is the service as an ordinary user sees it.
+// user returns the images from the view of an ordinary user.
 func (g *gallery) user() belljar.Images {
 	return g.service.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Images()
 }
 
-// of asks for a script in an image.
+// of returns a request for a script in an image.
 func of(ref, script string) belljar.RunRequest {
 	return with(shell(script), func(r *belljar.RunSpec) { r.BaseImage = ref })
 }
@@ -183,7 +183,7 @@ func simple() registry.Image {
 	return registry.Image{Files: map[string]string{"bin/tool": "x", "etc/passwd": "root:x:0:0::/:/bin/sh\napp:x:4321:5432::/:/bin/sh\n"}}
 }
 
-// A user whose registries do not answer does not delay other users.
+// A user with registries that do not respond does not delay other users.
 func TestPullsTakeTurns(t *testing.T) {
 	g := newGallery(t)
 	fine, _ := g.hub.Put(t, "fine:1", simple())
@@ -218,14 +218,14 @@ func TestPullsTakeTurns(t *testing.T) {
 	}
 	bob := g.service.As(belljar.Caller{ID: "bob", Role: belljar.RoleUser}).Images()
 	if got, err := bob.Pull(t.Context(), belljar.ImagePull{Ref: fine}, nil); err != nil || got.Ref != fine {
-		t.Errorf("somebody else's: %+v, %v", got, err)
+		t.Errorf("another user's: %+v, %v", got, err)
 	}
 	if n := len(stuck); n > 0 {
 		t.Errorf("one user has %d pulls at a time", 3+n)
 	}
 }
 
-// An image that is not here is fetched while the run starts; what it says of its programs is in force.
+// An image that is not local is pulled while the run starts, and its configuration applies.
 func TestImageIsFetched(t *testing.T) {
 	g := newGallery(t)
 	i := simple()
@@ -241,7 +241,7 @@ func TestImageIsFetched(t *testing.T) {
 	if root.UID != 4321 || root.GID != 5432 || root.Dir == "" || root.Lock == "" || root.Ref != ref {
 		t.Errorf("the sandbox was made of %+v", root)
 	}
-	// The second time the registry is not asked, and the run knows its image at once.
+	// The second run sends no request to the registry, and has its image's digest immediately.
 	asked := g.hub.Asked("")
 	first := g.start(of(ref, "true"))
 	if first.ImageDigest != digest {
@@ -257,7 +257,7 @@ func TestImageIsFetched(t *testing.T) {
 	}
 }
 
-// A folder that an image names and does not have is no reason not to start. Files are found where they are put.
+// A missing working directory of an image does not prevent a start. Files are found where they were put.
 func TestImageFolder(t *testing.T) {
 	g := newGallery(t)
 	i := simple()
@@ -301,7 +301,7 @@ func TestImageFolder(t *testing.T) {
 	}
 }
 
-// What cannot be fetched fails the run, with the registry's reason; a session is not made.
+// A failed pull fails the run, with the registry's reason. A session is not made.
 func TestImageCannotBeFetched(t *testing.T) {
 	g := newGallery(t)
 	other := simple()
@@ -332,7 +332,7 @@ func TestImageCannotBeFetched(t *testing.T) {
 			t.Errorf("%s: a session: %v", name, err)
 		}
 	}
-	_, err := g.Start(t.Context(), of("No Such", "true")) // which no registry can have
+	_, err := g.Start(t.Context(), of("No Such", "true")) // an invalid name
 	if e := wantCode(t, "no name", err, belljar.CodeInvalidRequest, "python:3.11-slim"); e.Details["field"] != "base_image" {
 		t.Errorf("no name: %v", e.Details)
 	}
@@ -341,7 +341,7 @@ func TestImageCannotBeFetched(t *testing.T) {
 	}
 }
 
-// A registry that does not answer holds a run for its startup timeout, and not after it was cancelled.
+// A registry that does not respond delays a run for its startup timeout, but not after its cancellation.
 func TestImageTakesTooLong(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "slow:1", simple())
@@ -375,7 +375,7 @@ func TestImageTakesTooLong(t *testing.T) {
 	}
 	g.follow(run.ID).want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
 
-	// Two who want it at once fetch it once, and one of them may give up.
+	// Two concurrent runs pull an image once, and one of them may be cancelled.
 	one, two := g.start(of(ref, "echo one")), g.start(of(ref, "echo two"))
 	<-asked
 	if err := g.Cancel(t.Context(), one.ID); err != nil {
@@ -388,7 +388,7 @@ func TestImageTakesTooLong(t *testing.T) {
 	}
 }
 
-// Where requests pull nothing, what is not here is refused at once; operators can bring it.
+// If requests may not pull, an image that is not local is refused immediately. Operators can pull it.
 func TestImagesAreNotPulled(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) { o.Policy = service.DefaultPolicy(); o.Policy.ImagePull = admission.PullNever })
 	ref, _ := g.hub.Put(t, "app:1", simple())
@@ -408,14 +408,14 @@ func TestImagesAreNotPulled(t *testing.T) {
 	g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// What only operators do with images; all users may look.
+// Only operators change images. All users may list them.
 func TestImageRights(t *testing.T) {
 	g := newGallery(t)
 	ref, digest := g.hub.Put(t, "app:1", simple())
-	var heard []belljar.ImageProgress
-	got, err := g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, func(p belljar.ImageProgress) { heard = append(heard, p) })
-	if err != nil || got.Digest != digest || len(heard) == 0 || heard[len(heard)-1].Phase != belljar.ImageDone {
-		t.Fatalf("%+v, %v, after %v", got, err, heard)
+	var progress []belljar.ImageProgress
+	got, err := g.user().Pull(t.Context(), belljar.ImagePull{Ref: ref}, func(p belljar.ImageProgress) { progress = append(progress, p) })
+	if err != nil || got.Digest != digest || len(progress) == 0 || progress[len(progress)-1].Phase != belljar.ImageDone {
+		t.Fatalf("%+v, %v, after %v", got, err, progress)
 	}
 	u, ctx := g.user(), t.Context()
 	_, tag := u.Tag(ctx, ref, "mine")
@@ -451,7 +451,7 @@ func TestImageRights(t *testing.T) {
 	}
 }
 
-// An image that is not allowed is refused with that reason, also by its digest.
+// A forbidden image is refused with that reason, also by its digest.
 func TestImagesAllowed(t *testing.T) {
 	g := newGallery(t, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
@@ -480,7 +480,7 @@ func TestImagesAllowed(t *testing.T) {
 	for _, ref := range []string{"host", "app:9", "docker.io/library/app:9", digest} {
 		g.run(of(ref, "true")).want(t, belljar.PhaseCompleted, 0, "")
 	}
-	// A tag next to a digest does not change which image it is.
+	// A tag in addition to a digest does not change which image it is.
 	fine, good := g.hub.Put(t, "pinned:1", simple())
 	other, bad := g.hub.Put(t, "pinned:2", registry.Image{Files: map[string]string{"o": "o"}})
 	for _, ref := range []string{fine, other} {

@@ -1,6 +1,6 @@
 package service
 
-// usersOf are the living sessions and the runs in sandboxes of their own that have an image.
+// usersOf returns the live sessions, and the runs in sandboxes of their own, that use an image.
 func (s *Service) usersOf(digest string) (sessions, runs []string) {
 	return s.sessions.WithImage(digest), s.runs.WithImage(digest)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// sorts are the orders that a list can have.
+// sorts are the valid sort orders of a list.
 func sorts() []string {
 	var all []string
 	for _, by := range []string{"created_at", "started_at", "finished_at"} {
@@ -20,7 +20,7 @@ func sorts() []string {
 	return all
 }
 
-// list returns one page of runs. Those under way are as they stand now.
+// list returns one page of runs. Live runs have their current state.
 func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
 	page := belljar.RunPage{Items: []belljar.Run{}}
 	if err := checkQuery(&q); err != nil {
@@ -48,7 +48,7 @@ func (s *Service) list(ctx context.Context, q belljar.RunQuery) (belljar.RunPage
 	return page, nil
 }
 
-// checkQuery checks a query and fills in what it leaves open.
+// checkQuery checks a query and fills in defaults.
 func checkQuery(q *belljar.RunQuery) error {
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
 		return err
@@ -65,7 +65,7 @@ func checkQuery(q *belljar.RunQuery) error {
 	return nil
 }
 
-// checkPage checks which page is asked for. Limit 0 becomes the default.
+// checkPage checks the bounds of a page. Limit 0 becomes the default.
 func checkPage(limit *int, offset int) error {
 	switch {
 	case *limit < 0 || *limit > belljar.MaxPage:

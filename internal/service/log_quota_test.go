@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// logs is what a user's logs take up, as they see it.
+// logs returns the size of a user's logs, from the user's view.
 func (b *bench) logs(user string) int64 {
 	b.t.Helper()
 	me, err := b.service.As(belljar.Caller{ID: user}).Node().Me(b.context())
@@ -25,7 +25,7 @@ func (b *bench) logs(user string) int64 {
 	return me.Used.LogBytes
 }
 
-// onRecord is what the store counts of a user's logs, and what the logs of their runs take up.
+// onRecord returns the store's count of a user's log bytes, and the real size of the logs of the user's runs.
 func onRecord(t *testing.T, o service.Options, user string) (counted, there int64) {
 	t.Helper()
 	usage, err := o.Store.Users().Usage(t.Context(), user, time.Now())
@@ -50,7 +50,7 @@ func onRecord(t *testing.T, o service.Options, user string) (counted, there int6
 	return usage.LogBytes, there
 }
 
-// fullLogs checks that a run is refused for want of room for its log.
+// fullLogs checks that a run is refused because the quota for logs is used up.
 func fullLogs(t *testing.T, err error) {
 	t.Helper()
 	var e *belljar.Error
@@ -60,7 +60,7 @@ func fullLogs(t *testing.T, err error) {
 	}
 }
 
-// The output of a user whose logs are full is dropped, and the user starts nothing more until something is swept. Others continue.
+// The output of a user whose quota for logs is used up is dropped, and the user cannot start runs until a sweep. Other users can.
 func TestLogQuota(t *testing.T) {
 	clock := newHourglass()
 	var o service.Options
@@ -80,7 +80,7 @@ func TestLogQuota(t *testing.T) {
 	}
 	_, err := b.Start(t.Context(), shell("true"))
 	fullLogs(t, err)
-	// The first is an hour old, so its log is swept after 23 more, or one sweep later.
+	// The first log is an hour old, so it is swept after 23 more hours, or one sweep later.
 	var e *belljar.Error
 	errors.As(err, &e)
 	if wait, _ := e.Details["retry_after_sec"].(int); wait < 23*3600-60 || wait > 23*3600+15*60+60 {
@@ -99,7 +99,7 @@ func TestLogQuota(t *testing.T) {
 	}
 	b.follow(run.ID)
 
-	clock.pass(23*time.Hour + time.Minute) // the first is a day old
+	clock.pass(23*time.Hour + time.Minute) // the first log is a day old
 	b.sweep()
 	if left := b.logs("local"); left < 340_000 || left > 360_000 {
 		t.Errorf("%d bytes when the first is swept", left)
@@ -107,7 +107,7 @@ func TestLogQuota(t *testing.T) {
 	b.run(shell("echo x")).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// Runs at the same time do not take the same room twice, whether their logs are files or lie with their rows.
+// Concurrent runs do not use the same space twice, whether their logs are files or in their rows.
 func TestLogQuotaAtOnce(t *testing.T) {
 	var o service.Options
 	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
@@ -138,7 +138,7 @@ func TestLogQuotaAtOnce(t *testing.T) {
 	}
 }
 
-// What is short counts too: a log that lies with its row takes up its row.
+// Short logs count, too: a log in its row uses the size of its row.
 func TestLogQuotaOfShortRuns(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
@@ -153,7 +153,7 @@ func TestLogQuotaOfShortRuns(t *testing.T) {
 	}
 }
 
-// A frame takes more than its byte: who prints by the byte fills the quota with fewer.
+// A frame counts more than its bytes: output in single bytes fills the quota with fewer bytes.
 func TestLogQuotaCountsFrames(t *testing.T) {
 	var o service.Options
 	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
@@ -174,14 +174,14 @@ func TestLogQuotaCountsFrames(t *testing.T) {
 	}
 }
 
-// What a process that was killed has left counts, once.
+// The logs of a killed process count once.
 func TestLogQuotaAfterAKill(t *testing.T) {
 	var o service.Options
 	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 }, parts(&o))
 	row := leftRow(belljar.PhaseRunning, nil)
 	leave(t, o, row, append(phases(belljar.PhaseStarting, belljar.PhaseRunning),
 		belljar.Frame{Type: belljar.FrameStdout, Output: make([]byte, 600_000)}, belljar.Frame{Type: belljar.FrameStdout, Output: make([]byte, 600_000)}))
-	b.run(shell("echo x")) // the account is known before the record is mended
+	b.run(shell("echo x")) // the account is open before the record is repaired
 	b.recover()
 	if counted, there := onRecord(t, o, "local"); counted != there || counted < 1_200_000 || b.logs("local") != counted {
 		t.Errorf("%d bytes counted, %d in /me, %d are there", counted, b.logs("local"), there)
@@ -190,7 +190,7 @@ func TestLogQuotaAfterAKill(t *testing.T) {
 	fullLogs(t, err)
 }
 
-// The stored quota goes over the default, and no quota is none.
+// A stored quota overrides the default, and no quota means no limit.
 func TestLogQuotaOfAUser(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 })
 	admin := b.service.As(service.Local()).Admin()
@@ -212,8 +212,7 @@ func TestLogQuotaOfAUser(t *testing.T) {
 	}
 }
 
-// Below the watermark those who keep most are refused first, below half of it everyone is, and what is for no user is from
-// the watermark on.
+// Below the watermark, users that store most are refused first. Below half of it, all users are. Work without a user is refused from the watermark on.
 func TestWatermarkIsFair(t *testing.T) {
 	var free atomic.Uint64
 	var o service.Options
@@ -278,7 +277,7 @@ func TestWatermarkIsFair(t *testing.T) {
 	free.Store(32<<20 - 1)
 	refused("below half of it", "none", "little", "logs", "files")
 
-	// What a run under way has printed counts already.
+	// The output of a live run already counts.
 	free.Store(64 << 20)
 	silent := newSilence()
 	req := shell("head -c 100000 /dev/zero; echo over; read x")

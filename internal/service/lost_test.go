@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// losing is a runtime that is there, and then is not.
+// losing is a runtime that can become unavailable.
 type losing struct {
 	runtime.Runtime
 	gone *atomic.Bool
@@ -34,8 +34,7 @@ func (l losing) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox,
 	return l.Runtime.Create(ctx, spec)
 }
 
-// A runtime that stops working fails the run that finds out, with what is missing; those after it are refused at once, until
-// it works again.
+// If a runtime stops working, the first run fails with the missing requirement. Later runs are refused immediately, until it works again.
 func TestRuntimeLostAndFound(t *testing.T) {
 	gone := &atomic.Bool{}
 	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = losing{o.Runtimes[0], gone} })
@@ -73,13 +72,13 @@ func (s stocked) Pull(context.Context, string, func(belljar.ImageProgress)) (run
 
 func (s stocked) Images(context.Context) ([]belljar.Image, error) { return nil, nil }
 
-// Who names an image of an engine that is gone hears what is the matter with it, and what to do. The service knows it from then on.
+// A request for an image of an unavailable engine gets the engine's fault and a hint. The service then knows that the engine is unavailable.
 func TestEngineLost(t *testing.T) {
 	gone := &atomic.Bool{}
 	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = stocked{losing{o.Runtimes[0], gone}} })
 	request := shell("true")
 	request.BaseImage = "example.org/none:1"
-	b.follow(b.start(shell("true")).ID) // so that it is known to work
+	b.follow(b.start(shell("true")).ID) // records that it works
 	gone.Store(true)
 	if _, err := b.service.Faults(b.context()); err != nil {
 		t.Errorf("an engine that worked when it was last asked: %v", err)

@@ -25,19 +25,19 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// errDead answers whatever a process does after its death.
+// errDead is the result of every operation of a process after its death.
 var errDead = errors.New("this process is dead")
 
-// death is the end of one process: nothing that it does from then on has an effect.
+// death is the end of one process: its operations have no effect from then on.
 type death struct {
 	mu   sync.RWMutex
 	dead bool
 
-	counted bool // it comes before the next step but left
+	counted bool // the process dies before the next step after so many
 	left    int
 }
 
-// alive does what a living process does; a death waits for it, as for a system call.
+// alive performs an operation of a live process. A death waits for its end, like for that of a system call.
 func (d *death) alive(do func() error) error {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -47,7 +47,7 @@ func (d *death) alive(do func() error) error {
 	return do()
 }
 
-// step does what changes something that outlives the process.
+// step performs an operation that changes something that outlives the process.
 func (d *death) step(do func() error) error {
 	d.mu.Lock()
 	if d.counted {
@@ -58,14 +58,14 @@ func (d *death) step(do func() error) error {
 	return d.alive(do)
 }
 
-// after has the process die after so many steps more.
+// after makes the process die after so many more steps.
 func (d *death) after(steps int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.counted, d.left = true, steps
 }
 
-// world is what outlives a process: machine, records, logs and artifacts.
+// world is everything that outlives a process: machine, records, logs and artifacts.
 type world struct {
 	t     *testing.T
 	host  *fake.Host
@@ -73,7 +73,7 @@ type world struct {
 	logs  logbook.Book
 	blobs *blobs
 	dir   string
-	mux   bool // sandboxes are reached over one stream each
+	mux   bool // sandboxes have only one stream each
 	// change is applied to the options of every process.
 	change []func(*service.Options)
 }
@@ -107,10 +107,10 @@ func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	return w
 }
 
-// runtime is the machine's sandboxes, without an owner.
+// runtime returns the machine's sandboxes, without an owner.
 func (w *world) runtime() runtime.Runtime { return fake.New(fake.Options{Host: w.host, Dir: w.dir}) }
 
-// boot starts a process, which takes up what the one before has left.
+// boot starts a process, which recovers the state of the previous one.
 func (w *world) boot(change ...func(*service.Options)) *process {
 	w.t.Helper()
 	d := &death{}
@@ -145,7 +145,7 @@ func (w *world) boot(change ...func(*service.Options)) *process {
 	return p
 }
 
-// kill ends the process in the middle of whatever it does.
+// kill ends the process in the middle of its operations.
 func (p *process) kill() {
 	p.t.Helper()
 	p.death.mu.Lock()
@@ -198,7 +198,7 @@ func (b mortalBox) Dial(ctx context.Context) (conn net.Conn, err error) {
 	return mortalConn{conn, b.death}, nil
 }
 
-// mortalConn says nothing more after its process's death: else an agent would be told that output was kept which was not.
+// mortalConn sends nothing after its process's death: otherwise an agent would believe that output was stored.
 type mortalConn struct {
 	net.Conn
 	death *death
@@ -206,17 +206,17 @@ type mortalConn struct {
 
 func (c mortalConn) Write(b []byte) (int, error) {
 	if err := c.death.alive(func() error { return nil }); err != nil {
-		c.Conn.Close() // as the kernel does: there is no answer to wait for
+		c.Conn.Close() // as the kernel does: without waiting for a response
 		return 0, err
 	}
-	return c.Conn.Write(b) // may take long, and what was meant before a death may come after it
+	return c.Conn.Write(b) // may block, and data from before a death may arrive after it
 }
 
 func (b mortalBox) Destroy(ctx context.Context) error {
 	return b.death.step(func() error { return b.Sandbox.Destroy(ctx) })
 }
 
-// mortalStore says that it outlives the process.
+// mortalStore pretends to outlive the process.
 type mortalStore struct {
 	store.Store
 	death *death
@@ -247,7 +247,7 @@ func (r mortalRuns) Finish(ctx context.Context, row store.Run) error {
 	return orClosed(r.death.alive(func() error { return r.Runs.Finish(ctx, row) }))
 }
 
-// orClosed is what keeps a dead process from trying again.
+// orClosed converts errDead to an error that prevents retries.
 func orClosed(err error) error {
 	if errors.Is(err, errDead) {
 		return store.ErrClosed
@@ -321,7 +321,7 @@ type mortalLog struct {
 	death *death
 }
 
-// Append is cut off anywhere between two frames.
+// Append may be interrupted between any two frames.
 func (l mortalLog) Append(frames ...belljar.Frame) error {
 	for _, f := range frames {
 		if err := l.death.alive(func() error { return l.Log.Append(f) }); err != nil {
@@ -333,7 +333,7 @@ func (l mortalLog) Append(frames ...belljar.Frame) error {
 
 func (l mortalLog) Seal() error { return l.death.alive(l.Log.Seal) }
 
-// awaitExec waits until an agent tells of a command what is wanted.
+// awaitExec waits until an agent reports a command in a certain state.
 func awaitExec(t *testing.T, box runtime.Sandbox, id string, want func(known bool, e agentwire.ExecInfo) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// CheckNetwork answers what would happen to a URL.
+// CheckNetwork reports how a URL would be handled.
 func (v node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar.NetworkCheck, error) {
 	policy, broker, err := v.service.policyOf(ctx, v.caller, q)
 	if err != nil {
@@ -29,7 +29,7 @@ func (v node) CheckNetwork(ctx context.Context, q belljar.NetworkQuery) (belljar
 	return check, nil
 }
 
-// policyOf is the policy that a question is about, nil for a sandbox that may reach nothing, and the brokered secrets.
+// policyOf returns the network policy of a query, nil for a sandbox without a network, and the brokered secrets.
 func (s *Service) policyOf(ctx context.Context, caller belljar.Caller, q belljar.NetworkQuery) (*egress.Policy, *egress.Broker, error) {
 	if err := q.Validate(); err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func (s *Service) policyOf(ctx context.Context, caller belljar.Caller, q belljar
 	return policy, nil, err
 }
 
-// NetworkPresets returns what each preset stands for in an image.
+// NetworkPresets returns the expansion of each preset in an image.
 func (v node) NetworkPresets(ctx context.Context, image string) ([]belljar.NetworkPreset, error) {
 	s := v.service
 	list := make([]belljar.NetworkPreset, len(belljar.EgressPresets()))
@@ -89,8 +89,7 @@ func (v node) NetworkPresets(ctx context.Context, image string) ([]belljar.Netwo
 	return list, nil
 }
 
-// withPresets has work done for presets that no run or session asks for: tools of an image may have to be asked, in a sandbox for which
-// memory is claimed.
+// withPresets runs work for presets outside a run or session: it may query the tools of an image, in a sandbox for which memory is reserved.
 func (s *Service) withPresets(ctx context.Context, caller belljar.Caller, spec belljar.RunSpec, work func(context.Context, install.Order) error) error {
 	if err := s.rules.Enabled(); err != nil {
 		return err
@@ -126,7 +125,7 @@ func (s *Service) withPresets(ctx context.Context, caller belljar.Caller, spec b
 	})
 }
 
-// countEgress counts what the gates of all sandboxes decide.
+// countEgress counts the decisions of all gates.
 func (s *Service) countEgress(e egress.Event) {
 	kind := "denied"
 	if e.Allowed {

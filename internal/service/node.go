@@ -12,12 +12,12 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// node is what this server can do, as one caller sees it.
+// node is the part of the service about the server, as one caller sees it.
 type node struct{ view }
 
 var _ belljar.Node = node{}
 
-// Runtimes reports what this server can do.
+// Runtimes reports the server's capabilities.
 func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	s := v.service
 	d := belljar.Discovery{
@@ -41,7 +41,7 @@ func (v node) Runtimes(ctx context.Context) (belljar.Discovery, error) {
 	return d, nil
 }
 
-// pinAll adds their digests to the names of images, if requests can name them so: an operator's alias cannot be.
+// pinAll adds the digests of images to their names, if requests can use digests. An operator's alias has none.
 func (s *Service) pinAll(ctx context.Context, names []string) []string {
 	for i, name := range names {
 		found, err := s.opts.Images.Get(ctx, name)
@@ -55,7 +55,7 @@ func (s *Service) pinAll(ctx context.Context, names []string) []string {
 	return names
 }
 
-// info is one runtime in the words of the sandbox API.
+// info converts the capabilities of a runtime to the sandbox API.
 func (s *Service) info(name string, caps runtime.Capabilities, first bool) belljar.RuntimeInfo {
 	o := s.opts
 	info := belljar.RuntimeInfo{
@@ -90,7 +90,7 @@ func (s *Service) info(name string, caps runtime.Capabilities, first bool) bellj
 	return info
 }
 
-// Me reports who the caller is and what they may do.
+// Me reports the caller's identity and permissions.
 func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	s := v.service
 	me := belljar.Me{

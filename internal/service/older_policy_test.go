@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A session that was made under an older policy is no way around the new one.
+// A session that was made under an older policy cannot bypass the new one.
 func TestSessionOfAnOlderPolicy(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()

@@ -28,69 +28,66 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// WarmOptions is whether and how interpreters wait for programs.
+// WarmOptions configures interpreters that wait for programs.
 type WarmOptions = run.WarmOptions
 
-// Options is what a service is made of. Runtimes, Store, Logs and Blobs are required and remain the caller's.
+// Options configures a service. Runtimes, Store, Logs and Blobs are required, and the caller stays their owner.
 type Options struct {
 	// Runtimes a request can name. The first is the default.
 	Runtimes []runtime.Runtime
-	// Store remembers runs, sessions, idempotency keys, usage and API keys.
+	// Store records runs, sessions, idempotency keys, usage and API keys.
 	Store store.Store
 	// Logs keeps the output of runs.
 	Logs logbook.Book
-	// Vault encrypts the secrets on record; nil has a key that ends with the process.
+	// Vault encrypts the stored secrets; nil uses a key that ends with the process.
 	Vault *vault.Vault
 	// Blobs keeps the bytes of artifacts.
 	Blobs blob.Store
-	// Events receives what happens, for the audit trail and the metrics; nil discards it.
+	// Events receives all events, for the audit trail and the metrics; nil discards them.
 	Events event.Sink
 	// Revoked gets the name, as [SignIns.KeyParent] makes it, of each API key and sign-in that was revoked or has expired, once it is not
 	// valid; nil discards it.
 	Revoked func(name string)
-	// Images keeps images; nil knows the host's own programs only.
+	// Images stores images; nil supports only the host image.
 	Images image.Library
-	// Egress is how sandboxes with a network resolve and connect; its zero value does as the system does. Count is the service's.
+	// Egress configures how sandboxes with a network resolve and connect; its zero value uses the system's defaults. The service sets Count.
 	Egress EgressOptions
-	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted reports that a
-	// sandbox is made to build Go programs.
+	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted reports that the sandbox is
+	// made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string
-	// Packages is how the packages of requests are installed and kept.
+	// Packages configures how packages are installed and cached.
 	Packages PackageOptions
-	// Warm is how interpreters wait for programs.
+	// Warm configures interpreters that wait for programs.
 	Warm WarmOptions
 	// Snapshots bounds saved workspaces.
 	Snapshots SnapshotOptions
-	// Volumes is workspaces on disk.
+	// Volumes configures workspaces on disk.
 	Volumes VolumeOptions
-	// ImageUnused is after how long an unused image is swept. Above ImageKeep bytes of images, the least recently used are swept. 0 is no
-	// such bound.
+	// ImageUnused removes images not used for this long. Above ImageKeep bytes of images, the least recently used are removed. 0 disables each.
 	ImageUnused time.Duration
 	ImageKeep   int64
-	// Node distinguishes this daemon's runs from those of others on the same store.
+	// Node distinguishes this server's runs from those of other servers on the same store.
 	Node Node
 
-	// Limits are those of a request without its own, MaxLimits the most that a request can set. A field left
-	// zero is that of [belljar.DefaultLimits] and [belljar.MaxLimits].
+	// Limits are the defaults of a request, MaxLimits its maximum. A zero field has the value of [belljar.DefaultLimits] and [belljar.MaxLimits].
 	Limits, MaxLimits belljar.Limits
-	// Policy is the rest of what the operator decides; the zero value is [DefaultPolicy].
+	// Policy is the rest of the operator's policy; the zero value is [DefaultPolicy].
 	Policy Policy
-	// Quota is what a user may have for whom none is stored. ArtifactMB 0 is that of the policy.
+	// Quota is the default quota of a user. ArtifactMB 0 uses the policy's value.
 	Quota belljar.Quota
-	// Require names the protections that every sandbox must have, or not be made; nil means [AllProtections]. A
-	// request of an operator can do without some of them (allow_weak).
+	// Require names the protections without which no sandbox is made; nil means [AllProtections]. An operator's request can waive some of them (allow_weak).
 	Require []string
-	// Lifetime of sandboxes; "" means creator: they end with this process, however it ends. Detached ones outlive it, and
-	// [Service.Recover] of the next one finds them.
+	// Lifetime of sandboxes; "" means creator: they end with this process, however it ends. Detached sandboxes outlive it, and
+	// [Service.Recover] of the next process finds them.
 	Lifetime runtime.Lifetime
-	// Lease is for how long a detached sandbox lives without hearing from us; 0 is 15 min, less than 0 for ever. It is the
-	// longest that a restart may take, and the time after which nothing is left of a server that never comes back.
+	// Lease is how long a detached sandbox lives without contact to the server; 0 is 15 min, less than 0 is forever. It bounds the
+	// duration of a restart. If the server never returns, all its sandboxes are gone after this time.
 	Lease time.Duration
-	// EndSessions has Close end the sessions, whatever the Lifetime.
+	// EndSessions makes Close end the sessions, whatever the Lifetime.
 	EndSessions bool
 
-	// Concurrency is how many runs go at once (0 is 8, less than 0 no bound), QueueLength how many may wait for
-	// that (0 is 100, less than 0 none) and QueueTTL for how long (0 is 120 s).
+	// Concurrency is how many runs execute at the same time (0 is 8, less than 0 no bound), QueueLength how many may wait (0 is 100, less
+	// than 0 none) and QueueTTL for how long (0 is 120 s).
 	Concurrency int
 	QueueLength int
 	QueueTTL    time.Duration
@@ -98,100 +95,96 @@ type Options struct {
 	// (0 is 20), MaxApprovals how many in all (0 is 200).
 	ApprovalTTL                    time.Duration
 	MaxUserApprovals, MaxApprovals int
-	// IdempotencyTTL is for how long an Idempotency-Key is remembered; 0 is 600 s.
+	// IdempotencyTTL is how long an Idempotency-Key is remembered; 0 is 600 s.
 	IdempotencyTTL time.Duration
-	// Heartbeat is the time between two heartbeats in the log of a run; 0 is 10 s.
+	// Heartbeat is the interval of heartbeats in the log of a run; 0 is 10 s.
 	Heartbeat time.Duration
 	// RowDays is for how many days runs, sessions, API keys that have ended, and days' usage stay on record; 0 is 30. The bytes of runs go
 	// after the policy's ArtifactTTLHours.
 	RowDays int
-	// SessionTTL is how long a session lives after its last use unless its request sets another (0 is 1 h), MaxSessionTTL the
-	// most that a request can set (0 is 24 h).
+	// SessionTTL is how long a session lives after its last use by default (0 is 1 h), MaxSessionTTL the maximum that a request can set (0 is 24 h).
 	SessionTTL, MaxSessionTTL time.Duration
-	// SessionLifetime is how long a session lives in all, used or not, unless its request sets another (0 is 24 h),
-	// MaxSessionLifetime the most that a request can set (0 is 7 days).
+	// SessionLifetime is the total life of a session, used or not, by default (0 is 24 h), MaxSessionLifetime the maximum that a request can set (0 is 7
+	// days).
 	SessionLifetime, MaxSessionLifetime time.Duration
-	// SessionRest is after how long without any sign of life a session hibernates; 0 is never.
+	// SessionRest is the idle time after which a session hibernates; 0 is never.
 	SessionRest time.Duration
-	// SessionConcurrency is how many runs go at once in one session, at most and unless its request sets fewer; 0 is 16. They
-	// are not counted among those of Concurrency.
+	// SessionConcurrency is how many runs execute at the same time in one session, as the default and the maximum; 0 is 16. They do not
+	// count towards Concurrency.
 	SessionConcurrency int
-	// MemoryAdmission is by what sandboxes are admitted to the memory that they have together ([runtime.Bounded]); "" is
-	// [admission.AdmitUsed]. MemoryOvercommit is how many times the bound the caps of all may be with [admission.AdmitCaps]; 0 is 1.
+	// MemoryAdmission is the rule by which sandboxes are admitted to their shared memory ([runtime.Bounded]); "" is [admission.AdmitUsed].
+	// MemoryOvercommit is the ratio of all caps to the bound that [admission.AdmitCaps] permits; 0 is 1.
 	MemoryAdmission  Admission
 	MemoryOvercommit float64
-	// UserRequests is how many bytes the requests of one user's runs under way may have together (0 is 128 MiB), AllRequests
-	// those of all users (0 is 512 MiB). Short ones are not counted.
+	// UserRequests is the most bytes of one user's requests for unfinished runs (0 is 128 MiB), AllRequests those of all users (0 is 512
+	// MiB). Short requests do not count.
 	UserRequests, AllRequests int64
-	// ReapEvery is how often living sessions are looked after once [Service.Recover] was called; 0 is 30 s.
+	// ReapEvery is the interval of [Service.Reap] after [Service.Recover] was called; 0 is 30 s.
 	ReapEvery time.Duration
-	// DefaultImage is that of a session that is opened and names none; "" is host.
+	// DefaultImage is the image of a session that is opened without one; "" is host.
 	DefaultImage string
-	// MaxSessions is how many living sessions one user may have (0 is 100), MaxNodeSessions how many there may be here in
-	// all (0 is 1,000); less than 0 is no bound.
+	// MaxSessions is how many live sessions one user may have (0 is 100), MaxNodeSessions how many this node may have (0 is 1,000); less than 0 is no bound.
 	MaxSessions, MaxNodeSessions int
-	// Uploads bound one upload into a session. Bytes left zero is the policy's MaxUploadMB, other fields those of
-	// [archive.DefaultLimits].
+	// Uploads bounds one upload into a session. Zero Bytes is the policy's MaxUploadMB; other zero fields have the values of [archive.DefaultLimits].
 	Uploads archive.Limits
-	// TempDir is where an upload lies while it is checked; "" is the system's temporary folder.
+	// TempDir holds an upload while it is checked; "" is the system's temporary folder.
 	TempDir string
-	// Stdin bounds the input of an interactive run unless its request sets others, MaxStdin what a request can set. A field left
-	// zero is that of [stdin.DefaultLimits] and [stdin.MaxLimits].
+	// Stdin bounds the input of an interactive run by default, MaxStdin is the maximum that a request can set. A zero field has the value
+	// of [stdin.DefaultLimits] and [stdin.MaxLimits].
 	Stdin, MaxStdin stdin.Limits
-	// Terminals bound those in sessions.
+	// Terminals bounds the terminals in sessions.
 	Terminals terminal.Limits
-	// Contexts bound those of one session.
+	// Contexts bounds the contexts of one session.
 	Contexts kernel.Limits
-	// Ports bound the connections with programs in sessions.
+	// Ports bounds the connections to programs in sessions.
 	Ports port.Limits
-	// FreeBytes returns the free space on the disk for data. Below MinFreeBytes new runs are refused. nil is no watermark.
+	// FreeBytes returns the free space on the data disk. Below MinFreeBytes new runs are refused. nil disables the check.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
-	// Slack is how much longer than its agent should take a command may last before the service destroys the sandbox; 0 is 30 s. An agent
-	// takes up to 10 s for each of two steps of killing, and then reports what it could not kill: with less slack, a session is lost on a
-	// slow machine.
+	// Slack is how much longer than its agent's deadline a command may last before the service destroys the sandbox; 0 is 30 s. An agent needs up
+	// to 10 s for each of two kill steps, and then reports the processes that survived. With less slack, a slow machine would lose the session.
 	Slack time.Duration
 
-	// Clock is the time; nil is the machine's.
+	// Clock is the time source; nil is the machine's clock.
 	Clock Clock
-	// Logger logs what no caller can see; nil is silent.
+	// Logger logs errors that no caller sees; nil is silent.
 	Logger *slog.Logger
 }
 
-// EgressOptions is how sandboxes with a network reach it.
+// EgressOptions configures how sandboxes reach the network.
 type EgressOptions = box.Egress
 
-// PackageOptions are how packages are installed and kept. A zero field has its default.
+// PackageOptions configures how packages are installed and cached. A zero field has its default.
 type PackageOptions struct {
 	Shelf *shelf.Shelf  // nil refuses packages
-	TTL   time.Duration // for which versions that were found are taken again; 24 hours
-	Time  time.Duration // of one installation; 5 minutes
-	MB    int           // of one layer; 1024
+	TTL   time.Duration // how long resolved versions are reused; 24 hours
+	Time  time.Duration // timeout of one installation; 5 minutes
+	MB    int           // size of one layer; 1024
 }
 
-// VolumeOptions are what workspaces on disk are made of. The zero value allows none.
+// VolumeOptions configures workspaces on disk. The zero value permits none.
 type VolumeOptions struct {
-	Dir    string                                       // has all of them
-	MB     int                                          // of the largest
+	Dir    string                                       // holds all of them
+	MB     int                                          // maximum size of one
 	Make   func(path string, bytes, inodes int64) error // makes an image
-	Unable *runtime.Reason                              // why this host can make none; nil where it can
+	Unable *runtime.Reason                              // why this host cannot make any; nil if it can
 }
 
-// TerminalOptions bound the terminals in sessions.
+// TerminalOptions bounds the terminals in sessions.
 type TerminalOptions = terminal.Limits
 
-// ContextLimits bound the contexts of one session.
+// ContextLimits bounds the contexts of one session.
 type ContextLimits = kernel.Limits
 
-// PortLimits bound the connections with programs in sessions.
+// PortLimits bounds the connections to programs in sessions.
 type PortLimits = port.Limits
 
-// Node is one daemon among those that share a store.
+// Node is one server among those that share a store.
 type Node struct {
-	ID string // "" where there is only one
+	ID string // "" if there is only one
 }
 
-// complete checks the options and fills in what was left out.
+// complete checks the options and fills in defaults.
 func (o Options) complete() (Options, error) {
 	switch {
 	case len(o.Runtimes) == 0:
@@ -268,7 +261,7 @@ func (o Options) complete() (Options, error) {
 // recordsSurvive reports whether what is on record outlives the process.
 func (o *Options) recordsSurvive() bool { return o.Store.Mode() != "memory" }
 
-// sessionsSurvive reports whether sessions outlive the process, with what runs in them.
+// sessionsSurvive reports whether sessions and their processes outlive the process.
 func (o *Options) sessionsSurvive() bool {
 	return o.Lifetime == runtime.LifetimeDetached && o.recordsSurvive() && !o.EndSessions
 }

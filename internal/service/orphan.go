@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/session"
 )
 
-// sandboxes recovers the sandboxes that no session and no run has claimed: it removes them.
+// sandboxes recovers the sandboxes that no session and no run has claimed, by removing them.
 type sandboxes struct{ *Service }
 
 var _ recovery.Cleaner = sandboxes{}
@@ -17,8 +17,8 @@ var _ recovery.Cleaner = sandboxes{}
 // Recover does nothing: sessions and runs reattach to their sandboxes.
 func (sandboxes) Recover(context.Context) error { return nil }
 
-// RemoveOrphans removes the orphaned sandboxes of this installation in the background, so that the server starts meanwhile. If a
-// runtime is not available, the reaper removes its orphans when it is.
+// RemoveOrphans removes the orphaned sandboxes of this installation in the background, so that it does not delay the start. If a
+// runtime is not available, the reaper removes its orphans later.
 func (s sandboxes) RemoveOrphans(ctx context.Context) {
 	for _, h := range s.hosts {
 		if caps, err := h.Capabilities(ctx); err == nil && !caps.Available {
@@ -35,14 +35,14 @@ func (s sandboxes) RemoveOrphans(ctx context.Context) {
 			continue
 		}
 		s.work.Go(func() {
-			// Also while the service closes: there may be no next process, and each removal takes a bounded time.
+			// Continue even while the service closes: there may be no next process, and each removal takes a bounded time.
 			recovery.ForEach(found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
 		})
 	}
 }
 
-// removeSuspected removes orphans where there may be some, if two passes in a row find them: a sandbox that is just being made
-// or removed is orphaned for a moment only.
+// removeSuspected removes orphans on the suspected runtimes that two consecutive passes find. A sandbox that is being made or
+// removed is orphaned only briefly.
 func (s sandboxes) removeSuspected(ctx context.Context) {
 	for _, h := range s.hosts {
 		suspected, seen := h.Orphans.Suspected()
@@ -63,7 +63,7 @@ func (s sandboxes) removeSuspected(ctx context.Context) {
 	}
 }
 
-// orphansOf are the orphaned sandboxes on a runtime.
+// orphansOf returns the orphaned sandboxes on a runtime.
 func (s sandboxes) orphansOf(ctx context.Context, h *placement.Host) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
@@ -74,7 +74,7 @@ func (s sandboxes) orphansOf(ctx context.Context, h *placement.Host) ([]string, 
 	}), err
 }
 
-// Reap makes one pass over the living sessions, as [session.Sessions.Reap] does, and over suspected orphans. After
+// Reap makes one pass over the live sessions, as [session.Sessions.Reap] does, and over suspected orphans. After
 // [Service.Recover] the service calls it every [Options.ReapEvery].
 func (s *Service) Reap(ctx context.Context) {
 	s.sessions.Reap(ctx)

@@ -14,10 +14,10 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// errAway is all that an engine says that is away.
+// errAway is the only response of an unavailable engine.
 var errAway = errors.New("the engine is away")
 
-// distant is a runtime whose engine can be away.
+// distant is a runtime whose engine can be unavailable.
 type distant struct {
 	runtime.Runtime
 	away *atomic.Bool
@@ -51,8 +51,8 @@ func (d distant) Remove(ctx context.Context, id string) error {
 	return d.Runtime.Remove(ctx, id)
 }
 
-// What lives on an engine that is away while the server starts is reported as lost, and is removed when the engine is back.
-// What has been made since stays.
+// Sandboxes on an engine that is unavailable when the server starts are reported as lost, and removed when the engine is
+// back. Newer sandboxes stay.
 func TestEngineIsBackAfterTheStart(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()

@@ -11,7 +11,7 @@ import (
 	store "github.com/belljar/belljar/internal/store/memory"
 )
 
-// named is a runtime that is only called something.
+// named is a runtime that has only a name.
 type named struct {
 	runtime.Runtime
 	name string
@@ -19,15 +19,15 @@ type named struct {
 
 func (n named) Name() string { return n.name }
 
-// parts are what a service cannot do without.
+// parts returns the required options of a service.
 func parts(list ...runtime.Runtime) Options {
 	return Options{Runtimes: list, Store: store.New(), Logs: logbook.New(), Blobs: noBlobs{}}
 }
 
-// noBlobs keeps nothing.
+// noBlobs stores nothing.
 type noBlobs struct{ blob.Store }
 
-// TestPolicyHash pins the hash of the default policy, from its canonical form written out by hand: clients compare it.
+// TestPolicyHash pins the hash of the default policy, from its canonical form as a literal: clients compare it.
 func TestPolicyHash(t *testing.T) {
 	s, err := New(parts(named{name: "native"}))
 	if err != nil {
@@ -50,7 +50,7 @@ func TestPolicyHash(t *testing.T) {
 	}
 }
 
-// Every part of the policy counts, and Belljar's own part only when it is not as usual.
+// Every part of the policy affects the hash; Belljar's own parts only if they differ from the default.
 func TestPolicyHashChanges(t *testing.T) {
 	seen := map[string]string{}
 	for name, change := range map[string]func(*Options){

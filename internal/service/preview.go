@@ -7,8 +7,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// OpenPreview returns the preview of a label if one of the tokens opens it, or it is public. The error is [belljar.CodeNotFound] or
-// [belljar.CodeUnauthorized].
+// OpenPreview returns the preview with a label if it is public, or one of the tokens is valid. The error is [belljar.CodeNotFound]
+// or [belljar.CodeUnauthorized].
 func (s *Service) OpenPreview(label string, tokens ...string) (belljar.Preview, error) {
 	return s.ports.OpenPreview(label, tokens...)
 }

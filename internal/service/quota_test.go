@@ -54,7 +54,7 @@ func TestCPUQuota(t *testing.T) {
 	if got := told.named(event.Denied); len(got) != 3 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
 		t.Errorf("told %+v", got)
 	}
-	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // another user's
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // of another user
 
 	clock.pass(24 * time.Hour)
 	run, err := b.as("greedy").Start(t.Context(), shell("true"))
@@ -64,9 +64,9 @@ func TestCPUQuota(t *testing.T) {
 	b.follow(run.ID)
 }
 
-// What a session uses outside of its runs counts to its owner's day, once, also when the server is restarted meanwhile.
+// The usage of a session outside of its runs counts towards its owner's day, once, also if the server is restarted meanwhile.
 func TestCPUQuotaOfASession(t *testing.T) {
-	cpu := time.Millisecond // that the sandbox has used, which is looked at during the first run or after it
+	cpu := time.Millisecond // usage of the sandbox, which is read during the first run or after it
 	w := newWorld(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, runtime.Usage{CPU: &cpu}} }),
 		func(o *service.Options) { o.Quota.CPUSecondsPerDay = 100 })
 	p := w.boot()
@@ -109,7 +109,7 @@ func TestCPUQuotaOfASession(t *testing.T) {
 	used("the end", 102, 102)
 }
 
-// Runs that end at the same time do not take the same room twice, and who has none left still runs.
+// Runs that end concurrently do not use the same space twice, and a run without any space left still executes.
 func TestArtifactQuota(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })
 	var wg sync.WaitGroup
@@ -197,8 +197,7 @@ func TestQuotaOfAUser(t *testing.T) {
 	}
 }
 
-// What the sandboxes of a user may use together is bounded by their caps, runs and sessions together, and given back when they
-// are gone.
+// The caps of all of a user's sandboxes, of runs and sessions, count together towards the quota, and are released when the sandboxes are removed.
 func TestSandboxQuota(t *testing.T) {
 	for _, c := range []struct {
 		quota              string
@@ -227,7 +226,7 @@ func TestSandboxQuota(t *testing.T) {
 			refused(err)
 			_, err = b.as("ann").Start(t.Context(), shell("true"))
 			refused(err)
-			b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // another user's
+			b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // of another user
 			me, err := b.service.As(belljar.Caller{ID: "ann"}).Node().Me(t.Context())
 			if err != nil || me.Used.MemoryMB != 300 || me.Used.CPU != 1 || me.Quota.MemoryMB != c.of.MemoryMB || me.Quota.CPU != c.of.CPU {
 				t.Errorf("me: %+v of %+v, %v", me.Used, me.Quota, err)
@@ -244,7 +243,7 @@ func TestSandboxQuota(t *testing.T) {
 	}
 }
 
-// When the end of a run is answered, its sandbox no longer counts to its user's quota.
+// When the response reports the end of a run, its sandbox no longer counts towards its user's quota.
 func TestSandboxQuotaBetweenRuns(t *testing.T) {
 	var destroyed func(id string)
 	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return onlooker{rt, func(id string) { destroyed(id) }} }),
@@ -259,7 +258,7 @@ func TestSandboxQuotaBetweenRuns(t *testing.T) {
 	}
 }
 
-// onlooker is a runtime that reports when a sandbox is about to be destroyed.
+// onlooker is a runtime that reports the destruction of a sandbox before it begins.
 type onlooker struct {
 	runtime.Runtime
 	before func(id string)

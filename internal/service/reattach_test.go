@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// A stream that breaks, as when an engine is restarted, is not the command's end: output goes on where the log stops,
-// half a character too, and input where the command has it.
+// A broken stream, for example after a restart of the engine, does not end the command: output continues at the end
+// of the log, even within a character, and input at the command's position.
 func TestStreamsBreak(t *testing.T) {
 	for _, mux := range []bool{false, true} {
 		w := newWorld(t)
@@ -25,7 +25,7 @@ func TestStreamsBreak(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		text := seq(60_000) // more than a pipe and the agent hold
+		text := seq(60_000) // larger than the buffers of a pipe and the agent
 		printing := p.start(in(s, `printf 'one \303'; while [ ! -e `+gate+` ]; do sleep 0.01; done; printf '\251 two\n'; exit 3`))
 		talking := in(s, "while read line; do echo got $line; done; echo over")
 		talking.Interactive = true
@@ -69,7 +69,7 @@ func TestStreamsBreak(t *testing.T) {
 	}
 }
 
-// A run that is cancelled while its agent cannot be reached hears of it when it can.
+// A run that is cancelled while its agent is unreachable ends when the agent is reachable again.
 func TestCancelOverABrokenStream(t *testing.T) {
 	w := newWorld(t, limited(func(l *belljar.Limits) { l.GraceSec = patience.Seconds() }))
 	p := w.boot()
@@ -90,7 +90,7 @@ func TestCancelOverABrokenStream(t *testing.T) {
 	p.end(s)
 }
 
-// The limits of a run that has begun stay what they were, whatever the defaults of the next process are.
+// The limits of a run that has begun do not change with the defaults of the next process.
 func TestLimitsOutliveTheirProcess(t *testing.T) {
 	w := newWorld(t)
 	want := unhurried()

@@ -19,12 +19,12 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// parts are what a service is made of, to look at and to change directly.
+// parts gives a test access to the parts of a service.
 func parts(to *service.Options) func(*service.Options) {
 	return func(o *service.Options) { *to = *o }
 }
 
-// leave puts a run on record as a process that died would have left it, with frames in its log (nil for no log).
+// leave creates a run as a dead process would have left it: its record, and frames in its log (nil for no log).
 func leave(t *testing.T, o service.Options, row store.Run, frames []belljar.Frame) {
 	t.Helper()
 	if _, err := o.Store.Runs().Insert(t.Context(), row, nil); err != nil {
@@ -66,7 +66,7 @@ func (b *bench) recover() {
 	}
 }
 
-// sealed checks that nothing more goes into a log.
+// sealed checks that a log accepts no more frames.
 func sealed(t *testing.T, o service.Options, id string) {
 	t.Helper()
 	log, err := o.Logs.Open(id)
@@ -78,7 +78,7 @@ func sealed(t *testing.T, o service.Options, id string) {
 	}
 }
 
-// A run that was in the queue counts again among its user's memory, and against the node's.
+// A recovered queued run counts again towards its user's memory quota, and towards the node's bound.
 func TestRecoveredRunClaimsMemory(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
@@ -108,7 +108,7 @@ func TestRecoveredRunClaimsMemory(t *testing.T) {
 	}
 }
 
-// What was in the queue runs, what was under way is lost, whatever its log holds.
+// Queued runs execute. Runs that had left the queue are lost, whatever their logs contain.
 func TestRecover(t *testing.T) {
 	var o service.Options
 	var told diary
@@ -155,7 +155,7 @@ func TestRecover(t *testing.T) {
 		sealed(t, o, row.ID)
 	}
 	if n := o.Blobs.(*blobs).count(); n != 0 {
-		t.Errorf("%d artifacts that nobody can find", n)
+		t.Errorf("%d artifacts without a record", n)
 	}
 	if got := told.named(event.RunFailed); len(got) != 3 || got[0].Caller.Source != "recovery" {
 		t.Errorf("told %+v", got)
@@ -170,7 +170,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A log that came to its end tells what the record has to say, and gets no second end.
+// A log with an end determines the record, and gets no second end.
 func TestRecoverFromTheLog(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
@@ -207,7 +207,7 @@ func TestRecoverFromTheLog(t *testing.T) {
 	}
 }
 
-// What is no longer allowed fails with that reason.
+// A run that is no longer permitted fails with that reason.
 func TestRecoverDenied(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
@@ -230,7 +230,7 @@ func TestRecoverDenied(t *testing.T) {
 	}
 }
 
-// The end of a daemon leaves the queue to the next one, where the store outlives it. Clients that wait for a log get an error.
+// A server that ends leaves its queue to the next one, if the store outlives it. Clients that follow a log get an error.
 func TestCloseLeavesTheQueue(t *testing.T) {
 	var o service.Options
 	kept := &records{}
@@ -274,7 +274,7 @@ func TestCloseLeavesTheQueue(t *testing.T) {
 	}
 }
 
-// A reader never sees the end of a run before the run has ended on record.
+// A reader never sees the end of a run before it is on record.
 func TestEndIsOnRecordFirst(t *testing.T) {
 	entered, opened := make(chan struct{}), make(chan struct{})
 	kept := &records{finish: func() error { close(entered); <-opened; return nil }}
@@ -299,7 +299,7 @@ func TestEndIsOnRecordFirst(t *testing.T) {
 	if now, err := b.Get(t.Context(), run.ID); err != nil || now.Phase != belljar.PhaseRunning {
 		t.Errorf("meanwhile %s, %v", now.Phase, err)
 	}
-	tail := b.Frames(b.context(), run.ID, belljar.Tail) // opened when the end is in the log and held back
+	tail := b.Frames(b.context(), run.ID, belljar.Tail) // opened when the end is in the log but held back
 	close(opened)
 	for f := range tail {
 		if f.Event != belljar.EventEnd {
@@ -319,7 +319,7 @@ func TestEndIsOnRecordFirst(t *testing.T) {
 	}
 }
 
-// A sandbox that a dead process left is removed.
+// A sandbox of a dead process is removed.
 func TestRecoverRemovesSandboxes(t *testing.T) {
 	var o service.Options
 	var removed []string

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// The record of a run that has left the queue lags for a while. It must not run a second time.
+// The record of a run that has left the queue lags for a while. The run must not execute twice.
 func TestRecoverRunsNothingTwice(t *testing.T) {
 	var o service.Options
 	b := newBench(t, parts(&o))
@@ -44,7 +44,7 @@ func TestRecoverRunsNothingTwice(t *testing.T) {
 			}
 		})
 	}
-	// It was cancelled, and the process died before that was on record.
+	// The run was cancelled, and the process died before that was recorded.
 	over := leftRow(belljar.PhaseQueued, &req.RunSpec)
 	leave(t, o, over, append(phases(belljar.PhaseQueued), belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEnd,
 		Data: map[string]any{"phase": "killed", "exit_code": nil, "reason_code": "canceled_by_user"}}))
@@ -59,7 +59,7 @@ func TestRecoverRunsNothingTwice(t *testing.T) {
 	}
 }
 
-// torn is a book of which one log cannot be opened.
+// torn is a logbook in which one log cannot be opened.
 type torn struct {
 	logbook.Book
 	id string
@@ -74,7 +74,7 @@ func (b *torn) Open(id string) (logbook.Log, error) {
 	return b.Book.Open(id)
 }
 
-// One run whose log cannot be used keeps the server from nothing.
+// A run with an unusable log does not prevent the server from starting.
 func TestRecoverPastATornLog(t *testing.T) {
 	var o service.Options
 	var book *torn
@@ -100,7 +100,7 @@ func TestRecoverPastATornLog(t *testing.T) {
 	}
 }
 
-// Once a cancellation is answered, the run does not begin in a next process either.
+// After the response to a cancellation, the run does not begin in a later process either.
 func TestCancelInTheQueueIsOnRecord(t *testing.T) {
 	kept := &records{}
 	b := newBench(t, one, recorded(kept))
@@ -119,7 +119,7 @@ func TestCancelInTheQueueIsOnRecord(t *testing.T) {
 	b.follow(first.ID)
 }
 
-// A server that is about to end makes no sessions, while runs of others come to their end.
+// A draining server makes no sessions, while running runs end.
 func TestDrainMakesNoSessions(t *testing.T) {
 	b := newBench(t, one)
 	first, _ := b.busy()
@@ -127,7 +127,7 @@ func TestDrainMakesNoSessions(t *testing.T) {
 	drained := make(chan error, 1)
 	go func() { drained <- b.service.Drain(ctx) }()
 	refused := func(err error) bool { return belljar.CodeOf(err) == belljar.CodeRuntimeUnavailable }
-	for { // until the draining has begun
+	for { // until draining has begun
 		_, err := b.Start(b.context(), shell("true"))
 		if refused(err) {
 			break
@@ -136,7 +136,7 @@ func TestDrainMakesNoSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for soon := b.context(); ; { // a moment later
+	for soon := b.context(); ; { // slightly later
 		s, err := b.mine().Create(soon, spec())
 		if refused(err) {
 			break
@@ -157,7 +157,7 @@ func TestDrainMakesNoSessions(t *testing.T) {
 	}
 }
 
-// stuck is a runtime whose sandboxes do not go away.
+// stuck is a runtime whose sandboxes cannot be removed.
 type stuck struct {
 	runtime.Runtime
 	asked chan string
@@ -170,7 +170,7 @@ func (r *stuck) Remove(_ context.Context, id string) error {
 	return nil
 }
 
-// A sandbox that does not go away does not keep a server from starting.
+// A sandbox that cannot be removed does not prevent the server from starting.
 func TestRecoverPastAStuckSandbox(t *testing.T) {
 	clock := newHourglass()
 	rt := &stuck{asked: make(chan string, 2), free: make(chan struct{})}
@@ -200,7 +200,7 @@ func TestRecoverPastAStuckSandbox(t *testing.T) {
 	}
 }
 
-// waits is a context that says when it is waited for.
+// waits is a context that reports when an operation waits for it.
 type waits struct {
 	context.Context
 	begun func()
@@ -211,7 +211,7 @@ func (w waits) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// A server that is about to end does not wait for a run that cannot be put on record.
+// A draining server does not wait for a run that cannot be recorded.
 func TestDrainPastARunThatDoesNotStart(t *testing.T) {
 	inserting, fail := make(chan struct{}), make(chan struct{})
 	b := newBench(t, recorded(&records{insert: func() error {

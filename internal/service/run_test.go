@@ -43,7 +43,7 @@ func TestRunCompletes(t *testing.T) {
 	}
 }
 
-// A run does not look shorter than its command was, however late its agent's word came.
+// A run never looks shorter than its command, however late its agent's response arrives.
 func TestStartedBeforeItsCommand(t *testing.T) {
 	b := newBench(t)
 	for range 10 {
@@ -127,7 +127,7 @@ func TestCPUTime(t *testing.T) {
 	}
 }
 
-// What a session says of its runs holds for those that do not say, and for no command of its shell.
+// A session's CPU time limit applies to runs that set none, but to no command of its shell.
 func TestCPUTimeInSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -171,7 +171,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestStdin(t *testing.T) {
 	b := newBench(t)
-	big := strings.Repeat("0123456789abcdef", 64<<10) // more than every window and pipe together
+	big := strings.Repeat("0123456789abcdef", 64<<10) // larger than all windows and pipes together
 	req := shell("cat")
 	req.Input = strings.NewReader(big)
 	r := b.run(req)
@@ -184,7 +184,7 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// A stream that never ends does not hold the run, whether the command reads it or not.
+// An endless stream does not delay the run, whether or not the command reads it.
 func TestEndlessStdin(t *testing.T) {
 	b := newBench(t)
 	silent := newSilence()
@@ -245,7 +245,7 @@ func TestConcurrentRuns(t *testing.T) {
 	wg.Wait()
 }
 
-// Where programs in the workspace may be executed, temporary files go there.
+// If programs in the workspace may be executed, temporary files go there.
 func TestWorkspaceExec(t *testing.T) {
 	b := newBench(t)
 	req := shell("echo $TMPDIR; stat -c %a .tmp")
@@ -255,7 +255,7 @@ func TestWorkspaceExec(t *testing.T) {
 	}
 }
 
-// What its caller does with a request after Start does not matter.
+// Changes that the caller makes to a request after Start have no effect.
 func TestRequestIsCopied(t *testing.T) {
 	b := newBench(t)
 	req := shell("cat f; echo $A")

@@ -10,14 +10,14 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// runs is the runs of the service as one caller sees them.
+// runs is the runs of the service, as one caller sees them.
 type runs struct{ view }
 
 var (
 	_ belljar.Runs = runs{}
 )
 
-// Start admits a run and starts it, or puts it into the queue.
+// Start admits a run and starts or queues it.
 func (v runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	run, err := v.service.runs.Start(ctx, v.caller, req)
 	return orRefused(v.view, "start run", run, err)
@@ -35,7 +35,7 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 	return run, out, err
 }
 
-// await waits for the end of a run that an earlier request has started, as [belljar.Finish] does.
+// await waits for the end of a run that an earlier request started, as [belljar.Finish] does.
 func (v runs) await(ctx context.Context, first belljar.Run, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
@@ -50,7 +50,7 @@ func (v runs) await(ctx context.Context, first belljar.Run, wait time.Duration) 
 	return run, out, err
 }
 
-// Get returns a run as it stands.
+// Get returns a run in its current state.
 func (v runs) Get(ctx context.Context, id string) (belljar.Run, error) {
 	r, row, err := v.service.findRun(ctx, v.caller, id)
 	switch {
@@ -83,7 +83,7 @@ func (v runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
 	return v.service.runs.OpenStdin(v.caller, r)
 }
 
-// Cancel stops a run. It returns when the run ends even if this process dies.
+// Cancel stops a run. It returns once the run is sure to end, even if this process dies.
 func (v runs) Cancel(ctx context.Context, id string) error {
 	r, _, err := v.service.findRun(ctx, v.caller, id)
 	if r == nil {
@@ -106,7 +106,7 @@ func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[bell
 	return v.service.runs.Replay(ctx, row, from)
 }
 
-// failed is a log that cannot be read.
+// failed returns a log that yields only an error.
 func failed(err error) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) { yield(belljar.Frame{}, err) }
 }

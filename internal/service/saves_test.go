@@ -20,15 +20,15 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// savingRuntime saves the state of sandboxes, for tests of what lies above that. A restored one has the files, and of the processes only a
+// savingRuntime saves the state of sandboxes, for tests of higher layers. A restored sandbox has the files, and of the processes only a
 // shell with the variables variable=kept and alive=yes.
 type savingRuntime struct {
 	runtime.Runtime
-	memory   *int // bytes that a state has besides files
+	memory   *int // bytes of a state besides its files
 	restored *runtime.Sandbox
 }
 
-// saves has a service's runtime save the state of sandboxes. dir is where they lie.
+// saves configures a service with a runtime that saves the state of sandboxes in dir.
 func saves(dir string) func(*service.Options) {
 	return func(o *service.Options) {
 		o.Runtimes = []runtime.Runtime{savingRuntime{o.Runtimes[0], new(int), new(runtime.Sandbox)}}
@@ -59,7 +59,7 @@ func (r savingRuntime) Restore(ctx context.Context, spec runtime.Spec, dir strin
 		return nil, &runtime.StepError{Step: runtime.StepSnapshot, Err: errors.New("its files are gone")}
 	}
 	defer f.Close()
-	spec.Lease = time.Minute // that of the saved agent
+	spec.Lease = time.Minute // as the saved agent had
 	box, err := r.Create(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func inShellOf(ctx context.Context, c *agent.Client, cmd string) error {
 	}
 	defer p.Close()
 	if _, err = p.Output(ctx, func(int64, agentwire.Stream, []byte) error { return nil }); err == nil {
-		err = c.Forget(ctx, id) // who lists the commands afterwards does not find it
+		err = c.Forget(ctx, id) // a later list of commands must not contain it
 	}
 	return err
 }
@@ -111,8 +111,7 @@ func (b savingBox) Snapshot(ctx context.Context, dir string) error {
 	return errors.Join(err, os.WriteFile(filepath.Join(dir, "memory"), memory, 0o600))
 }
 
-// A session whose processes can be saved hibernates with them, and with its files and shell besides: it wakes with the latter if the former
-// can never be continued.
+// A session whose processes can be saved hibernates with them, and also with its files and shell, from which it resumes if the processes can never continue.
 func TestHibernateLive(t *testing.T) {
 	t.Parallel()
 	rt, held, shelves := &slowRuntime{}, newBlobs(), t.TempDir()
@@ -139,7 +138,7 @@ func TestHibernateLive(t *testing.T) {
 	code("true")
 	const ask = "cat file; echo $variable $alive"
 
-	b.sleeping(x.ID) // an idle context does not keep it awake
+	b.sleeping(x.ID) // an idle context does not prevent hibernation
 	how(belljar.SessionHibernated, true, "")
 	saved, err := b.snapshots().Get(ctx, x.ID+"-live")
 	if err != nil || saved.Kind != "hibernated_live" || saved.SessionID != x.ID || !saved.Consistent || saved.ExpiresAt == nil || held.count() != 2 {
@@ -154,12 +153,12 @@ func TestHibernateLive(t *testing.T) {
 	if info, err := agent.New((*saving.restored).Dial).Ping(ctx); err != nil || info.LeaseMS != 0 { // the sandbox ends with its service
 		t.Errorf("%+v, %v", info, err)
 	}
-	if r := code("true"); r.Context.State == belljar.ContextNew { // the fake's interpreter is gone, and its agent says so
+	if r := code("true"); r.Context.State == belljar.ContextNew { // the fake's interpreter is gone, and its agent reports that
 		t.Errorf("%+v", r.Context)
 	}
 	b.until(func() bool { return held.count() == 0 && b.kept() == 0 })
 
-	// What runs does.
+	// A running program prevents it.
 	b.run(shellIn(x.ID, "sleep 1000 & true"))
 	_, err = b.hibernate(x.ID, false)
 	refusedAs(t, "a job of the shell", err, belljar.CodeConflict)
@@ -168,7 +167,7 @@ func TestHibernateLive(t *testing.T) {
 	}
 	how(belljar.SessionHibernated, true, "")
 
-	// A sandbox that cannot be made now may be made later, with the processes.
+	// If making a sandbox fails now, a later attempt may succeed, with the processes.
 	rt.set(func() { rt.fail = &runtime.StepError{Step: "mount", Err: errors.New("no room"), Hint: "make room"} })
 	_, err = b.service.As(service.Local()).Files().Stat(ctx, x.ID, "file")
 	refusedAs(t, "no room", err, belljar.CodeRuntimeUnavailable)
@@ -176,7 +175,7 @@ func TestHibernateLive(t *testing.T) {
 	rt.set(func() { rt.fail = nil })
 	wantText(t, b.run(shellIn(x.ID, ask)).stdout, "text\nkept yes\n")
 
-	// Without them it comes back with the rest.
+	// Without the processes, it resumes with the rest.
 	code("true")
 	b.run(shellIn(x.ID, "unset alive"))
 	b.sleeping(x.ID)
@@ -190,7 +189,7 @@ func TestHibernateLive(t *testing.T) {
 		t.Errorf("%+v", r.Context)
 	}
 
-	// The quota has room for files and not for memory: contexts keep the session awake then, unless it is forced.
+	// The quota has room for files but not for memory: contexts then prevent an unforced hibernation.
 	*saving.memory = 2 << 20
 	_, err = b.hibernate(x.ID, false)
 	refusedAs(t, "memory above the quota", err, belljar.CodeQuotaExceeded)
@@ -218,7 +217,7 @@ func TestHibernateLive(t *testing.T) {
 	}
 }
 
-// gatedSaves has the saving of a sandbox's state wait.
+// gatedSaves blocks the saving of a sandbox's state.
 type gatedSaves struct {
 	runtime.Runtime
 	asked, proceed chan struct{}
@@ -241,7 +240,7 @@ func (b gatedSave) Snapshot(_ context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "memory"), []byte("state"), 0o600)
 }
 
-// No more states of one user are written to the disk at once than archives, however many requests there are.
+// The number of a user's states being written to the disk is bounded like that of archives, for any number of requests.
 func TestLiveSnapshotsAtOnce(t *testing.T) {
 	t.Parallel()
 	gate, shelves := gatedSaves{asked: make(chan struct{}), proceed: make(chan struct{})}, t.TempDir()

@@ -9,12 +9,13 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Reseal encrypts all secrets on record with the vault's current key. No service may use the store meanwhile.
+// Reseal encrypts all stored secrets again with the vault's current key. No service may use the store
+// meanwhile.
 func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
 	return secret.Reseal(ctx, records, v)
 }
 
-// secrets is the stored secrets as one caller sees them.
+// secrets is the stored secrets, as one caller sees them.
 type secrets struct{ view }
 
 var _ belljar.Secrets = secrets{}

@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// BenchmarkHiddenSecret compares runs whose logs hide a secret with runs that have none, from the program to the log on disk. The
-// share is how much longer they take.
+// BenchmarkHiddenSecret compares runs whose logs redact a secret with runs without secrets, from the program to the log on disk.
+// The share is the additional time.
 func BenchmarkHiddenSecret(b *testing.B) {
 	rt := fake.New(fake.Options{Dir: b.TempDir()})
 	defer rt.Close()

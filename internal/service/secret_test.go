@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// password is a secret; secretly is a request that has it. On the fake runtime, the folder of secrets is next to the workspace.
+// password is a secret; secretly is a request with it. On the fake runtime, the folder of secrets is a sibling of the workspace.
 const password = `correct horse/battery+"staple"`
 
 func secretly(script string) belljar.RunRequest {
@@ -27,7 +27,7 @@ func secretly(script string) belljar.RunRequest {
 	return req
 }
 
-// shows reports an error if something has the password in any form.
+// shows reports an error if v contains the password in any form.
 func shows(t *testing.T, what string, v any) {
 	t.Helper()
 	raw, err := json.Marshal(v)
@@ -43,7 +43,7 @@ func shows(t *testing.T, what string, v any) {
 	}
 }
 
-// A run finds its secret in a file of its own, and nothing that is kept of the run has it.
+// A run finds its secret in a file of its own, and no stored data of the run contains it.
 func TestSecretOfARun(t *testing.T) {
 	var o service.Options
 	var told diary
@@ -84,7 +84,7 @@ func TestSecretOfARun(t *testing.T) {
 	}
 }
 
-// A build does not get the secrets of its run, and its program does.
+// A build does not get the secrets of its run. Its program does.
 func TestSecretAfterTheBuild(t *testing.T) {
 	b := newBench(t)
 	req := secretly("")
@@ -103,7 +103,7 @@ int main(void) { char b[99] = {0}; FILE *f = fopen("../secrets/PASSWORD", "r"); 
 	}
 }
 
-// The secrets of a session are all its runs', stay hidden over a restart, and are sealed on record.
+// All runs of a session have its secrets, which stay redacted after a restart, and are encrypted on record.
 func TestSecretOfASession(t *testing.T) {
 	ways(t, func(t *testing.T, stop func(*process)) {
 		key := vault.NewKey()
@@ -150,7 +150,7 @@ func TestSecretOfASession(t *testing.T) {
 	})
 }
 
-// A session whose secrets cannot be decrypted after a restart ends: its output would show them. A stored secret is refused.
+// A session whose secrets cannot be decrypted after a restart ends, because its output would show them. A stored secret is refused.
 func TestSecretOfASessionWithoutItsKey(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
@@ -170,7 +170,7 @@ func TestSecretOfASessionWithoutItsKey(t *testing.T) {
 	}
 }
 
-// A run that waits in the queue has its secrets in the next process.
+// A queued run still has its secrets in the next process.
 func TestSecretInTheQueue(t *testing.T) {
 	key := vault.NewKey()
 	w := newWorld(t, func(o *service.Options) {
@@ -202,7 +202,7 @@ func TestSecretInTheQueue(t *testing.T) {
 	}
 }
 
-// Stored secrets are their owner's, unless an operator shares them.
+// Stored secrets belong to their owner, unless an operator shares them.
 func TestStoredSecrets(t *testing.T) {
 	var o service.Options
 	var told diary
@@ -285,7 +285,7 @@ func TestStoredSecrets(t *testing.T) {
 	}
 }
 
-// After a rotation the new key opens everything, and the old one nothing.
+// After a rotation the new key decrypts all secrets, and the old one none.
 func TestReseal(t *testing.T) {
 	old, fresh := vault.NewKey(), vault.NewKey()
 	must := func(keys ...[]byte) *vault.Vault {
@@ -306,7 +306,7 @@ func TestReseal(t *testing.T) {
 	if err := p.service.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // as after an interruption
+	for range 2 { // again, as after an interruption
 		if err := service.Reseal(t.Context(), w.store, must(fresh, old)); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +323,7 @@ func TestReseal(t *testing.T) {
 	next.end(s)
 }
 
-// An archive of a workspace with links to a secret has the links.
+// An archive of a workspace with links to a secret contains only the links.
 func TestSecretIsInNoArchive(t *testing.T) {
 	b := newBench(t)
 	s := b.open(func(r *belljar.SessionRequest) {
@@ -348,7 +348,7 @@ func TestSecretIsInNoArchive(t *testing.T) {
 	}
 }
 
-// A terminal shows no secret either, although nothing of its output waits.
+// A terminal redacts secrets, too, although its output is not delayed.
 func TestSecretInATerminal(t *testing.T) {
 	b := newBench(t)
 	s := b.open(func(r *belljar.SessionRequest) {

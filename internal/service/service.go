@@ -30,12 +30,12 @@ import (
 	"github.com/belljar/belljar/internal/service/volume"
 )
 
-// Service runs things. Make one with [New]; see the doors' view of it with [Service.As].
+// Service runs commands and keeps sessions. Make one with [New]. The APIs use it through [Service.As].
 //
-// What has ended is on record in the store; what is under way is in memory too, and there it is more up to date.
+// Ended runs and sessions are records in the store. Live ones are also in memory, where their state is more recent.
 type Service struct {
 	opts      Options
-	policy    string // its hash
+	policy    string // the policy's hash
 	hosts     placement.Hosts
 	rules     *admission.Rules
 	accounts  *admission.Accounts
@@ -66,12 +66,12 @@ type Service struct {
 	meter     *meter.Meter
 	expiring  sync.Map // the ids of tokens in use whose expiry ends their uses
 
-	work  lifecycle.Group // every run and teardown under way
-	gone  context.Context // ends when no work is under way any longer
+	work  lifecycle.Group // every run and teardown in progress
+	gone  context.Context // ends when no work is left
 	leave context.CancelFunc
 }
 
-// New returns a service over these parts. It touches none of them.
+// New returns a service over these parts. It does not use any of them yet.
 func New(opts Options) (*Service, error) {
 	opts, err := opts.complete()
 	if err != nil {
@@ -129,7 +129,7 @@ func New(opts Options) (*Service, error) {
 	return s, nil
 }
 
-// assemble makes the parts that decide what a request may have, and the maker of its sandbox.
+// assemble makes the parts that admit a request, and the maker of its sandbox.
 func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRules) error {
 	o := s.opts
 	mirrors, err := install.Mirrors(o.Policy.PackageMirrors)
@@ -189,9 +189,9 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 // Policy returns the policy in force, limits included.
 func (s *Service) Policy() Policy { return s.opts.Policy }
 
-// Close refuses new runs, stops those under way and waits until every sandbox is gone. Queued runs stay queued on record if the store
-// outlives the process: [Service.Recover] of the next process continues them. If sandboxes outlive it, too ([Options.Lifetime]), sessions
-// and what runs in them are detached, unless [Options.EndSessions]. Close may be called twice; both calls wait.
+// Close refuses new runs, stops running ones and waits until every sandbox is removed. If the store outlives the process, queued runs
+// stay on record: [Service.Recover] of the next process continues them. If sandboxes outlive it, too ([Options.Lifetime]), sessions and
+// their runs are detached, unless [Options.EndSessions] is set. Close may be called twice; both calls wait.
 func (s *Service) Close() error {
 	s.runs.Stop()
 	s.work.Cancel()

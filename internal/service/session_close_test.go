@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// A workflow that ends closes its sessions and no others, and what runs in them.
+// CloseAll closes only the sessions of a workflow, and ends their runs.
 func TestCloseAll(t *testing.T) {
 	b := newBench(t)
 	var mine []string
@@ -70,7 +70,7 @@ func TestCloseAll(t *testing.T) {
 	}
 }
 
-// What is retained can be looked at until its time is over, is not extended by that, and no longer has a scope.
+// A retained session can be inspected until it ends. Inspection does not extend it, and it no longer has a scope.
 func TestRetain(t *testing.T) {
 	clock := newHourglass()
 	kept := memory.New()
@@ -99,14 +99,14 @@ func TestRetain(t *testing.T) {
 	if !created || next.ID == s.ID {
 		t.Errorf("%v, %+v", created, next)
 	}
-	clock.pass(5 * time.Minute) // more than its TTL
+	clock.pass(5 * time.Minute) // longer than its TTL
 	if r := b.run(in(s, "cat file")); r.stdout != "result\n" {
 		t.Errorf("%q", r.stdout)
 	}
 	if got := b.state(s.ID, belljar.SessionActive); !got.ExpiresAt.Equal(until) {
 		t.Errorf("it was extended to %v", got.ExpiresAt)
 	}
-	// It is no longer found, so it is not closed again either.
+	// It cannot be found by its scope, so it is not closed again.
 	if closed, err := b.mine().CloseAll(b.context(), belljar.CloseRequest{KeyPrefix: "workflow:1:", RetainSec: 600}); err != nil || slices.Contains(closed, s.ID) {
 		t.Errorf("%v, %v", closed, err)
 	}
@@ -122,7 +122,7 @@ func TestRetain(t *testing.T) {
 	b.gone(s.ID)
 }
 
-// A session cannot be kept longer than it may live.
+// Retention cannot exceed a session's lifetime.
 func TestRetainWithinLifetime(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
@@ -180,7 +180,7 @@ func TestRetainFails(t *testing.T) {
 	}
 }
 
-// A session that is being made is closed too: who makes it hears of it, and nothing is left.
+// A session that is being made is closed, too: its creator gets an error, and nothing is left over.
 func TestCloseAllWhileMade(t *testing.T) {
 	var g *gate
 	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); g.obedient = true; return g }))
@@ -202,8 +202,7 @@ func TestCloseAllWhileMade(t *testing.T) {
 	}
 }
 
-// Workflows open, use and close from all sides at once; at the end nothing is left (newBench sees to that), and no
-// session was ever in two hands.
+// Concurrent workflows open, use and close sessions. In the end nothing is left over (newBench checks that), and no session ever had two owners.
 func TestScopesAtRandom(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.MaxSessions, o.QueueLength = -1, 1000 })
 	var wait sync.WaitGroup

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// A session ends when it was not used for its time, and not while it is in use.
+// A session expires after its TTL without use, and not while it is in use.
 func TestSessionExpires(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) {
@@ -26,7 +26,7 @@ func TestSessionExpires(t *testing.T) {
 		t.Errorf("expires at %v", s.ExpiresAt)
 	}
 	clock.pass(9 * time.Minute)
-	r := b.run(in(s, "true")) // begins its time anew
+	r := b.run(in(s, "true")) // restarts its TTL
 	r.want(t, belljar.PhaseCompleted, 0, "")
 	clock.pass(9 * time.Minute)
 	run := b.start(in(s, "echo up; while [ ! -e stop ]; do sleep 0.01; done"))
@@ -43,7 +43,7 @@ func TestSessionExpires(t *testing.T) {
 	b.state(s.ID, belljar.SessionActive)
 	for got := b.state(s.ID, belljar.SessionActive); !got.State.Ended(); got, _ = b.mine().Get(b.context(), s.ID) {
 		clock.pass(10 * time.Minute)
-		time.Sleep(time.Millisecond) // the run is answered before it gives the session back
+		time.Sleep(time.Millisecond) // the response is sent before the run releases the session
 	}
 	if got := b.state(s.ID, belljar.SessionExpired); !strings.Contains(got.Message, "10m") {
 		t.Errorf("%q", got.Message)
@@ -51,7 +51,7 @@ func TestSessionExpires(t *testing.T) {
 	b.gone(s.ID)
 }
 
-// gone waits until a session's sandbox is.
+// gone waits until a session's sandbox is removed.
 func (b *bench) gone(id string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); len(b.sandboxes()) > 0; time.Sleep(time.Millisecond) {
@@ -61,7 +61,7 @@ func (b *bench) gone(id string) {
 	}
 }
 
-// The time that a session asks for holds, by the machine's clock.
+// A session's own TTL applies, on the machine's clock.
 func TestSessionTTL(t *testing.T) {
 	b := newBench(t)
 	s := b.open(func(r *belljar.SessionRequest) { r.TTLSec = 0.05 })
@@ -69,7 +69,7 @@ func TestSessionTTL(t *testing.T) {
 	b.gone(s.ID)
 }
 
-// Runs in a session are apart: one that is cancelled, or times out, ends all of its processes and no others.
+// Runs in a session are independent: a cancelled or timed-out run ends all of its own processes, and no others.
 func TestRunsInSession(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -90,7 +90,7 @@ func TestRunsInSession(t *testing.T) {
 	}
 	b.follow(canceled.ID).want(t, belljar.PhaseKilled, exitOf(b.follow(canceled.ID)), belljar.ReasonCanceledByUser)
 	b.follow(timedOut.ID).want(t, belljar.PhaseTimedOut, exitOf(b.follow(timedOut.ID)), belljar.ReasonExecutionTimeout)
-	// Their processes are gone, that of the first run is not.
+	// Their processes have ended, that of the first run has not.
 	r := b.run(in(s, `for f in canceled late; do kill -0 $(cat $f) 2>/dev/null && echo $f lives; done; kill -0 `+
 		strings.TrimSpace(background.stdout)+` && echo the first lives`))
 	if r.stdout != "the first lives\n" {
@@ -100,7 +100,7 @@ func TestRunsInSession(t *testing.T) {
 	if r := b.follow(other.ID); r.stdout != "up\nfine\n" || r.Phase != belljar.PhaseCompleted {
 		t.Errorf("the other run: %q, %s", r.stdout, r.Phase)
 	}
-	// What a survivor prints later is discarded, and does not kill it.
+	// Later output of a surviving process is discarded, and does not kill it.
 	b.run(in(s, "while [ ! -e survived ]; do sleep 0.01; done")).want(t, belljar.PhaseCompleted, 0, "")
 	if again := b.follow(background.ID); again.stdout != background.stdout {
 		t.Errorf("the log has grown: %q", again.stdout)
@@ -114,7 +114,7 @@ func exitOf(r result) int {
 	return *r.ExitCode
 }
 
-// Figures of a run in a session are its own.
+// The figures of a run in a session are its own.
 func TestUsageInSession(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
@@ -131,7 +131,7 @@ func TestUsageInSession(t *testing.T) {
 	}
 }
 
-// Delete cancels what runs, and returns when nothing is left.
+// Delete cancels the running runs, and returns when everything is removed.
 func TestSessionDeletedUnderRuns(t *testing.T) {
 	b := newBench(t)
 	s := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent = 1 })
@@ -151,7 +151,7 @@ func TestSessionDeletedUnderRuns(t *testing.T) {
 	}
 }
 
-// A sandbox that dies takes its session and its runs with it.
+// A sandbox that dies ends its session and its runs.
 func TestSessionCrashes(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
@@ -189,7 +189,7 @@ func TestCloseEndsSessions(t *testing.T) {
 	}
 }
 
-// Sessions come and go while they are used from all sides; at the end nothing is left (newBench sees to that).
+// Sessions are made and deleted while they are in concurrent use. In the end nothing is left over (newBench checks that).
 func TestSessionsAtRandom(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.MaxSessions, o.QueueLength = -1, 1000 })
 	var wait sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/terminal"
 )
 
-// useSession counts a use of a session that caller may see.
+// useSession counts a use of a session that the caller may see.
 func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id string) (file.Workspace, error) {
 	x, err := s.livingSession(caller, id)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Service) useSession(ctx context.Context, caller belljar.Caller, id stri
 	return u, nil
 }
 
-// useTerminals counts a use of a session in which caller may open a terminal.
+// useTerminals counts a use of a session in which the caller may open a terminal.
 func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id string) (terminal.Session, func(), error) {
 	if err := mayExecute(ctx, s, caller, id); err != nil {
 		return nil, nil, err
@@ -34,11 +34,11 @@ func (s *Service) useTerminals(ctx context.Context, caller belljar.Caller, id st
 	return useWhileAlive(ctx, s, caller, id)
 }
 
-// mayExecute refuses a caller who may execute nothing in a session now.
+// mayExecute refuses callers that may not execute programs in a session now.
 func mayExecute(ctx context.Context, s *Service, caller belljar.Caller, id string) error {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
-		err = s.rules.Enabled() // the session may be of a former server, which executed programs
+		err = s.rules.Enabled() // the session may be from a previous server that permitted execution
 	}
 	if err != nil {
 		return err
@@ -46,12 +46,12 @@ func mayExecute(ctx context.Context, s *Service, caller belljar.Caller, id strin
 	return s.accounts.CheckDay(ctx, caller.ID, x.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist)
 }
 
-// usePorts counts a use of a session whose ports caller may connect to.
+// usePorts counts a use of a session whose ports the caller may connect to.
 func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string) (port.Session, func(), error) {
 	return useWhileAlive(ctx, s, caller, id)
 }
 
-// useContexts returns what counts a use of a session in which a caller may see and end contexts, and with execute also run code.
+// useContexts returns the function that counts a use of a session in which a caller may see and end contexts and, with execute, run code.
 func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
 	return func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
 		if execute {
@@ -63,7 +63,7 @@ func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id
 	}
 }
 
-// useInside counts a use of a session whose sandbox is as strong as caller may have now.
+// useInside counts a use of a session whose sandbox is as strong as the caller's current policy requires.
 func useInside(ctx context.Context, s *Service, caller belljar.Caller, id string) (u session.Use, err error) {
 	x, err := s.livingSession(caller, id)
 	if err == nil {
@@ -75,8 +75,8 @@ func useInside(ctx context.Context, s *Service, caller belljar.Caller, id string
 	return u, err
 }
 
-// useWhileAlive is useInside until release is called, or the session ends: that does not wait for its agent, nor for a program that the agent
-// waits for.
+// useWhileAlive is useInside until release is called or the session ends. The end does not wait for the session's agent, nor for a program
+// that the agent waits for.
 func useWhileAlive(ctx context.Context, s *Service, caller belljar.Caller, id string) (u session.Use, release func(), err error) {
 	if u, err = useInside(ctx, s, caller, id); err != nil {
 		return u, nil, err
@@ -89,7 +89,7 @@ func useWhileAlive(ctx context.Context, s *Service, caller belljar.Caller, id st
 	}, nil
 }
 
-// living reports whether a session that caller may see is alive.
+// living reports whether a session that the caller may see is live.
 func (s *Service) living(ctx context.Context, caller belljar.Caller, id string) (bool, error) {
 	x, _, err := s.findSession(ctx, caller, id)
 	return x != nil, err

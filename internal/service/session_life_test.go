@@ -13,10 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// looping is a script that says up and then prints nothing until it is stopped.
+// looping is a script that prints up, and then nothing until it is stopped.
 const looping = "echo up; while [ ! -e stop ]; do sleep 0.01; done"
 
-// A session's lifetime is over whether it is used or not, and ends what runs in it.
+// A session ends after its lifetime, whether or not it is used, and its runs end with it.
 func TestSessionLifetime(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, time.Hour })
@@ -43,21 +43,21 @@ func TestSessionLifetime(t *testing.T) {
 	b.gone(s.ID)
 }
 
-// The idle timeout goes on under a run that says nothing; output, input and requests let it begin anew.
+// The idle timeout continues during a run without output. Output, input and requests restart it.
 func TestSessionIdle(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
 	s := b.open(func(r *belljar.SessionRequest) { r.IdleTimeoutSec = 600 })
 	run := b.start(in(s, "echo up; for i in 1 2 3; do while [ ! -e $i ]; do sleep 0.01; done; echo $i; done; sleep 1000"))
 	b.waitFor(run.ID, "up")
-	for _, step := range []string{"1", "2", "3"} { // an upload, and a line that is printed
+	for _, step := range []string{"1", "2", "3"} { // an upload, and a printed line
 		clock.pass(9 * time.Minute)
 		if _, err := b.mine().Upload(b.context(), s.ID, files(map[string]string{step: ""})); err != nil {
 			t.Fatal(err)
 		}
 		b.waitFor(run.ID, step)
 	}
-	// A look at it is no use of it.
+	// Reading its state does not count as a use.
 	clock.pass(9 * time.Minute)
 	got := b.state(s.ID, belljar.SessionActive)
 	if want := clock.Now().Add(time.Minute); !got.ExpiresAt.Equal(want) || !got.LastActivityAt.Equal(clock.Now().Add(-9*time.Minute)) {
@@ -73,7 +73,7 @@ func TestSessionIdle(t *testing.T) {
 	b.gone(s.ID)
 }
 
-// What only prints is no use: it keeps a session from being idle, and not from its lifetime.
+// Output alone does not count as a use: it resets the idle timeout, but does not extend the lifetime.
 func TestOutputIsASignOfLife(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
@@ -93,7 +93,7 @@ func TestOutputIsASignOfLife(t *testing.T) {
 	b.follow(run.ID)
 }
 
-// stirred waits until something has happened in a session since a time.
+// stirred waits until a session has had activity since a time.
 func (b *bench) stirred(id string, at time.Time) {
 	b.t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -107,7 +107,7 @@ func (b *bench) stirred(id string, at time.Time) {
 	}
 }
 
-// What is typed is a use.
+// Input counts as a use.
 func TestInputIsAUse(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
@@ -135,7 +135,7 @@ func TestInputIsAUse(t *testing.T) {
 	}
 }
 
-// Uses cost no new clock each.
+// Uses do not set a new timer each.
 func TestUsesWindNoClocks(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
@@ -162,15 +162,15 @@ func TestMaxRuns(t *testing.T) {
 	req := in(s, "true")
 	req.IdempotencyKey = "k"
 	first := b.start(req)
-	if again := b.start(req); again.ID != first.ID { // a replay is none
+	if again := b.start(req); again.ID != first.ID { // a replay does not count
 		t.Errorf("%s, %s", first.ID, again.ID)
 	}
-	if _, err := b.Start(b.context(), in(s, "")); err != nil { // sh -c '' is one
+	if _, err := b.Start(b.context(), in(s, "")); err != nil { // sh -c '' counts
 		t.Error(err)
 	}
 	bad := in(s, "true")
 	bad.Env = map[string]string{"=": ""}
-	if _, err := b.Start(b.context(), bad); err == nil { // refused, so it does not count
+	if _, err := b.Start(b.context(), bad); err == nil { // a refused run does not count
 		t.Error("accepted")
 	}
 	b.run(in(s, "true"))
@@ -184,7 +184,7 @@ func TestMaxRuns(t *testing.T) {
 	}
 }
 
-// Of many that begin at once, exactly as many do as may.
+// Of concurrent runs, exactly the maximum number begins.
 func TestMaxRunsAtOnce(t *testing.T) {
 	b := newBench(t)
 	s := b.open(func(r *belljar.SessionRequest) { r.MaxRuns = 5 })
@@ -211,7 +211,7 @@ func TestMaxRunsAtOnce(t *testing.T) {
 	}
 }
 
-// A session has a queue of its own: its runs wait for each other there, and not for those of others, nor others for them.
+// A session has its own queue: its runs wait only for each other, and no other runs wait for them.
 func TestSessionQueue(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Concurrency = 1 })
 	narrow := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent = 2 })
@@ -248,7 +248,7 @@ func TestSessionQueue(t *testing.T) {
 	b.follow(outside.ID)
 }
 
-// A user's own bound counts all of his runs, wherever they are.
+// A user's own bound applies to all of their runs, in every queue.
 func TestQuotaAcrossSessions(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.ConcurrentRuns = 2 })
 	ann := b.service.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})
@@ -272,7 +272,7 @@ func TestQuotaAcrossSessions(t *testing.T) {
 	if third.Phase != belljar.PhaseQueued {
 		t.Errorf("the third is %s", third.Phase)
 	}
-	if r := b.run(in(b.open(), "echo other")); r.stdout != "other\n" { // another user's
+	if r := b.run(in(b.open(), "echo other")); r.stdout != "other\n" { // of another user
 		t.Errorf("%q", r.stdout)
 	}
 	if err := ann.Runs().Cancel(b.context(), runs[1].ID); err != nil {
@@ -283,8 +283,8 @@ func TestQuotaAcrossSessions(t *testing.T) {
 	}
 }
 
-// What waits in the queues of many sessions has a bound in bytes, too: a user's own, and one for all. Short requests are
-// always taken, and what has ended counts no more.
+// Queued requests in many sessions have a bound in bytes: one for each user, and one for all. Short requests are always
+// accepted, and ended ones no longer count.
 func TestRequestsThatWaitAreBounded(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.UserRequests, o.AllRequests = 1<<20, 3<<19 })
 	long := strings.Repeat("x", 400<<10)
@@ -294,7 +294,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 		return r
 	}
 	var first belljar.Run
-	for i := range 3 { // each in a session of its own, whose queue has room
+	for i := range 3 { // each in its own session, whose queue has room
 		s := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent = 1 })
 		b.start(in(s, "sleep 1000"))
 		if i < 2 {
@@ -306,9 +306,9 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 		if !errors.As(err, &refused) || refused.Code != belljar.CodeRateLimited || refused.Details["retry_after_sec"] == nil {
 			t.Fatalf("the third: %v", err)
 		}
-		b.start(in(s, "true")) // a short one
+		b.start(in(s, "true")) // a short request
 		if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.Runs != 2 {
-			t.Errorf("%+v, %v", got, err) // what was refused does not count
+			t.Errorf("%+v, %v", got, err) // refused requests do not count
 		}
 		if err := b.Cancel(b.context(), first.ID); err != nil {
 			t.Fatal(err)
@@ -330,7 +330,7 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	}
 }
 
-// A session whose queue is full refuses, and only that session.
+// A full queue of one session refuses runs of only that session.
 func TestSessionQueueIsFull(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.QueueLength = 1 })
 	s := b.open(func(r *belljar.SessionRequest) { r.MaxConcurrent, r.MaxRuns = 1, 3 })
@@ -341,7 +341,7 @@ func TestSessionQueueIsFull(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.Runs != 2 { // what was refused does not count
+	if got, err := b.mine().Get(b.context(), s.ID); err != nil || got.Runs != 2 { // refused runs do not count
 		t.Errorf("%+v, %v", got, err)
 	}
 	b.run(in(b.open(), "true")).want(t, belljar.PhaseCompleted, 0, "")

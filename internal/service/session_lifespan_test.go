@@ -12,8 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// Whatever happens to a session, it ends exactly when it said that it would if nothing more happened, and its terms say the
-// same.
+// After any sequence of operations, a session ends exactly when its report announced it, and its terms give the same time.
 func TestLifespan(t *testing.T) {
 	rapid.Check(t, func(t2 *rapid.T) {
 		clock := newHourglass()
@@ -61,7 +60,7 @@ func TestLifespan(t *testing.T) {
 					t2.Fatal(err)
 				}
 				used = clock.Now()
-			case 1: // its scope is opened again
+			case 1: // reopens its scope
 				if _, created := b.opened(scoped("agent:a")); created != retained {
 					t2.Fatalf("created %v, though it is retained: %v", created, retained)
 				}

@@ -20,7 +20,7 @@ func TestSessionIdempotency(t *testing.T) {
 	b := newBench(t)
 	req := spec()
 	req.IdempotencyKey = "k"
-	// Many at once make one, and all get it.
+	// Concurrent requests make one session, and all get it.
 	made := make([]belljar.Session, 20)
 	var wait sync.WaitGroup
 	for i := range made {
@@ -78,7 +78,7 @@ func (s busySessions) Insert(ctx context.Context, row store.Session, key *store.
 	return s.Sessions.Insert(ctx, row, key)
 }
 
-// A request with a scope that is repeated before its key is on record gets the session; only other requests are refused.
+// A repeated request with a scope gets the session even before its key is on record. Only different requests are refused.
 func TestSessionRepeatedAtOnce(t *testing.T) {
 	st := &busyStore{Store: memory.New()}
 	b := newBench(t, func(o *service.Options) { o.Store = st })
@@ -123,7 +123,7 @@ func (r *balky) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox,
 	return r.Runtime.Create(ctx, spec)
 }
 
-// A session that cannot be made leaves nothing, and its key can be used again.
+// A session that cannot be made leaves nothing over, and its key can be reused.
 func TestSessionCannotBeMade(t *testing.T) {
 	rt := &balky{err: &runtime.StepError{Step: "mount", Hint: "mend it", Err: errors.New("no")}}
 	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }))
@@ -157,10 +157,10 @@ func TestSessionStartupTimeout(t *testing.T) {
 	if belljar.CodeOf(err) != belljar.CodeTimeout || belljar.HintOf(err) == "" {
 		t.Errorf("%v", err)
 	}
-	g.open() // what comes too late is destroyed after the answer
+	g.open() // a late sandbox is destroyed after the response
 }
 
-// A caller who goes away while his session is made leaves nothing.
+// A caller that disconnects while their session is being made leaves nothing over.
 func TestSessionGivenUp(t *testing.T) {
 	var g *gate
 	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); return g }))
@@ -179,7 +179,7 @@ func TestSessionGivenUp(t *testing.T) {
 	}
 }
 
-// A session can be deleted while it is being made; Create then says so.
+// A session can be deleted while it is being made. Create then reports that.
 func TestSessionDeletedWhileMade(t *testing.T) {
 	var g *gate
 	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { g = newGate(rt); g.obedient = true; return g }))
@@ -205,7 +205,7 @@ func TestSessionDeletedWhileMade(t *testing.T) {
 	g.open()
 }
 
-// keyStore is a store that says when an idempotency key is found.
+// keyStore is a store that reports when an idempotency key is found.
 type keyStore struct {
 	store.Store
 	found func()
@@ -226,7 +226,7 @@ func (k foundKeys) Get(ctx context.Context, endpoint, user, key string) (store.K
 	return got, err
 }
 
-// slowFirst is a runtime that never makes the first sandbox.
+// slowFirst is a runtime that never finishes the first sandbox.
 type slowFirst struct {
 	runtime.Runtime
 	once    sync.Once
@@ -241,7 +241,7 @@ func (r *slowFirst) Create(ctx context.Context, spec runtime.Spec) (runtime.Sand
 	return r.Runtime.Create(ctx, spec)
 }
 
-// A repeated request gets a session, although the caller of the first one goes away while that makes it.
+// A repeated request gets a session, even if the caller of the first request disconnects while that one is making it.
 func TestSessionRepeatedAndGivenUp(t *testing.T) {
 	for name, send := range map[string]func(context.Context, *bench, belljar.SessionRequest) (belljar.Session, error){
 		"create": func(ctx context.Context, b *bench, req belljar.SessionRequest) (belljar.Session, error) {

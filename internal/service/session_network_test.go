@@ -13,10 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// relays is the claim of a runtime whose agents should have a relay, and have none.
+// relays makes a runtime claim that its agents have a relay, although they have none.
 func relays(caps *runtime.Capabilities) { caps.Relay = true }
 
-// A change of a session's network that is on record is in the audit trail, with the caller who made it, also if the call fails after that.
+// A recorded change of a session's network is in the audit trail, with its caller, even if the call fails afterwards.
 func TestNetworkChangeIsRecorded(t *testing.T) {
 	var told diary
 	b := newBench(t, func(o *service.Options) {
@@ -39,8 +39,7 @@ func TestNetworkChangeIsRecorded(t *testing.T) {
 	}
 }
 
-// A user whose traffic of the day is used up gets no network for a session without one, and no clone. The network of another session can
-// still be narrowed.
+// A user whose daily traffic is used up gets no network for a session without one, and no clone. The network of another session can still be narrowed.
 func TestNetworkQuota(t *testing.T) {
 	var o service.Options
 	clock := newHourglass()

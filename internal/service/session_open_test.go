@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// scoped asks for the session of a scope, given as namespace:id or namespace:id:key.
+// scoped returns a request for the session of a scope, given as namespace:id or namespace:id:key.
 func scoped(scope string, change ...func(*belljar.SessionRequest)) belljar.SessionRequest {
 	parts := append(strings.SplitN(scope, ":", 3), "", "")
 	req := belljar.SessionRequest{SessionSpec: belljar.SessionSpec{Scope: belljar.Scope{Namespace: parts[0], ID: parts[1], Key: parts[2]}}}
@@ -30,7 +30,7 @@ func scoped(scope string, change ...func(*belljar.SessionRequest)) belljar.Sessi
 	return req
 }
 
-// opened opens a session of the bench's own caller.
+// opened opens a session of the bench's caller.
 func (b *bench) opened(req belljar.SessionRequest) (belljar.Session, bool) {
 	b.t.Helper()
 	s, created, err := b.mine().Open(b.context(), req)
@@ -40,7 +40,7 @@ func (b *bench) opened(req belljar.SessionRequest) (belljar.Session, bool) {
 	return s, created
 }
 
-// Steps of a workflow find the session of the one before, with its files.
+// Each step of a workflow finds the session of the previous one, with its files.
 func TestOpen(t *testing.T) {
 	events := &diary{}
 	b := newBench(t, func(o *service.Options) { o.Events = events })
@@ -69,7 +69,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// Many at once make one session.
+// Concurrent requests make one session.
 func TestOpenAtOnce(t *testing.T) {
 	b := newBench(t)
 	const many = 100
@@ -99,7 +99,7 @@ func TestOpenAtOnce(t *testing.T) {
 	}
 }
 
-// A hundred threads open at once, each its own.
+// A hundred concurrent threads each open their own session.
 func TestOpenManyScopes(t *testing.T) {
 	b := newBench(t)
 	ids := make([]string, 100)
@@ -120,7 +120,7 @@ func TestOpenManyScopes(t *testing.T) {
 	}
 }
 
-// Whatever a session ended by, the next open of its scope makes a new one.
+// After any kind of end of a session, the next open of its scope makes a new one.
 func TestOpenAgain(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, time.Minute })
@@ -159,7 +159,7 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-// Who opens a scope whose session is being taken down waits until it is gone.
+// Opening a scope waits while its session is being removed.
 func TestOpenWaitsForTheEnd(t *testing.T) {
 	b := newBench(t)
 	s, _ := b.opened(scoped("agent:a"))
@@ -182,7 +182,7 @@ func TestOpenWaitsForTheEnd(t *testing.T) {
 	wait.Wait()
 }
 
-// What keeps a session from being made, all hear who wait for it; the next one tries again.
+// If making a session fails, all waiting requests get the error. The next one tries again.
 func TestOpenFails(t *testing.T) {
 	rt := &balky{err: &runtime.StepError{Step: "mount", Hint: "mend it", Err: errors.New("no")}}
 	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }))
@@ -203,7 +203,7 @@ func TestOpenFails(t *testing.T) {
 	}
 }
 
-// turnstile is a runtime that lets one Create after the other through, on demand.
+// turnstile is a runtime that lets one Create at a time pass, on demand.
 type turnstile struct {
 	runtime.Runtime
 	entered chan struct{}
@@ -220,7 +220,7 @@ func (r *turnstile) Create(ctx context.Context, spec runtime.Spec) (runtime.Sand
 	}
 }
 
-// If the caller goes away who makes the session that others wait for, one of them makes it.
+// If the caller whose request makes the session disconnects, one of the waiting requests makes it.
 func TestOpenMakerGivesUp(t *testing.T) {
 	rt := &turnstile{entered: make(chan struct{}), pass: make(chan struct{})}
 	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }))
@@ -256,7 +256,7 @@ func TestOpenMakerGivesUp(t *testing.T) {
 	}
 }
 
-// Scopes are each owner's own. An admin sees all sessions, and opens his own.
+// Scopes are separate for each owner. An operator sees all sessions, and opens their own.
 func TestScopesOfOthers(t *testing.T) {
 	b := newBench(t)
 	ids := map[string]string{}
@@ -308,7 +308,7 @@ func TestCreateInScope(t *testing.T) {
 	}
 }
 
-// No caller finds an isolated session, but it still ends with its workflow.
+// An isolated session cannot be found by its scope, but it still ends with its workflow.
 func TestIsolated(t *testing.T) {
 	b := newBench(t)
 	var ids []string
@@ -333,7 +333,7 @@ func TestIsolated(t *testing.T) {
 	}
 }
 
-// A repeated request hears what the first one heard.
+// A repeated request gets the first response.
 func TestOpenIdempotency(t *testing.T) {
 	b := newBench(t)
 	for _, scope := range []string{"agent:a", "agent:a:isolated"} {
@@ -350,7 +350,7 @@ func TestOpenIdempotency(t *testing.T) {
 	}
 }
 
-// The record has the last word: a scope that another daemon on the same store has is taken.
+// The record decides: a scope of a session of another server on the same store is taken.
 func TestScopeTakenElsewhere(t *testing.T) {
 	kept := memory.New()
 	b := newBench(t, func(o *service.Options) { o.Store, o.Node.ID = kept, "here" })
@@ -408,7 +408,7 @@ func TestOpenIsRefused(t *testing.T) {
 		{"concurrency", func(r *belljar.SessionRequest) { r.MaxConcurrent = 5 }, belljar.CodePolicyDenied, "max_concurrent_runs"},
 		{"environment", func(r *belljar.SessionRequest) { r.Env = map[string]string{"A=": ""} }, belljar.CodeInvalidRequest, ""},
 	} {
-		// Whether or not there is a session to be found.
+		// Both with and without an existing session.
 		for _, scope := range []string{"agent:there", "agent:new"} {
 			req := scoped(scope, test.change)
 			_, _, err := b.mine().Open(b.context(), req)
@@ -421,7 +421,7 @@ func TestOpenIsRefused(t *testing.T) {
 	if !slices.Equal(b.sandboxes(), []string{living.ID}) {
 		t.Errorf("%v", b.sandboxes())
 	}
-	// What reads odd and is no harm.
+	// Unusual but valid ids.
 	for _, id := range []string{"a:b", "%3A", "日本語", "../..", "' OR 1=1 --", strings.Repeat("x", 256)} {
 		req := scoped("user:x")
 		req.Scope.ID = id

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
-// completeSessions fills in what the options of sessions, uploads and interactive input left out.
+// completeSessions fills in the defaults of sessions, uploads and interactive input.
 func (o *Options) completeSessions() {
 	o.SessionTTL = cmp.Or(o.SessionTTL, time.Hour)
 	o.MaxSessionTTL = cmp.Or(o.MaxSessionTTL, 24*time.Hour)
@@ -29,7 +29,7 @@ func (o *Options) completeSessions() {
 	o.Uploads.Ratio = cmp.Or(o.Uploads.Ratio, usual.Ratio)
 	o.Stdin = stdin.Complete(o.Stdin, stdin.DefaultLimits())
 	o.MaxStdin = stdin.Complete(o.MaxStdin, stdin.MaxLimits())
-	// A request can set the default.
+	// A request may always set the default.
 	o.MaxStdin.MaxBytes = max(o.MaxStdin.MaxBytes, o.Stdin.MaxBytes)
 	o.MaxStdin.MaxFrameBytes = max(o.MaxStdin.MaxFrameBytes, o.Stdin.MaxFrameBytes)
 	o.MaxStdin.BytesPerSec = max(o.MaxStdin.BytesPerSec, o.Stdin.BytesPerSec)

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// ways are how a process can end whose sessions go on.
+// ways runs a test for each way in which a process can end whose sessions continue.
 func ways(t *testing.T, test func(t *testing.T, stop func(*process))) {
 	t.Run("killed", func(t *testing.T) { test(t, (*process).kill) })
 	t.Run("stopped", func(t *testing.T) {
@@ -28,7 +28,7 @@ func ways(t *testing.T, test func(t *testing.T, stop func(*process))) {
 	})
 }
 
-// A scope leads to the same session after a restart, with its files, its runs counted, and its terms.
+// A scope resolves to the same session after a restart, with its files, its count of runs, and its terms.
 func TestScopeOutlivesItsProcess(t *testing.T) {
 	ways(t, func(t *testing.T, stop func(*process)) {
 		clock := newHourglass()
@@ -52,7 +52,7 @@ func TestScopeOutlivesItsProcess(t *testing.T) {
 		if _, err := next.Start(next.context(), in(again, "true")); !errors.As(err, &e) || e.Details["quota"] != "max_runs" {
 			t.Errorf("%v", err)
 		}
-		for range 6 { // its lifetime goes on from when it was made
+		for range 6 { // its lifetime counts from when it was made
 			clock.pass(599 * time.Second)
 			next.opened(scoped("workflow:1"))
 		}
@@ -71,7 +71,7 @@ func TestScopeOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// A session that is retained has no scope after a restart either, and ends when it was to.
+// A retained session has no scope after a restart either, and ends at its time.
 func TestRetainedOutlivesItsProcess(t *testing.T) {
 	ways(t, func(t *testing.T, stop func(*process)) {
 		clock := newHourglass()
@@ -100,8 +100,8 @@ func TestRetainedOutlivesItsProcess(t *testing.T) {
 	})
 }
 
-// What was used shortly before the process died is not expired, though its record lags; what was not used for long is,
-// and its scope is free.
+// A session that was used shortly before the process died has not expired, although its record lags. A session that was idle for
+// long has, and its scope is free.
 func TestExpiryBehindARestart(t *testing.T) {
 	clock := newHourglass()
 	w := newWorld(t, func(o *service.Options) { o.Clock = clock })
@@ -109,7 +109,7 @@ func TestExpiryBehindARestart(t *testing.T) {
 	used, _ := p.opened(scoped("agent:used", func(r *belljar.SessionRequest) { r.TTLSec = 600 }))
 	unused, _ := p.opened(scoped("agent:unused", func(r *belljar.SessionRequest) { r.TTLSec = 300 }))
 	clock.pass(59 * time.Second)
-	p.opened(scoped("agent:used")) // not worth a write
+	p.opened(scoped("agent:used")) // too small a change for a write
 	p.service.Reap(p.context())
 	p.kill()
 	clock.pass(599 * time.Second)
@@ -128,7 +128,7 @@ func TestExpiryBehindARestart(t *testing.T) {
 	next.gone("")
 }
 
-// A sandbox isolates as it did, though its runtime has been set to make stronger ones since.
+// A sandbox keeps its class of isolation, even if its runtime now makes stronger ones.
 func TestIsolationOutlivesItsProcess(t *testing.T) {
 	isolating := func(by runtime.Isolation) func(*service.Options) {
 		return func(o *service.Options) {
@@ -146,7 +146,7 @@ func TestIsolationOutlivesItsProcess(t *testing.T) {
 	p.end(s)
 }
 
-// A copy has the runtime of its session, though it is no longer the default.
+// A copy has the runtime of its session, even if the default has changed.
 func TestCopyHasTheRuntimeOfItsSession(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot(func(o *service.Options) {
@@ -165,7 +165,7 @@ func TestCopyHasTheRuntimeOfItsSession(t *testing.T) {
 	p.end(s, fork.Sessions[0])
 }
 
-// slow is a store that runs what is due before it looks for unfinished runs.
+// slow is a store that runs due timers before it looks for unfinished runs.
 type slow struct {
 	store.Store
 	clock *hourglass
@@ -183,7 +183,7 @@ func (r slowRuns) Unfinished(ctx context.Context) ([]store.Run, error) {
 	return r.Runs.Unfinished(ctx)
 }
 
-// A run is a use of its session, also while no process was there for longer than the session's TTL, and if it has ended meanwhile.
+// A run is a use of its session even if no process was running for longer than the session's TTL, and the run ended meanwhile.
 func TestRunOutlivesTheTimeOfItsSession(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		clock := newHourglass()

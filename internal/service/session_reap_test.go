@@ -19,12 +19,12 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// line is a runtime whose agents can be cut off, and which counts how often they are called.
+// line is a runtime whose agents can be disconnected, and which counts calls to them.
 type line struct {
 	runtime.Runtime
 	cut   atomic.Bool
 	dials atomic.Int64
-	now   atomic.Int64 // calls under way
+	now   atomic.Int64 // running calls
 	most  atomic.Int64
 }
 
@@ -71,7 +71,7 @@ func wire(l *line) func(*service.Options) {
 	return over(func(rt runtime.Runtime) runtime.Runtime { l.Runtime = rt; return l })
 }
 
-// An agent that does not answer three times in a row is lost; one that answers in between is not.
+// An agent that does not respond three times in a row is lost. One that responds in between is not.
 func TestReapMute(t *testing.T) {
 	l := &line{}
 	b := newBench(t, wire(l))
@@ -97,7 +97,7 @@ func TestReapMute(t *testing.T) {
 	}
 }
 
-// A pass asks every living session once, and few at a time.
+// A pass pings every live session once, with few concurrent pings.
 func TestReapIsGentle(t *testing.T) {
 	l := &line{}
 	b := newBench(t, wire(l), func(o *service.Options) { o.MaxSessions = -1 })
@@ -115,12 +115,12 @@ func TestReapIsGentle(t *testing.T) {
 	}
 }
 
-// sundial is a clock whose timers never come.
+// sundial is a clock whose timers never fire.
 type sundial struct{ *hourglass }
 
 func (sundial) AfterFunc(time.Duration, func()) func() bool { return func() bool { return false } }
 
-// The reaper ends what its own clock has missed. A session that is still being made has all of its time.
+// The reaper ends sessions whose timers did not fire. A session that is being made has its full time.
 func TestReapExpires(t *testing.T) {
 	clock := newHourglass()
 	rt := &slowRuntime{proceed: make(chan struct{})}
@@ -173,7 +173,7 @@ func (s countingSessions) Update(ctx context.Context, row store.Session) error {
 	return s.Sessions.Update(ctx, row)
 }
 
-// Uses write nothing. The reaper brings the record up to date, when that is worth it.
+// Uses write nothing. The reaper updates the record when it lags enough.
 func TestActivityOnRecord(t *testing.T) {
 	clock := newHourglass()
 	st := &counting{Store: memory.New()}
@@ -198,12 +198,12 @@ func TestActivityOnRecord(t *testing.T) {
 		use()
 		b.service.Reap(b.context())
 	}
-	onRecord(0, made) // 99 s are less than a tenth
+	onRecord(0, made) // 99 s are less than a tenth of the TTL
 	clock.pass(time.Second)
 	use()
 	b.service.Reap(b.context())
 	onRecord(1, made.Add(100*time.Second))
-	// A run under way is a use all the time.
+	// A live run is a continuous use.
 	run := b.start(in(s, looping))
 	b.waitFor(run.ID, "up")
 	clock.pass(5000 * time.Second)
@@ -217,7 +217,7 @@ func TestActivityOnRecord(t *testing.T) {
 	b.follow(run.ID)
 }
 
-// A daemon that has recovered looks after its sessions by itself.
+// After its recovery, a server calls the reaper on its own.
 func TestReapsByItself(t *testing.T) {
 	clock := newHourglass()
 	l := &line{}

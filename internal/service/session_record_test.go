@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// forgetful is a store that fails to put sessions on record on demand.
+// forgetful is a store that fails to record sessions on demand.
 type forgetful struct {
 	store.Store
 	insert, update atomic.Bool
@@ -35,7 +35,7 @@ func (f forgetfulSessions) Insert(ctx context.Context, row store.Session, key *s
 	return f.Sessions.Insert(ctx, row, key)
 }
 
-// Update fails where a session would become active; that it has ended can be said.
+// Update fails if the session would become active. It can still record its end.
 func (f forgetfulSessions) Update(ctx context.Context, row store.Session) error {
 	if f.s.update.Load() && row.State == belljar.SessionActive {
 		return syscall.EIO
@@ -43,7 +43,7 @@ func (f forgetfulSessions) Update(ctx context.Context, row store.Session) error 
 	return f.Sessions.Update(ctx, row)
 }
 
-// A session that can be used at once goes on record with one write; with an idempotency key, before and after.
+// A session that is usable quickly is recorded with one write; with an idempotency key, before and after.
 func TestSessionIsOneWrite(t *testing.T) {
 	s := &witness{}
 	b := newBench(t, timeless, func(o *service.Options) { s.Store, o.Store = o.Store, s })
@@ -63,7 +63,7 @@ func TestSessionIsOneWrite(t *testing.T) {
 	}
 }
 
-// witness is a store that remembers what was written of sessions.
+// witness is a store that remembers the writes of sessions.
 type witness struct {
 	store.Store
 	mu   sync.Mutex
@@ -101,8 +101,8 @@ func (c witnessedSessions) Update(ctx context.Context, row store.Session) error 
 	return c.Sessions.Update(ctx, row)
 }
 
-// A session that cannot be put on record, before its sandbox is made or after it, is none: its sandbox is gone, and its
-// scope is free.
+// A session that cannot be recorded, before or after its sandbox is made, does not exist: its sandbox is removed, and
+// its scope is free.
 func TestSessionWithoutRecord(t *testing.T) {
 	s := &forgetful{}
 	b := newBench(t, func(o *service.Options) { s.Store, o.Store = o.Store, s })

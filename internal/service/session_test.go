@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// hourglass is a clock that the test turns.
+// hourglass is a clock that the test controls.
 type hourglass struct {
 	mu    sync.Mutex
 	now   time.Time
@@ -54,7 +54,7 @@ func (c *hourglass) AfterFunc(d time.Duration, f func()) func() bool {
 	}
 }
 
-// pass lets time go by and runs what is due, one after the other.
+// pass advances the time and runs due timers, one after the other.
 func (c *hourglass) pass(d time.Duration) {
 	c.mu.Lock()
 	c.now = c.now.Add(d)
@@ -71,7 +71,7 @@ func (c *hourglass) pass(d time.Duration) {
 	}
 }
 
-// diary keeps the events.
+// diary stores the events.
 type diary struct {
 	mu     sync.Mutex
 	events []event.Event
@@ -94,7 +94,7 @@ func (d *diary) named(name string) (list []event.Event) {
 	return list
 }
 
-// sandboxes are those that exist.
+// sandboxes returns the ids of existing sandboxes.
 func (b *bench) sandboxes() []string {
 	b.t.Helper()
 	list, err := b.fake.List(b.context())
@@ -104,17 +104,17 @@ func (b *bench) sandboxes() []string {
 	return list
 }
 
-// sessions are those of a user.
+// sessions returns the sessions of a user.
 func (b *bench) sessions(user string) belljar.Sessions {
 	return b.service.As(belljar.Caller{ID: user, Role: belljar.RoleUser}).Sessions()
 }
 
-// spec asks for a session.
+// spec returns a request for a session.
 func spec() belljar.SessionRequest {
 	return belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "host"}}
 }
 
-// open makes a session of the bench's own caller.
+// open makes a session of the bench's caller.
 func (b *bench) open(change ...func(*belljar.SessionRequest)) belljar.Session {
 	b.t.Helper()
 	req := spec()
@@ -130,7 +130,7 @@ func (b *bench) open(change ...func(*belljar.SessionRequest)) belljar.Session {
 
 func (b *bench) mine() belljar.Sessions { return b.service.As(service.Local()).Sessions() }
 
-// in is a request for a shell script in a session.
+// in returns a request for a shell script in a session.
 func in(s belljar.Session, script string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: "1.1", SessionID: s.ID, Command: []string{"/bin/sh", "-c", script},
@@ -250,7 +250,7 @@ func TestSessionRefusals(t *testing.T) {
 	}
 }
 
-// What belongs to the sandbox cannot be asked for in a run, what is not there is not there.
+// A run in a session may not set properties of the sandbox. A missing session is not found.
 func TestRunInSessionRefusals(t *testing.T) {
 	b := newBench(t)
 	s := b.open()

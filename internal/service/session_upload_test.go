@@ -39,7 +39,7 @@ func packed(format belljar.UploadFormat, body io.Reader) belljar.Upload {
 	}}
 }
 
-// tree is what is in a session's workspace, as a run there sees it.
+// tree returns the content of a session's workspace, from the view of a run.
 func (b *bench) tree(s belljar.Session) string {
 	b.t.Helper()
 	r := b.run(in(s, `find . -mindepth 1 -printf '%P %y\n' | sort; find . -type f | sort | xargs -r cat`))
@@ -73,7 +73,7 @@ func TestSessionUpload(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with an upload, the workspace is as before, and the session goes on.
+// After a failed upload of any kind, the workspace is unchanged, and the session continues.
 func TestSessionUploadFails(t *testing.T) {
 	b := newBench(t, func(o *service.Options) {
 		o.Uploads = limits.Limits{Bytes: 1000}
@@ -112,7 +112,7 @@ func TestSessionUploadFails(t *testing.T) {
 	}
 }
 
-// A caller who stops in the midst of an upload has not begun it.
+// An interrupted upload has no effect.
 func TestSessionUploadGivenUp(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
@@ -136,12 +136,12 @@ func TestSessionUploadGivenUp(t *testing.T) {
 	}
 }
 
-// Runs are not disturbed by uploads, nor uploads by runs or each other.
+// Runs and concurrent uploads do not affect each other.
 func TestSessionUploadsAtOnce(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
 	script := in(s, `echo up; while [ ! -e stop ]; do cat f0 >/dev/null 2>&1; done
-		while ls -A | grep -q belljar; do :; done; echo fine`) // where the last one was put together goes a moment after it
+		while ls -A | grep -q belljar; do :; done; echo fine`) // the temporary folder of the last upload is removed slightly after its end
 	script.CapturePatterns = []string{"**"}
 	run := b.start(script)
 	b.waitFor(run.ID, "up")
@@ -174,7 +174,7 @@ func TestSessionUploadsAtOnce(t *testing.T) {
 	}
 }
 
-// A sandbox that dies under an upload ends the session, and the upload says so.
+// A sandbox that dies during an upload ends the session, and the upload reports that.
 func TestSessionDiesUnderUpload(t *testing.T) {
 	b := newBench(t)
 	s := b.open()
@@ -199,7 +199,7 @@ func TestSessionDiesUnderUpload(t *testing.T) {
 	}
 }
 
-// A session that ends does not wait for a client that is slow.
+// The end of a session does not wait for a slow client.
 func TestSessionDeletedUnderUpload(t *testing.T) {
 	b := newBench(t)
 	s := b.open()

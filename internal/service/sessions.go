@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/service/session"
 )
 
-// sessions is the sessions of the service as one caller sees them.
+// sessions is the sessions of the service, as one caller sees them.
 type sessions struct{ view }
 
 var _ belljar.Sessions = sessions{}
@@ -19,7 +19,7 @@ func (v sessions) Create(ctx context.Context, req belljar.SessionRequest) (bellj
 	return orRefused(v.view, "make a session", made, err)
 }
 
-// Get returns a session as it stands.
+// Get returns a session in its current state.
 func (v sessions) Get(ctx context.Context, id string) (belljar.Session, error) {
 	x, row, err := v.service.findSession(ctx, v.caller, id)
 	switch {
@@ -31,7 +31,7 @@ func (v sessions) Get(ctx context.Context, id string) (belljar.Session, error) {
 	return row.Session, nil
 }
 
-// List returns the caller's sessions. Living ones are as they stand now.
+// List returns the caller's sessions. Live ones have their current state.
 func (v sessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.SessionPage, error) {
 	page := belljar.SessionPage{Items: []belljar.Session{}}
 	if err := checkPage(&q.Limit, q.Offset); err != nil {
@@ -52,7 +52,7 @@ func (v sessions) Upload(ctx context.Context, id string, u belljar.Upload) (bell
 	return result, nil
 }
 
-// Delete ends a session and waits until its sandbox is gone.
+// Delete ends a session and waits until its sandbox is removed.
 func (v sessions) Delete(ctx context.Context, id string) error {
 	x, _, err := v.service.findSession(ctx, v.caller, id)
 	if x == nil {
@@ -61,7 +61,7 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 	return x.Delete(ctx)
 }
 
-// Hibernate saves a session and gives its sandbox up until it is used again.
+// Hibernate saves a session and releases its sandbox until the next use.
 func (v sessions) Hibernate(ctx context.Context, id string, spec belljar.HibernateSpec) (belljar.Session, error) {
 	x, err := v.service.livingSession(v.caller, id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (v sessions) Hibernate(ctx context.Context, id string, spec belljar.Hiberna
 	return orRefused(v.view, "hibernate a session", state, err)
 }
 
-// Network returns what a session may reach.
+// Network returns a session's network policy.
 func (v sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, error) {
 	x, err := v.service.livingSession(v.caller, id)
 	if err != nil {
@@ -80,7 +80,7 @@ func (v sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, er
 	return x.Network.Spec(), nil
 }
 
-// SetNetwork changes what a session may reach.
+// SetNetwork changes a session's network policy.
 func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	x, err := v.service.livingSession(v.caller, id)
 	if err != nil {
@@ -90,7 +90,7 @@ func (v sessions) SetNetwork(ctx context.Context, id string, spec belljar.Networ
 	return orRefused(v.view, "change the network of a session", set, err)
 }
 
-// Open returns the living session of a scope, or makes one.
+// Open returns the live session of a scope, or makes one.
 func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
 	opened, created, err := v.service.sessions.Open(ctx, v.caller, req)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// inShell is a command for a session's shell.
+// inShell returns a command for a session's shell.
 func inShell(session, cmd string) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: "1.1", SessionID: session, Shell: &belljar.ShellCommand{Cmd: cmd},
 	}}
 }
 
-// Every shell command is a run, with a log and a record, and says how its shell stood.
+// Every shell command is a run, with a log and a record, and reports the state of its shell.
 func TestShellCommandIsARun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -55,7 +55,7 @@ func TestShellCommandIsARun(t *testing.T) {
 	}
 }
 
-// Commands of one shell take turns; one that is cancelled before its turn leaves the line. Other runs do not wait.
+// Commands of one shell run one at a time. One that is cancelled before its turn leaves the queue. Other runs do not wait.
 func TestShellLine(t *testing.T) {
 	b := newBench(t)
 	id := b.open().ID

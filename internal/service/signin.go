@@ -19,23 +19,23 @@ const (
 	mostSignIns = 256
 )
 
-// Prefixes of the tokens on record. A code is shown as a whole, so its row has a word in place of a prefix.
+// Prefixes of the tokens on record. A code is shown as a whole, so its row stores a fixed word instead of a prefix.
 const (
 	signInPrefix = "u1."
 	codePrefix   = "code"
 )
 
-// keyParent begins the parent of what was made with an API key; the key's hash follows. Other parents are for the caller to check.
+// keyParent begins the parent of tokens made with an API key; the key's hash follows. The caller must check all other parents.
 const keyParent = "key:"
 
-// SignIns are the sign-ins to the web page: tokens that end after a while, and one-time codes for them. Both have the user and the
-// role of the credential that they were made with, their parent, and end with it.
+// SignIns manages the sign-ins to the web page: tokens that expire, and one-time codes for them. Each has the user and the role of
+// its parent, the credential that it was made with, and ends with it.
 type SignIns struct{ s *Service }
 
-// SignIns returns the sign-ins of all users.
+// SignIns manages the sign-ins of all users.
 func (s *Service) SignIns() SignIns { return SignIns{s} }
 
-// KeyParent returns the parent for what is made with an API key. It is the name that [Options].Revoked gets of a key or a sign-in.
+// KeyParent returns the parent name of tokens made with an API key. [Options].Revoked receives this name for a key or a sign-in.
 func (SignIns) KeyParent(key string) string { return keyParent + hashKey(key) }
 
 // AddCode stores a one-time code of a caller.
@@ -77,14 +77,14 @@ func (n SignIns) add(ctx context.Context, caller belljar.Caller, t store.Token, 
 	return until, nil
 }
 
-// Spend returns the user of a one-time code, and the code's parent. The code is invalid from then on.
+// Spend returns the user of a one-time code, and the code's parent. It invalidates the code.
 func (n SignIns) Spend(ctx context.Context, code string) (caller belljar.Caller, parent string, err error) {
 	t, err := n.find(ctx, code, codePrefix)
 	if err != nil {
 		return belljar.Caller{}, "", err
 	}
 	switch err := n.s.opts.Store.Tokens().Spend(ctx, t.Hash, n.s.now()); {
-	case errors.Is(err, store.ErrNotFound): // another request was faster
+	case errors.Is(err, store.ErrNotFound): // a concurrent request used it first
 		return belljar.Caller{}, "", invalidKey()
 	case err != nil:
 		return belljar.Caller{}, "", fault.Record("spend the code", err)
@@ -115,7 +115,7 @@ func (n SignIns) End(ctx context.Context, caller belljar.Caller, token string) e
 	return nil
 }
 
-// find returns a sign-in or code that is valid, as is the API key that it was made with.
+// find returns a sign-in or code if it and the API key that it was made with are valid.
 func (n SignIns) find(ctx context.Context, secret, prefix string) (store.Token, error) {
 	t, err := n.s.validToken(ctx, hashKey(secret))
 	switch {
@@ -128,7 +128,7 @@ func (n SignIns) find(ctx context.Context, secret, prefix string) (store.Token, 
 	return t, err
 }
 
-// end returns the expiry of an API key as a parent, nil for none. It fails if the key is not valid.
+// end returns the expiry of a parent that is an API key, nil for none. It fails if the key is not valid.
 func (n SignIns) end(ctx context.Context, parent string) (*time.Time, error) {
 	hash, ok := strings.CutPrefix(parent, keyParent)
 	if !ok {

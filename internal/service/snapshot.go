@@ -10,13 +10,13 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// SnapshotOptions bound snapshots, and have the place for those that runs read.
+// SnapshotOptions bounds snapshots, and has the shelf for those that runs read.
 type SnapshotOptions struct {
 	SnapshotLimits
-	Shelf *shelf.Shelf // for unpacked ones; nil refuses runs with one
+	Shelf *shelf.Shelf // for unpacked snapshots; nil refuses runs with one
 }
 
-// SnapshotLimits bound the snapshots of a service.
+// SnapshotLimits bounds the snapshots of a service.
 type SnapshotLimits = snapshot.Limits
 
 func newSnapshots(s *Service) *snapshot.Snapshots {
@@ -38,7 +38,7 @@ func newSnapshots(s *Service) *snapshot.Snapshots {
 	})
 }
 
-// copySession makes a session as another one is, with other files.
+// copySession makes a session with the properties of another one and different files.
 func copySession(ctx context.Context, s *Service, caller belljar.Caller, of string, from *snapshot.Source) (belljar.Session, error) {
 	x, err := s.livingSession(caller, of)
 	if err != nil {
@@ -47,7 +47,7 @@ func copySession(ctx context.Context, s *Service, caller belljar.Caller, of stri
 	return session.Copy(ctx, x, caller, from)
 }
 
-// snapshots is the snapshots as one caller sees them, with what is refused on the audit trail.
+// snapshots is the snapshots as one caller sees them. It records refusals in the audit trail.
 type snapshots struct {
 	belljar.Snapshots
 	view
@@ -65,7 +65,7 @@ func (v snapshots) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (
 	return orRefused(v.view, "copy a session", made, err)
 }
 
-// Import makes a snapshot of an archive.
+// Import makes a snapshot from an archive.
 func (v snapshots) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
 	made, err := v.Snapshots.Import(ctx, spec, r)
 	return orRefused(v.view, "import a snapshot", made, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// BenchmarkSnapshot saves, restores and copies a workspace of 10 MB in 500 files. The time of a session without files is the scale.
+// BenchmarkSnapshot saves, restores and copies a workspace of 10 MB in 500 files. The time for a session without files is the baseline.
 func BenchmarkSnapshot(b *testing.B) {
 	rt := fake.New(fake.Options{Dir: b.TempDir()})
 	defer rt.Close()

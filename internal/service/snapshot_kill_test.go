@@ -20,10 +20,10 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// fuse kills a process before or after one of its effects on what outlives it.
+// fuse kills a process before or after one of its persistent effects.
 type fuse struct {
 	mu    sync.Mutex
-	left  int // effects and ends of effects until then; less than 0 for none
+	left  int // effects and ends of effects until the kill; less than 0 for none
 	blown bool
 	kill  func()
 }
@@ -50,7 +50,7 @@ func (f *fuse) around(do func() error) error {
 	return err
 }
 
-// wire has all effects of a process go through the fuse.
+// wire routes all persistent effects of a process through the fuse.
 func (f *fuse) wire(o *service.Options) {
 	o.Blobs, o.Store = fusedBlobs{o.Blobs, f}, fusedStore{o.Store, f}
 	o.Runtimes = []runtime.Runtime{fusedRuntime{o.Runtimes[0], f}}
@@ -135,8 +135,8 @@ func (r fusedRuntime) Create(ctx context.Context, spec runtime.Spec) (box runtim
 	return box, err
 }
 
-// TestPlainSnapshotKilled kills a process after every effect of an operation, in make soak before it, too. What the next one finds is
-// whole: snapshots that can be read, no bytes and no sandboxes that belong to nothing, and sessions that can be used.
+// TestPlainSnapshotKilled kills a process after every effect of an operation, and in make soak also before it. The next process finds
+// a consistent state: readable snapshots, no orphaned bytes or sandboxes, and usable sessions.
 func TestPlainSnapshotKilled(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(p *process, session, snapshot string) error{
@@ -162,7 +162,7 @@ func TestPlainSnapshotKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A kill before an effect leaves what one after the effect in front of it leaves.
+			// A kill before an effect leaves the same state as one after the previous effect.
 			for n := tier.Pick(1, 0); ; n += tier.Pick(2, 1) {
 				dir := filepath.Join(t.TempDir(), "shelf")
 				w, f := newWorld(t, unpacking(dir)), &fuse{left: -1}
@@ -205,7 +205,7 @@ func TestPlainSnapshotKilled(t *testing.T) {
 	}
 }
 
-// checkWhole holds that everything is whole that a killed process has left.
+// checkWhole checks that the state after a kill is consistent.
 func checkWhole(t *testing.T, w *world, p *process, n int) {
 	t.Helper()
 	if err := p.service.Sweep(p.context()); err != nil {
@@ -262,7 +262,7 @@ func checkWhole(t *testing.T, w *world, p *process, n int) {
 	})
 }
 
-// endAll ends all sessions and removes all templates and snapshots, of which nothing stays unpacked.
+// endAll ends all sessions, removes all templates and snapshots, and checks that none of them stays unpacked.
 func endAll(t *testing.T, p *process, unpacked string) {
 	t.Helper()
 	sessions, err := p.mine().List(p.context(), belljar.SessionQuery{})

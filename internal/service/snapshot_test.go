@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// workspaceOf makes files of all kinds, in directories of all modes.
+// workspaceOf creates files of all kinds, in directories of all modes.
 const workspaceOf = `set -e
 mkdir -p d/e closed; echo text >d/e/file; : >empty; chmod 640 d/e/file
 ln d/e/file 'further name'; ln -s d/e/file link; ln -s /usr/bin/env away; ln -s nowhere broken
@@ -34,13 +34,13 @@ touch -d '2001-02-03 04:05:06.123456789' d/e/file d; touch -h -d '2001-02-03 04:
 mkfifo pipe; echo s >closed/s; chmod 500 closed
 `
 
-// manifest describes everything in a workspace, but for special files, which are in no snapshot.
+// manifest describes all entries of a workspace, except special files, which snapshots omit.
 const manifest = `find . -mindepth 1 -path ./.tmp -prune -o ! -type p -printf '%y %m %n %s %l ' \( -type l -o -type f -o -type d -printf '%T@ ' \) -printf '%p\0' | sed -z 's/^d \([0-9]*\) [0-9]* [0-9]* /d \1 /' | sort -z | sha256sum
 find . -path ./.tmp -prune -o -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum; [ $(stat -c %b hole) -lt 100 ]`
 
 func (b *bench) snapshots() belljar.Snapshots { return b.service.As(service.Local()).Snapshots() }
 
-// with opens a session that begins with a snapshot.
+// from opens a session that is made from a snapshot.
 func (b *bench) from(id string) belljar.Session {
 	b.t.Helper()
 	made, err := b.service.As(service.Local()).Sessions().Create(b.context(), belljar.SessionRequest{
@@ -110,7 +110,7 @@ func TestPlainSnapshots(t *testing.T) {
 		t.Errorf("a run in the copy has the digest %q", r.SnapshotDigest)
 	}
 
-	// The same files are the same digest, and are kept and counted once.
+	// The same files have the same digest, and are stored and counted once.
 	second, err := all.Make(ctx, copied.ID, belljar.SnapshotSpec{})
 	if err != nil || second.Digest != first.Digest || second.ID == first.ID || held.count() != 1 || b.kept() != first.StoredBytes {
 		t.Errorf("%+v, %v; %d blobs, %d bytes kept", second, err, held.count(), b.kept())
@@ -125,7 +125,7 @@ func TestPlainSnapshots(t *testing.T) {
 	_, err = all.Get(ctx, first.ID)
 	refusedAs(t, "removed", err, belljar.CodeNotFound)
 
-	// Another user finds nothing.
+	// Another user finds none.
 	other := b.service.As(belljar.Caller{ID: "other"})
 	_, err = other.Snapshots().Get(ctx, second.ID)
 	refusedAs(t, "another user's", err, belljar.CodeNotFound)
@@ -148,7 +148,7 @@ func TestPlainSnapshots(t *testing.T) {
 	_, err = b.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", SessionID: x.ID, Command: []string{"true"}, Snapshot: second.ID}})
 	refusedAs(t, "a run in a session", err, belljar.CodeInvalidRequest)
 
-	// What is exported and imported again is the same.
+	// An exported snapshot is the same after an import.
 	var raw bytes.Buffer
 	if err := all.Export(ctx, second.ID, &raw); err != nil || int64(raw.Len()) != second.ArchiveBytes {
 		t.Fatalf("%d bytes, %v", raw.Len(), err)
@@ -172,7 +172,7 @@ func TestPlainSnapshots(t *testing.T) {
 		}
 	}
 
-	// Damaged bytes are refused, and written again by a snapshot of the same files.
+	// Damaged bytes are refused, and replaced by a snapshot of the same files.
 	key := blob.Key{UserID: second.UserID, RunID: strings.TrimPrefix(second.Digest, "sha256:"), Path: "snapshot.tar.zst"}
 	whole := held.held[key]
 	for what, bytes := range map[string][]byte{"cut": whole[:len(whole)-9], "changed": slices.Concat(whole[:40], []byte{whole[40] ^ 1}, whole[41:]), "gone": nil} {
@@ -197,7 +197,7 @@ func TestPlainSnapshots(t *testing.T) {
 		t.Errorf("%+v, %v; %d bytes kept", again, err, b.kept())
 	}
 
-	// Bounds: of one user, of the files of one, and of time.
+	// Bounds on the snapshots of one user, the files of one snapshot, and its age.
 	if _, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{}); err != nil {
 		t.Error(err)
 	}
@@ -227,7 +227,7 @@ func TestPlainSnapshots(t *testing.T) {
 	}
 }
 
-// meanwhile is a body that is empty, and does something when it is read.
+// meanwhile is an empty body that calls a function when it is read.
 type meanwhile func()
 
 func (m meanwhile) Read([]byte) (int, error) {
@@ -235,7 +235,7 @@ func (m meanwhile) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestSnapshotFaults holds that nothing is left where a step fails.
+// TestSnapshotFaults checks that a failed step leaves nothing over.
 func TestSnapshotFaults(t *testing.T) {
 	t.Parallel()
 	held, records := newBlobs(), &brokenSnapshots{Store: memory.New()}
@@ -257,7 +257,7 @@ func TestSnapshotFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a killed process leaves: bytes without a record, before the record was written or after it was removed.
+	// A killed process leaves bytes without a record, before the record was written or after it was removed.
 	orphan := blob.Key{UserID: made.UserID, RunID: strings.Repeat("a", 64), Path: "snapshot.tar.zst"}
 	if _, err := held.Put(ctx, orphan, strings.NewReader("x")); err != nil {
 		t.Fatal(err)
@@ -284,7 +284,7 @@ func TestSnapshotFaults(t *testing.T) {
 	refusedAs(t, "a session that ends meanwhile", err, belljar.CodeConflict)
 }
 
-// brokenSnapshots does not put snapshots on record, or is asked for bytes and fails.
+// brokenSnapshots fails to record snapshots, or to find their digests.
 type brokenSnapshots struct {
 	store.Store
 	fail error
@@ -312,7 +312,7 @@ func (s brokenRecords) Insert(ctx context.Context, x belljar.Snapshot) error {
 	return s.Snapshots.Insert(ctx, x)
 }
 
-// TestImportRefuses holds that no archive from outside brings what a workspace must not have.
+// TestImportRefuses checks that no imported archive creates a forbidden entry in a workspace.
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
 	held := newBlobs()
@@ -384,7 +384,7 @@ func TestImportRefuses(t *testing.T) {
 	refusedAs(t, "name", err, belljar.CodeInvalidRequest)
 }
 
-// bomb is a small archive that unpacks to much.
+// bomb returns a small archive that expands to a large size.
 func bomb(t *testing.T) []byte {
 	var raw bytes.Buffer
 	enc, err := zstd.NewWriter(&raw)
@@ -411,7 +411,7 @@ func TestFork(t *testing.T) {
 	}
 	b.in(x.ID, "echo text >file")
 	plain, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{})
-	// Whether it is consistent is for runtimes with cgroups (test/e2e): without, it depends on how soon the end of all programs is noticed.
+	// Consistency is tested on runtimes with cgroups (test/e2e): otherwise it depends on how soon the end of all programs is detected.
 	if err != nil || len(plain.Sessions) != 1 || plain.Shell {
 		t.Fatalf("%+v, %v", plain, err)
 	}
@@ -456,7 +456,7 @@ f() { echo "f of $1"; }; g() { echo '` + password + `'; }; leak='` + password + 
 	refusedAs(t, "too many", err, belljar.CodeInvalidRequest)
 }
 
-// TestForkAllOrNone holds that no copies are left where one cannot be made.
+// TestForkAllOrNone checks that no copies are left if one cannot be made.
 func TestForkAllOrNone(t *testing.T) {
 	t.Parallel()
 	rt := &slowRuntime{}

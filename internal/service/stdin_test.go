@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
-// talk is a request for an interactive shell script.
+// talk returns a request for an interactive shell script.
 func talk(script string, change ...func(*stdin.Limits)) belljar.RunRequest {
 	req := shell(script)
 	req.SpecVersion, req.Interactive = "1.1", true
@@ -103,7 +103,7 @@ func TestInteractiveLimits(t *testing.T) {
 	}{
 		"stdin_max_frame_bytes": {func(l *stdin.Limits) { l.MaxFrameBytes = 4 }, "12345", belljar.CodeTooLarge, "ok\n"},
 		"stdin_max_bytes":       {func(l *stdin.Limits) { l.MaxBytes = 6 }, "1234", belljar.CodeQuotaExceeded, "ok\n"},
-		"stdin_bps":             {func(l *stdin.Limits) { l.BytesPerSec = 4 }, "123456789", belljar.CodeQuotaExceeded, "ok\n"}, // however much later
+		"stdin_bps":             {func(l *stdin.Limits) { l.BytesPerSec = 4 }, "123456789", belljar.CodeQuotaExceeded, "ok\n"}, // at any later time
 	} {
 		t.Run(reason, func(t *testing.T) {
 			run := b.start(talk("cat; exit 7", test.set))
@@ -113,7 +113,7 @@ func TestInteractiveLimits(t *testing.T) {
 				t.Errorf("%v", err)
 			}
 			wantReason(t, in, reason)
-			if r := b.follow(run.ID); r.stdout != test.print || exitOf(r) != 7 { // the program has read the end
+			if r := b.follow(run.ID); r.stdout != test.print || exitOf(r) != 7 { // the program has read the end of file
 				t.Errorf("%q, %d", r.stdout, exitOf(r))
 			}
 		})
@@ -122,7 +122,7 @@ func TestInteractiveLimits(t *testing.T) {
 		b := newBench(t, one)
 		_, end := b.busy()
 		run := b.start(talk("cat; exit 7", func(l *stdin.Limits) { l.IdleTimeoutSec = 1 }))
-		in := b.stdin(run.ID) // before its time begins
+		in := b.stdin(run.ID) // before its idle time begins
 		end()
 		wantReason(t, in, "stdin_idle_timeout_sec")
 		if r := b.follow(run.ID); exitOf(r) != 7 {
@@ -131,7 +131,7 @@ func TestInteractiveLimits(t *testing.T) {
 	})
 }
 
-// The end of a run frees who writes to it.
+// The end of a run unblocks its writers.
 func TestInteractiveRunEnds(t *testing.T) {
 	b := newBench(t)
 	run := b.start(talk("echo up; exec sleep 1000"))
@@ -139,7 +139,7 @@ func TestInteractiveRunEnds(t *testing.T) {
 	in := b.stdin(run.ID)
 	var sent sync.WaitGroup
 	sent.Go(func() {
-		for range 10 { // more than the pipe and the agent take
+		for range 10 { // more than the pipe and the agent can buffer
 			if _, err := in.Write(make([]byte, 64<<10)); err != nil {
 				return
 			}
@@ -156,7 +156,7 @@ func TestInteractiveRunEnds(t *testing.T) {
 	b.follow(run.ID)
 }
 
-// Input can be opened, and written to, while a run waits in the queue.
+// Input of a queued run can be opened and written to.
 func TestInteractiveInQueue(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Concurrency = 1 })
 	first := b.start(talk("cat"))
@@ -222,7 +222,7 @@ func TestInteractiveRefusals(t *testing.T) {
 	}
 }
 
-// In a session too.
+// The same in a session.
 func TestInteractiveInSession(t *testing.T) {
 	b := newBench(t)
 	s := b.open()

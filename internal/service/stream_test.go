@@ -23,7 +23,7 @@ func (s *silence) Read([]byte) (int, error) {
 
 func (s *silence) Close() { close(s.closed) }
 
-// A frame can be read while the command waits: here for its answer.
+// A frame is readable immediately, even while the command waits: here for the response to it.
 func TestFramesComeAtOnce(t *testing.T) {
 	b := newBench(t)
 	r, w := io.Pipe()
@@ -63,7 +63,7 @@ func TestLogCap(t *testing.T) {
 	}
 }
 
-// Output of exactly the cap is whole.
+// Output of exactly the cap is complete.
 func TestLogCapExact(t *testing.T) {
 	b := newBench(t)
 	req := shell("head -c 100000 /dev/zero | tr '\\0' x")

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// sweepNow makes one sweep and logs what goes wrong.
+// sweepNow makes one sweep and logs its errors.
 func (s *Service) sweepNow() {
 	if err := s.Sweep(s.work.Closing()); err != nil && s.work.Closing().Err() == nil {
 		s.log.Error("sweep failed", "err", err)
@@ -37,7 +37,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	)
 }
 
-// sweepUsers removes the usage of days before t, and the API keys that ended before.
+// sweepUsers removes daily usage from before t, and API keys that ended before t.
 func sweepUsers(ctx context.Context, on store.Store, t time.Time) error {
 	_, err := on.Users().DeleteBefore(ctx, t)
 	if err == nil {
@@ -49,7 +49,7 @@ func sweepUsers(ctx context.Context, on store.Store, t time.Time) error {
 	return nil
 }
 
-// nextSweep makes what returns when the oldest log of a user is deleted, at the latest; false if that is not known.
+// nextSweep makes a function that returns when a user's oldest log is deleted, at the latest; false if that is not known.
 func nextSweep(o Options, now func() time.Time) func(context.Context, string) (time.Time, bool) {
 	kept := time.Duration(o.Policy.ArtifactTTLHours) * time.Hour
 	if kept == 0 {

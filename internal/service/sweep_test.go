@@ -22,7 +22,7 @@ func (b *bench) sweep() {
 	}
 }
 
-// used is what the person at the command line has stored.
+// used returns how many bytes the user of the command line has stored.
 func (b *bench) used() int64 {
 	b.t.Helper()
 	me, err := b.service.As(service.Local()).Node().Me(b.context())
@@ -32,7 +32,7 @@ func (b *bench) used() int64 {
 	return me.Used.ArtifactBytes
 }
 
-// First the bytes go, and the end is still there to be read; then the row.
+// A sweep first removes the bytes, and the end stays readable. Later it removes the row.
 func TestSweep(t *testing.T) {
 	clock := newHourglass()
 	var o service.Options
@@ -84,7 +84,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// The usage of a day, and a key that has ended, go after the days of records. A key that has not ended stays, however old it is.
+// Daily usage and ended keys are removed after the days of records. A key that has not ended stays, however old it is.
 func TestSweepUsers(t *testing.T) {
 	clock := newHourglass()
 	var o service.Options
@@ -112,7 +112,7 @@ func TestSweepUsers(t *testing.T) {
 	}
 }
 
-// Bytes that no run owns go; those of a run under way stay.
+// Orphaned bytes are removed. Those of a live run stay.
 func TestSweepOrphans(t *testing.T) {
 	clock := newHourglass()
 	var o service.Options
@@ -129,7 +129,7 @@ func TestSweepOrphans(t *testing.T) {
 	}
 	end()
 	b.follow(run.ID)
-	// Not with each sweep: all that is there is looked up for it.
+	// Not every sweep searches for orphans, because the search looks up all existing bytes.
 	if _, err := o.Blobs.Put(t.Context(), blob.Key{UserID: "local", RunID: "later", Path: "x"}, strings.NewReader("x")); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestSweepOrphans(t *testing.T) {
 	}
 }
 
-// A daemon sweeps by itself, again and again, until it is closed.
+// A server sweeps on its own repeatedly, until it is closed.
 func TestSweepsByItself(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock = clock })
@@ -164,7 +164,7 @@ func TestSweepsByItself(t *testing.T) {
 	clock.pass(25 * time.Hour)
 }
 
-// stiff is blobs of which a user's cannot be deleted.
+// stiff is a blob store in which one user's bytes cannot be deleted.
 type stiff struct {
 	*blobs
 	of string
@@ -177,7 +177,7 @@ func (s *stiff) Delete(ctx context.Context, userID, runID string) error {
 	return s.blobs.Delete(ctx, userID, runID)
 }
 
-// As many old runs as one step sweeps, whose bytes cannot be removed, keep no others; and they go when they can.
+// A full step of old runs whose bytes cannot be removed does not block others. They are removed when that becomes possible.
 func TestSweepBehindFailures(t *testing.T) {
 	clock, held := newHourglass(), &stiff{newBlobs(), "mallory"}
 	var o service.Options

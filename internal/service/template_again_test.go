@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A run in the queue and a session that waits for an approval begin with the files that their template has then, and their records name them.
+// A queued run and a session that waits for an approval begin with their template's current files, and record them.
 func TestTemplateBuiltMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one, asking("timeout_sec>600")).seen(ann)
@@ -48,7 +48,7 @@ func TestTemplateBuiltMeanwhile(t *testing.T) {
 	}
 }
 
-// A template that is built often has the files of two builds at most.
+// A template that is built often keeps the files of at most two builds.
 func TestTemplateBuiltOften(t *testing.T) {
 	t.Parallel()
 	held := newBlobs()
@@ -64,7 +64,7 @@ func TestTemplateBuiltOften(t *testing.T) {
 	}
 }
 
-// Templates can be built whatever life the server allows a session.
+// Templates can be built with any maximum life of sessions.
 func TestTemplateOfShortSessions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(o *service.Options) { o.SessionTTL, o.MaxSessionTTL = time.Minute, 2*time.Minute })
@@ -74,7 +74,7 @@ func TestTemplateOfShortSessions(t *testing.T) {
 	}
 }
 
-// A build whose commands may take so long that an operator has to approve it fails, and waits for none.
+// A build whose command timeout needs an approval fails, without waiting for one.
 func TestTemplateNeedsApproval(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, asking("timeout_sec>600")).seen(ann)

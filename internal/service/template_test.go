@@ -27,12 +27,12 @@ func (b *bench) template(spec belljar.TemplateSpec) belljar.Template {
 	return made
 }
 
-// onTemplate asks for a script in a run of a template.
+// onTemplate returns a request for a script in a run with a template.
 func onTemplate(name, script string) belljar.RunRequest {
 	return with(shell(script), func(r *belljar.RunSpec) { r.BaseImage, r.Template = "", name })
 }
 
-// snapshotsLeft is how many snapshots the caller has of a kind.
+// snapshotsLeft returns the number of the caller's snapshots of a kind.
 func (b *bench) snapshotsLeft(kind string) (n int) {
 	b.t.Helper()
 	page, err := b.snapshots().List(b.context(), belljar.SnapshotQuery{Limit: belljar.MaxPage})
@@ -71,7 +71,7 @@ func TestTemplates(t *testing.T) {
 	}
 	refusedAs(t, "a template's files", b.snapshots().Remove(ctx, made.Snapshot), belljar.CodeConflict)
 
-	// A session and a run have what the template has, and their own on top.
+	// A session and a run have the template's content, and their own in addition.
 	const script = `cat d/out started; echo $A $B; ls /proc/*/cmdline >/dev/null; touch mine`
 	want := "given\ntemplate\ntemplate request\ntemplate request\n"
 	session, err := b.mine().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "data", Env: map[string]string{"B": "request"}}})
@@ -89,7 +89,7 @@ func TestTemplates(t *testing.T) {
 		t.Errorf("a run: %q %+v", one.stdout, one.Run)
 	}
 
-	// Nothing has changed, then something has. The files of the build before go some time later.
+	// First nothing has changed, then something has. The files of the previous build are removed later.
 	if again := b.template(withSnapshot(spec, made.Snapshot)); !again.BuiltAt.Equal(made.BuiltAt) || again.Reason != "new" {
 		t.Errorf("built again: %+v", again)
 	}
@@ -117,7 +117,7 @@ func TestTemplates(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 
-	// A build that fails changes nothing.
+	// A failed build changes nothing.
 	spec.Rebuild, spec.Run = false, []string{"true", "echo so >&2; exit 3"}
 	if spec.Snapshot, err = latest(b, "data"); err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func latest(b *bench, name string) (string, error) {
 	return x.Snapshot, err
 }
 
-// A template is its user's, or of all users if an operator shares it. A user's own one comes first.
+// A template belongs to its user, or to all users if an operator shares it. A user's own template takes precedence.
 func TestTemplatesOfUsers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -218,7 +218,7 @@ func TestTemplatesOfUsers(t *testing.T) {
 	}
 }
 
-// What does not go with a template is refused by its name.
+// A field that excludes a template is named in the error.
 func TestTemplateRefusals(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -264,7 +264,7 @@ func TestTemplateRefusals(t *testing.T) {
 	b.end(x)
 }
 
-// A template is built again when its image has changed, or was removed.
+// A template is rebuilt when its image has changed, or was removed.
 func TestTemplateImage(t *testing.T) {
 	t.Parallel()
 	g := newGallery(t)
@@ -289,14 +289,14 @@ func TestTemplateImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("image_changed", second)
-	g.service.WaitIdle() // sandboxes have the image until they are gone
+	g.service.WaitIdle() // sandboxes use the image until they are removed
 	if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	expect("image_removed", second)
 
-	// Where it cannot be built again, that is the error, and the template stays.
-	g.service.WaitIdle() // sandboxes have the image until they are gone
+	// If the rebuild fails, its error is returned, and the template stays.
+	g.service.WaitIdle() // sandboxes use the image until they are removed
 	if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestTemplateImage(t *testing.T) {
 	}
 }
 
-// A build under way shows its step: of a template that is new, and of one that can be used meanwhile.
+// A running build shows its step: for a new template, and for one that stays usable meanwhile.
 func TestTemplateProgress(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -320,7 +320,7 @@ func TestTemplateProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := belljar.TemplateSpec{Name: "slow", BaseImage: "host", Run: []string{"true", "cat " + gate}}
-	// building begins a build that is in its second command until the function is called that is returned.
+	// building begins a build that stays in its second command until the returned function is called.
 	building := func(spec belljar.TemplateSpec) (belljar.Template, func() error) {
 		t.Helper()
 		failed := make(chan error, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service/template"
 )
 
-// buildTTL is how long the session of a build lives that was killed, where sessions may.
+// buildTTL is how long the session of a killed build lives, unless MaxSessionTTL is shorter.
 const buildTTL = 5 * time.Minute
 
 func newTemplates(s *Service) *template.Templates {
@@ -24,7 +24,7 @@ func newTemplates(s *Service) *template.Templates {
 	})
 }
 
-// templates is the templates as one caller sees them, with what is refused on the audit trail.
+// templates is the templates as one caller sees them. It records refusals in the audit trail.
 type templates struct {
 	belljar.Templates
 	view

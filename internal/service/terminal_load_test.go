@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// Typing keeps a session; a terminal that is merely watched does not.
+// Input keeps a session alive. A terminal that is only watched does not.
 func TestTerminalAndItsSession(t *testing.T) {
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) { o.Clock, o.SessionTTL = clock, 10*time.Minute })
@@ -31,7 +31,7 @@ func TestTerminalAndItsSession(t *testing.T) {
 	}
 }
 
-// A megabyte that is pasted arrives, every byte of it, though the program takes its time.
+// A pasted megabyte arrives completely, although the program is slow.
 func TestTerminalPaste(t *testing.T) {
 	b := newBench(t)
 	const size = 1 << 20
@@ -50,10 +50,10 @@ func TestTerminalPaste(t *testing.T) {
 	s.end()
 }
 
-// Who is too slow for a flood is let go, and others go on; memory does not grow with what he has not taken.
+// A viewer that is too slow for a flood of output is dropped, and others continue. Memory does not grow with its unread output.
 func TestTerminalFlood(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, func(o *service.Options) { o.Terminals.ViewerTimeout = 10 * late * time.Second }) // of two a tenth
+	b := newBench(t, func(o *service.Options) { o.Terminals.ViewerTimeout = 10 * late * time.Second }) // two have a tenth
 	x := b.open()
 	made, err := b.terminals("").Open(b.context(), x.ID, belljar.TerminalSpec{Command: []string{"bash", "--norc"}, Shared: true})
 	if err != nil {
@@ -66,7 +66,7 @@ func TestTerminalFlood(t *testing.T) {
 		now, err := b.terminals("").Get(b.context(), made.ID)
 		return err == nil && now.Attached > 1
 	}
-	for taken := 0; taken < 4<<20 || crowded(); { // a reader that stops is slow itself
+	for taken := 0; taken < 4<<20 || crowded(); { // a reader that stops would be too slow itself
 		if !fast.next() || fast.last != nil {
 			t.Fatalf("who takes all is let go: %+v", fast.last)
 		}
@@ -83,7 +83,7 @@ func TestTerminalFlood(t *testing.T) {
 	if got := fast.Terminal(); got.Attached != 1 {
 		t.Errorf("%+v", got)
 	}
-	// A client that was dropped comes back, and finds the end of it.
+	// A dropped client reattaches, and gets the end of the output.
 	slow = b.watch(made.ID)
 	slow.await("over")
 	if len(slow.seen) > 256<<10 {
@@ -91,7 +91,7 @@ func TestTerminalFlood(t *testing.T) {
 	}
 }
 
-// A flood that no client watches does not block its program, and its history ends where it ended.
+// A flood without a viewer does not block its program, and the history contains its end.
 func TestTerminalUnwatched(t *testing.T) {
 	b := newBench(t)
 	made := b.terminal(b.open().ID, "sh", "-c", "seq 1 200000; echo done; cat")
@@ -116,7 +116,7 @@ func TestTerminalUnwatched(t *testing.T) {
 	}
 }
 
-// Sizes that change quickly are told as the last one.
+// Only the last of several quick changes of size is sent.
 func TestTerminalResizeStorm(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -129,7 +129,7 @@ func TestTerminalResizeStorm(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	most := 2 + int(time.Since(begun)/(20*time.Millisecond)) // as long as sizes come, one in so long; and the last one
+	most := 2 + int(time.Since(begun)/(20*time.Millisecond)) // one size for each interval while sizes arrive, and the last one
 	s.await("1000 1000")
 	b.run(in(x, "touch stop")).want(t, belljar.PhaseCompleted, 0, "")
 	s.await("told ")
@@ -147,7 +147,7 @@ func TestTerminalResizeStorm(t *testing.T) {
 	}
 }
 
-// What is typed much too fast is refused once it would have to wait for long.
+// Input that is much too fast is refused once it would have to wait too long.
 func TestTerminalInputRate(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Terminals.InputMessages = 5 })
 	s := b.watch(b.terminal(b.open().ID, "cat").ID)

@@ -16,12 +16,12 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// screen is one who watches a terminal.
+// screen is a viewer of a terminal.
 type screen struct {
 	belljar.Attachment
 	b    *bench
 	seen []byte
-	last *belljar.TerminalEvent // nil while it lives
+	last *belljar.TerminalEvent // nil while it is attached
 }
 
 func (b *bench) terminals(user string) belljar.Terminals {
@@ -31,7 +31,7 @@ func (b *bench) terminals(user string) belljar.Terminals {
 	return b.service.As(belljar.Caller{ID: user, Role: belljar.RoleUser}).Terminals()
 }
 
-// terminal opens a terminal in a session of the bench's own caller.
+// terminal opens a terminal in a session of the bench's caller.
 func (b *bench) terminal(sessionID string, command ...string) belljar.Terminal {
 	b.t.Helper()
 	t, err := b.terminals("").Open(b.context(), sessionID, belljar.TerminalSpec{Command: command})
@@ -51,7 +51,7 @@ func (b *bench) watch(id string) *screen {
 	return &screen{Attachment: a, b: b}
 }
 
-// next takes one event; false after the last one.
+// next reads one event; false after the last one.
 func (s *screen) next() bool {
 	s.b.t.Helper()
 	e, err := s.Next(s.b.context())
@@ -70,7 +70,7 @@ func (s *screen) next() bool {
 
 func (s *screen) tail() []byte { return s.seen[max(len(s.seen)-2000, 0):] }
 
-// await reads until text was printed, and forgets what was before its end.
+// await reads until a text was printed, and discards everything up to its end.
 func (s *screen) await(text string) {
 	s.b.t.Helper()
 	for {
@@ -84,7 +84,8 @@ func (s *screen) await(text string) {
 	}
 }
 
-// typed types. A program that ends with what it reads may do so before it is acknowledged; what comes then tells.
+// typed sends input. A program that ends because of its input may do so before the input is acknowledged; the following events show
+// that.
 func (s *screen) typed(text string) {
 	s.b.t.Helper()
 	if err := s.Write(s.b.context(), []byte(text)); err != nil && belljar.CodeOf(err) != belljar.CodeConflict {
@@ -92,7 +93,7 @@ func (s *screen) typed(text string) {
 	}
 }
 
-// prompt makes the shell's prompt one that is known, and waits for it.
+// prompt sets the shell's prompt to a known one, and waits for it.
 func (s *screen) prompt() {
 	s.b.t.Helper()
 	s.typed("PS1='READ''Y> '\n")
@@ -117,7 +118,7 @@ func TestTerminalShell(t *testing.T) {
 	s.typed("stty size\n")
 	s.await("24 80")
 	s.await("READY> ")
-	for cols := 132; cols < 142; cols++ { // a size so soon after another waits; what is typed after it does not overtake it
+	for cols := 132; cols < 142; cols++ { // a size shortly after another is delayed; input sent after it does not overtake it
 		if err := s.Resize(cols, 50); err != nil {
 			t.Fatal(err)
 		}
@@ -129,10 +130,10 @@ func TestTerminalShell(t *testing.T) {
 		if want := fmt.Sprintf("50 %d\r\n", cols); !bytes.HasPrefix(s.seen, []byte(want)) {
 			t.Errorf("the size is %q, want %q", s.seen, want)
 		}
-		s.await("READY> ") // before its prompt bash reads the size and sets it again: one that changes in between is lost
+		s.await("READY> ") // before its prompt bash reads the size and sets it again: a change in between is lost
 	}
-	// The program says when it is in the foreground: a key before that is the shell's. It has no child that could be
-	// stopped in its birth, which would hold it up, and sleeps shortly: a pause would miss the key that comes just before it.
+	// The program reports when it is in the foreground: the shell would get a key before that. It has no child that could be
+	// stopped during its start, which would delay it, and sleeps briefly: a pause would miss a key that arrives just before it.
 	s.typed(`python3 -c 'import os, signal, time; signal.signal(signal.SIGCONT, lambda *a: os.write(1, b"ba" b"ck\n")); ` +
 		`print("beg" "un", flush=True); [time.sleep(0.02) for i in iter(int, 1)]'` + "\n")
 	s.await("begun")
@@ -159,7 +160,7 @@ func TestTerminalShell(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	if err := s.Write(b.context(), []byte("x")); belljar.CodeOf(err) != belljar.CodeConflict {
-		t.Errorf("typing to nobody: %v", err)
+		t.Errorf("typing after the end: %v", err)
 	}
 }
 
@@ -175,8 +176,7 @@ func TestTerminalPython(t *testing.T) {
 	}
 }
 
-// Whoever comes back finds what was printed meanwhile, and the program as he left it; whoever comes after its end learns how
-// it ended.
+// A user who reattaches gets the output printed meanwhile, and the unchanged program. A user who attaches after its end gets its exit.
 func TestTerminalComesBack(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -251,7 +251,7 @@ func TestTerminalReplaced(t *testing.T) {
 	first.await("from two\r\nfrom two\r\n")
 }
 
-// Strangers learn nothing about terminals, and no caller of those that are gone.
+// Other users get no information about terminals, and no caller gets any about closed ones.
 func TestTerminalOwners(t *testing.T) {
 	b := newBench(t)
 	x, err := b.sessions("ann").Create(b.context(), spec())
@@ -335,7 +335,7 @@ func TestTerminalCaps(t *testing.T) {
 	b.terminal(y.ID, "cat")
 }
 
-// Programs that have ended do not pile up.
+// Ended programs do not accumulate.
 func TestTerminalsThatEnded(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
@@ -349,7 +349,7 @@ func TestTerminalsThatEnded(t *testing.T) {
 	})
 }
 
-// eventually polls what has no event to wait for.
+// eventually polls a condition that has no event.
 func (b *bench) eventually(what string, f func() bool) {
 	b.t.Helper()
 	for end := time.Now().Add(patience); !f(); time.Sleep(time.Millisecond) {
@@ -359,7 +359,7 @@ func (b *bench) eventually(what string, f func() bool) {
 	}
 }
 
-// A terminal's clocks: no client is attached, nothing happens, it is old.
+// The timeouts of a terminal: detached, idle, lifetime.
 func TestTerminalClocks(t *testing.T) {
 	for name, c := range map[string]struct {
 		watched bool

@@ -23,17 +23,17 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// What API keys look like: this, and 32 random bytes in base 62.
+// The form of API keys: this prefix, and 32 random bytes in base 62.
 const (
 	keyPrefix = "blj_"
 	keyDigits = 43
-	keyShown  = len(keyPrefix) + 6 // of it, in lists
+	keyShown  = len(keyPrefix) + 6 // length of the part shown in lists
 )
 
 // maxName bounds the names of users and tokens, in bytes.
 const maxName = 256
 
-// newKey is a fresh API key.
+// newKey returns a new API key.
 func newKey() string {
 	var raw [32]byte
 	rand.Read(raw[:])
@@ -46,8 +46,8 @@ func hashKey(key string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Authenticate returns the user of an API key; [belljar.CodeUnauthorized] for one that is not known, has expired or was revoked. The
-// error does not say which.
+// Authenticate returns the user of an API key; [belljar.CodeUnauthorized] for a key that is unknown, expired or revoked. The error
+// does not reveal which.
 func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller, error) {
 	if !strings.HasPrefix(key, keyPrefix) || len(key) != len(keyPrefix)+keyDigits {
 		return belljar.Caller{}, invalidKey()
@@ -59,7 +59,7 @@ func (s *Service) Authenticate(ctx context.Context, key string) (belljar.Caller,
 	return belljar.Caller{ID: t.UserID, Role: t.Role}, nil
 }
 
-// invalidKey is the error for every key, sign-in and code that is not valid.
+// invalidKey is the error for every invalid key, sign-in and code.
 func invalidKey() error {
 	return &belljar.Error{Code: belljar.CodeUnauthorized, Message: "the API key is not valid"}
 }
@@ -87,7 +87,7 @@ func (s *Service) validToken(ctx context.Context, hash string) (store.Token, err
 	return t, nil
 }
 
-// CreateToken makes a key. Only this answer has it.
+// CreateToken makes a key. Only this response has it.
 func (v admin) CreateToken(ctx context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	if err := v.allowed("make API keys"); err != nil {
 		return belljar.Token{}, err
@@ -158,7 +158,7 @@ func (v admin) RevokeToken(ctx context.Context, id string) error {
 	return nil
 }
 
-// endUses ends what a token is in use for.
+// endUses ends all uses of a revoked token.
 func (o *Options) endUses(t store.Token) {
 	if o.Revoked != nil {
 		o.Revoked(keyParent + t.Hash)
@@ -198,7 +198,7 @@ func checkToken(spec belljar.TokenSpec) error {
 	case len(spec.Name) > maxName || !utf8.ValidString(spec.Name) || strings.ContainsFunc(spec.Name, unicode.IsControl):
 		return fault.Refuse("name", spec.Name, "name must be at most 256 bytes of text")
 	case spec.TTLSec < 0 || math.IsNaN(spec.TTLSec) || math.IsInf(spec.TTLSec, 0):
-		return fault.Refuse("ttl_sec", strconv.FormatFloat(spec.TTLSec, 'g', -1, 64), "ttl_sec must not be negative; 0 is for ever")
+		return fault.Refuse("ttl_sec", strconv.FormatFloat(spec.TTLSec, 'g', -1, 64), "ttl_sec must not be negative; 0 means no end")
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func TestTokenRefusals(t *testing.T) {
 	}
 }
 
-// Operations of operators are refused to others.
+// Operators' operations are refused to others.
 func TestOperatorsOnly(t *testing.T) {
 	b := newBench(t)
 	v := b.service.As(belljar.Caller{ID: "a"})
@@ -157,7 +157,7 @@ func TestList(t *testing.T) {
 		b.follow(run.ID)
 		ids = append(ids, run.ID)
 	}
-	b.run(shell("true")) // another user's
+	b.run(shell("true")) // of another user
 	page, err := mine.List(t.Context(), belljar.RunQuery{Limit: 2, Offset: 1, Sort: "created_at:asc"})
 	if err != nil || page.Total != 3 || page.HasMore || page.Offset != 1 {
 		t.Errorf("%+v, %v", page, err)

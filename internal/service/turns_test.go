@@ -16,10 +16,10 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// one is a service that carries one run at a time.
+// one configures a service that executes one run at a time.
 func one(o *service.Options) { o.Concurrency = 1 }
 
-// busy starts a run that ends when the test says so, and returns when its command runs.
+// busy starts a run that ends when the test calls end, and returns when its command runs.
 func (b *bench) busy() (run belljar.Run, end func()) {
 	b.t.Helper()
 	run = b.start(shell("echo begun; exec sleep 1000"))
@@ -32,7 +32,7 @@ func (b *bench) busy() (run belljar.Run, end func()) {
 	}
 }
 
-// events is what happens in a run's log, as "event phase".
+// events returns the events of a run's log, as "event phase".
 func (r result) events() string {
 	var list []string
 	for _, f := range r.frames {
@@ -86,7 +86,7 @@ func TestQueueFull(t *testing.T) {
 		t.Errorf("details %v", e.Details)
 	}
 	if len(told.named(event.QueueFull)) != 1 {
-		t.Error("nobody was told")
+		t.Error("no waiter was woken")
 	}
 	end()
 	for _, run := range waiting {
@@ -128,7 +128,7 @@ func TestCancelQueued(t *testing.T) {
 	end()
 }
 
-// Waiting for a turn takes nothing from the time to start.
+// Waiting in the queue does not count towards the startup timeout.
 func TestStartupTimeoutBeginsWithTheTurn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, one)
@@ -160,11 +160,11 @@ func TestConcurrentRunsOfAUser(t *testing.T) {
 	end()
 }
 
-// A slot is free when nothing is left of its run, though the run was answered before that.
+// A slot is free only when its run has been cleaned up, even if the response is sent earlier.
 func TestSlotIsHeldUntilTheSandboxIsGone(t *testing.T) {
 	g := &lingering{gone: make(chan struct{})}
 	b := newBench(t, one, over(func(rt runtime.Runtime) runtime.Runtime { g.Runtime = rt; return g }))
-	first := b.run(shell("true")) // answered, its sandbox is still there
+	first := b.run(shell("true")) // after the response, its sandbox still exists
 	first.want(t, belljar.PhaseCompleted, 0, "")
 	second := b.start(shell("true"))
 	if second.Phase != belljar.PhaseQueued {
@@ -174,7 +174,7 @@ func TestSlotIsHeldUntilTheSandboxIsGone(t *testing.T) {
 	b.follow(second.ID).want(t, belljar.PhaseCompleted, 0, "")
 }
 
-// lingering is a runtime whose sandboxes stay until gone is closed.
+// lingering is a runtime whose sandboxes are not removed until gone is closed.
 type lingering struct {
 	runtime.Runtime
 	gone chan struct{}

@@ -16,10 +16,11 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// overlays is the claim of a runtime that finds only later that it cannot make overlays.
+// overlays makes a runtime claim support for overlays, which fails later.
 func overlays(caps *runtime.Capabilities) { caps.Overlay = true }
 
-// TestOverlayFallsBack holds that files are copied where an overlay turns out not to be possible, and that the unpacked ones go.
+// TestOverlayFallsBack checks that files are copied if an overlay turns out to be impossible, and that the unpacked ones are
+// removed.
 func TestOverlayFallsBack(t *testing.T) {
 	t.Parallel()
 	kept := &shelf.Shelf{Dir: t.TempDir(), Max: 1 << 20}
@@ -48,7 +49,7 @@ func TestOverlayFallsBack(t *testing.T) {
 	}
 	l, err := kept.Get(strings.TrimPrefix(made.Digest, "sha256:") + "-1000-1000")
 	if os.Geteuid() != 0 {
-		l.Release() // files of another user cannot be made
+		l.Release() // files of another user cannot be created
 	} else if err != nil || l == nil || l.Files != 60 || l.Bytes != 60*4096 {
 		t.Errorf("%+v, %v", l, err)
 	}
@@ -58,7 +59,7 @@ func TestOverlayFallsBack(t *testing.T) {
 	}
 }
 
-// unpacking has a service unpack snapshots into a folder.
+// unpacking configures a service that unpacks snapshots into a folder.
 func unpacking(dir string) func(*service.Options) {
 	return func(o *service.Options) {
 		o.Runtimes = []runtime.Runtime{claiming{o.Runtimes[0], overlays}}
@@ -66,7 +67,7 @@ func unpacking(dir string) func(*service.Options) {
 	}
 }
 
-// TestUnpackedGo holds that unpacked files go with their snapshot, or with the last sandbox that has them.
+// TestUnpackedGo checks that unpacked files are removed with their snapshot, or with the last sandbox that uses them.
 func TestUnpackedGo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "shelf")
@@ -155,7 +156,7 @@ func TestUnpackedGo(t *testing.T) {
 	end("awake", x.ID)
 }
 
-// bare is a runtime that makes a workspace without the files that it is to begin with.
+// bare is a runtime that makes a workspace without its initial files.
 type bare struct{ runtime.Runtime }
 
 func (r bare) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
@@ -163,9 +164,10 @@ func (r bare) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, e
 	return r.Runtime.Create(ctx, spec)
 }
 
-// TestUnpackedOutliveTheirProcess holds that the files below the workspace of a run stay while it runs, also in the next process.
+// TestUnpackedOutliveTheirProcess checks that the initial files of a run's workspace stay while it runs, also in the next
+// process.
 func TestUnpackedOutliveTheirProcess(t *testing.T) {
-	need.Root(t) // which makes files of another user
+	need.Root(t) // creates files of another user
 	dir, gate := filepath.Join(t.TempDir(), "shelf"), filepath.Join(t.TempDir(), "gate")
 	w := newWorld(t, func(o *service.Options) { o.Runtimes[0] = bare{o.Runtimes[0]} }, unpacking(dir))
 	folders := func() []string {
@@ -179,7 +181,7 @@ func TestUnpackedOutliveTheirProcess(t *testing.T) {
 	p.template(belljar.TemplateSpec{Name: "data", BaseImage: "host", Run: []string{"for i in $(seq 60); do echo $i >f$i; done"}})
 	run := p.start(onTemplate("data", "echo up; while [ ! -e "+gate+" ]; do sleep 0.01; done"))
 	p.waitFor(run.ID, "up\n")
-	if _, err := p.List(p.context(), belljar.RunQuery{}); err != nil { // which puts on record what runs
+	if _, err := p.List(p.context(), belljar.RunQuery{}); err != nil { // records the running ones
 		t.Fatal(err)
 	}
 	p.kill()

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/session"
 )
 
-// usages is what living sandboxes use, as one caller sees it.
+// usages is the usage of running sandboxes, as one caller sees it.
 type usages struct{ view }
 
 var _ belljar.Usages = usages{}
@@ -63,7 +63,7 @@ func (v usages) Session(ctx context.Context, id string) iter.Seq2[belljar.UsageS
 	}
 }
 
-// watch yields samples until over. ended reports whether that is for good.
+// watch yields samples until over is closed. ended reports whether the run or session has really ended.
 func (v usages) watch(
 	ctx context.Context, id, scope string, over <-chan struct{}, ended func() bool, yield func(belljar.UsageSample, error) bool,
 ) {
@@ -81,7 +81,7 @@ func (v usages) watch(
 	}
 }
 
-// elsewhere is the error for what lives in another process.
+// elsewhere is the error for a run or session that belongs to another process.
 func elsewhere(id string) error {
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: id + " has not ended, and is in another belljar process", Details: map[string]any{"id": id},

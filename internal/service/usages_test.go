@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// Samples come while a session or run lives, to those who may see it, and end with it.
+// A live session or run has samples for callers that may see it. They end with it.
 func TestUsageSamples(t *testing.T) {
 	t.Parallel()
 	cpu := time.Second
@@ -51,7 +51,7 @@ func TestUsageSamples(t *testing.T) {
 			t.Errorf("%+v %s", s, code)
 		}
 	}
-	// Who leaves gets the reason.
+	// A caller whose context ends gets its cause.
 	ctx, leave := context.WithCancel(b.context())
 	defer leave()
 	var last error
@@ -62,7 +62,7 @@ func TestUsageSamples(t *testing.T) {
 	if !errors.Is(last, context.Canceled) {
 		t.Errorf("the last error: %v", last)
 	}
-	// The end of what is watched is no error.
+	// The end of the watched object is not an error.
 	for name, samples := range map[string]iter.Seq2[belljar.UsageSample, error]{
 		"the run": usage.Run(b.context(), own.ID), "the session": usage.Session(b.context(), x.ID),
 	} {

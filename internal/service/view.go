@@ -13,52 +13,52 @@ var (
 	_ belljar.Service = view{}
 )
 
-// As is the service as one caller sees it.
+// As returns the service as one caller sees it.
 func (s *Service) As(caller belljar.Caller) belljar.Service { return view{s, caller} }
 
-// Runs are the caller's runs.
+// Runs returns the caller's runs.
 func (v view) Runs() belljar.Runs { return runs{v} }
 
-// Artifacts are what the caller's runs left.
+// Artifacts returns the artifacts of the caller's runs.
 func (v view) Artifacts() belljar.Artifacts { return artifacts{v} }
 
-// Sessions are the caller's sessions.
+// Sessions returns the caller's sessions.
 func (v view) Sessions() belljar.Sessions { return sessions{v} }
 
-// Secrets are those that the caller stores.
+// Secrets returns the caller's stored secrets.
 func (v view) Secrets() belljar.Secrets { return secrets{v} }
 
-// Files are the workspaces of the caller's sessions.
+// Files returns the workspaces of the caller's sessions.
 func (v view) Files() belljar.Files { return v.service.files.As(v.caller) }
 
-// Terminals are those in the caller's sessions.
+// Terminals returns the terminals in the caller's sessions.
 func (v view) Terminals() belljar.Terminals { return v.service.terminals.As(v.caller) }
 
-// Ports are those that programs in the caller's sessions listen on.
+// Ports returns the ports of the caller's sessions.
 func (v view) Ports() belljar.Ports { return v.service.ports.As(v.caller) }
 
-// Contexts are those of the caller's sessions.
+// Contexts returns the contexts of the caller's sessions.
 func (v view) Contexts() belljar.Contexts { return v.service.kernels.As(v.caller) }
 
-// Snapshots are the caller's saved workspaces.
+// Snapshots returns the caller's saved workspaces.
 func (v view) Snapshots() belljar.Snapshots {
 	return snapshots{v.service.snapshots.As(v.caller), v}
 }
 
-// Volumes are the caller's workspaces on disk.
+// Volumes returns the caller's workspaces on disk.
 func (v view) Volumes() belljar.Volumes { return volumes{v.service.volumes.As(v.caller), v} }
 
-// Templates are environments by a name.
+// Templates returns the caller's templates.
 func (v view) Templates() belljar.Templates { return templates{v.service.templates.As(v.caller), v} }
 
-// Images are the root file systems of sandboxes.
+// Images returns the root file systems of sandboxes.
 func (v view) Images() belljar.Images { return v.service.images.As(v.caller) }
 
-// Usage is what the caller's living sandboxes use.
+// Usage returns the usage of the caller's running sandboxes.
 func (v view) Usage() belljar.Usages { return usages{v} }
 
-// Node is what this server can do, and what the caller may.
+// Node describes the server and the caller's permissions.
 func (v view) Node() belljar.Node { return node{v} }
 
-// Admin is for operators.
+// Admin returns the part of the service for operators.
 func (v view) Admin() belljar.Admin { return admin{v} }

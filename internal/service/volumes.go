@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// volumes is the volumes as one caller sees them, with what is refused on the audit trail.
+// volumes is the volumes as one caller sees them. It records refusals in the audit trail.
 type volumes struct {
 	belljar.Volumes
 	view

@@ -21,7 +21,7 @@ type slowRuntime struct {
 	mu      sync.Mutex
 	made    int
 	fail    error
-	asked   chan struct{} // receives before a sandbox is made, if not nil
+	asked   chan struct{} // receives a value before a sandbox is made, unless nil
 	proceed chan struct{}
 }
 
@@ -54,7 +54,7 @@ func (r *slowRuntime) set(change func()) {
 	change()
 }
 
-// Many calls wake a session once. It stays hibernated if it cannot be woken, or if no call waits any longer.
+// Concurrent calls resume a session once. It stays hibernated if resuming fails, or if no call waits any longer.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	rt, clock := &slowRuntime{proceed: make(chan struct{}, 1)}, newHourglass()
@@ -82,14 +82,14 @@ func TestWake(t *testing.T) {
 		})
 	}
 	<-rt.asked
-	clock.pass(2 * time.Minute) // who waits uses it
+	clock.pass(2 * time.Minute) // a waiting call uses it
 	rt.proceed <- struct{}{}
 	all.Wait()
 	if rt.made != 1 {
 		t.Errorf("made %d sandboxes", rt.made)
 	}
 
-	// One of two gives up, and then the other: nothing is made, and the next call wakes it.
+	// If first one of two calls is cancelled, and then the other, nothing is made, and the next call resumes it.
 	b.sleeping(x.ID)
 	ctx, cancel := context.WithCancel(b.context())
 	gone := make(chan error, 2)
@@ -128,7 +128,7 @@ func TestWake(t *testing.T) {
 	b.state(x.ID, belljar.SessionHibernated)
 	rt.set(func() { rt.fail, rt.asked = nil, make(chan struct{}) })
 
-	// The session is deleted while it wakes.
+	// The session is deleted while it resumes.
 	go func() { gone <- read(b.context()) }()
 	<-rt.asked
 	if err := b.mine().Delete(b.context(), x.ID); err != nil {
@@ -139,7 +139,7 @@ func TestWake(t *testing.T) {
 	b.until(func() bool { return b.kept() == 0 })
 }
 
-// A session that is being woken is in use: it does not expire for want of that, however long it takes.
+// A session that is being resumed is in use: it does not expire, however long that takes.
 func TestWakeOutlastsTTL(t *testing.T) {
 	t.Parallel()
 	rt, clock := &slowRuntime{proceed: make(chan struct{}, 1)}, newHourglass()
@@ -167,7 +167,7 @@ func TestWakeOutlastsTTL(t *testing.T) {
 	b.state(x.ID, belljar.SessionActive)
 }
 
-// A process that dies between any two writes of a hibernation or a wake leaves a session with all of its files, and nothing else.
+// A process that dies between any two writes of a hibernation or a resume leaves a session with all of its files, and nothing else.
 func TestHibernateSurvivesDeath(t *testing.T) {
 	for _, way := range []string{"hibernate", "wake", "delete", "live hibernate", "live wake", "live delete"} {
 		way, live := strings.CutPrefix(way, "live ")

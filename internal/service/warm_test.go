@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// A program of a session gets the interpreter that the one before has left, and its record says so; a request can refuse.
+// A program of a session gets the interpreter of the previous one, and its record reports that. A request can opt out.
 func TestWarm(t *testing.T) {
 	need.Program(t, "python3")
 	b := newBench(t, func(o *service.Options) { o.Warm.On = true })

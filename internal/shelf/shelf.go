@@ -1,5 +1,5 @@
-// Package shelf keeps folders of installed packages, or of unpacked snapshots, for sandboxes to read (runtime.Root.Layers). Several processes may share a shelf.
-// A process that uses a folder holds a lock on it, so that it is not swept. A folder without a key is removed when it is released.
+// Package shelf stores folders of installed packages, or of unpacked snapshots, for sandboxes to read (runtime.Root.Layers). Several processes may share a
+// shelf. A process that uses a folder holds a lock on it, so that it is not swept. A folder without a key is removed when it is released.
 package shelf
 
 import (
@@ -17,24 +17,23 @@ import (
 	"github.com/belljar/belljar/internal/flock"
 )
 
-// Shelf is a folder of layers. Its methods are safe for concurrent use. The zero value keeps nothing.
+// Shelf is a folder of layers. Its methods are safe for concurrent use. The zero value stores nothing.
 type Shelf struct {
-	Dir  string // need not exist
+	Dir  string // may be missing
 	Keep int64  // bytes; above it, the least recently used layers are swept
 	Max  int64  // bytes of one layer
-	// Links is for layers whose entries were checked before: links may be hard ones, and symbolic ones may have any target. Only a
-	// sandbox follows them.
+	// Links permits links in layers whose entries were already checked: hard links, and symbolic links with any target. Only a sandbox follows them.
 	Links bool
 
 	mu sync.Mutex
 }
 
-// Layer is a folder that its user holds until Release.
+// Layer is a folder that is held until Release.
 type Layer struct {
 	Dir      string
 	Lock     []belljar.Package
-	Resolved time.Time // when the versions were looked up
-	Bytes    int64     // that its files take up
+	Resolved time.Time // when the versions were resolved
+	Bytes    int64     // size of its files
 	Files    int64     // of a tree, folders included
 
 	of   *Shelf
@@ -42,18 +41,18 @@ type Layer struct {
 	once sync.Once
 }
 
-// Release ends the use of a layer, and removes it if no key has it and no other use. It may be called twice, and on nil.
+// Release ends the use of a layer, and removes it if it has no key and no other use. It may be called twice, and on nil.
 func (l *Layer) Release() {
 	if l == nil {
 		return
 	}
 	l.Leave()
-	if info, err := os.Stat(l.Dir + lockExt); err == nil && info.Size() > 0 { // after the unlock: a later mark finds it free
+	if info, err := os.Stat(l.Dir + lockExt); err == nil && info.Size() > 0 { // after the unlock, so that a later mark finds it free
 		l.of.Sweep()
 	}
 }
 
-// Leave is Release at the end of a process whose sandboxes live on: it removes nothing.
+// Leave is Release at the end of a process whose sandboxes continue: it removes nothing.
 func (l *Layer) Leave() {
 	l.once.Do(func() {
 		_ = flock.Unlock(l.lock)
@@ -61,7 +60,7 @@ func (l *Layer) Leave() {
 	})
 }
 
-// record is what stands in <key>.json. The time of that file is when the layer was last used.
+// record is the content of <key>.json. The modification time of that file is the time of the layer's last use.
 type record struct {
 	Folder   string            `json:"folder"`
 	Lock     []belljar.Package `json:"packages"`
@@ -72,7 +71,7 @@ type record struct {
 	Boot     string            `json:"boot,omitempty"` // of the machine, for files that the disk may lack after another one; "" for others
 }
 
-// Endings of names on a shelf.
+// Suffixes of names on a shelf.
 const (
 	recordExt = ".json"
 	lockExt   = ".lock"
@@ -84,7 +83,7 @@ const maxEntries = 200_000
 
 func (s *Shelf) in(name string) string { return filepath.Join(s.Dir, name) }
 
-// Get returns the layer of a key, held; nil if there is none.
+// Get returns the layer with a key, held; nil if there is none.
 func (s *Shelf) Get(key string) (*Layer, error) {
 	rec, err := s.read(key)
 	if errors.Is(err, fs.ErrNotExist) || rec.Gone {
@@ -101,7 +100,7 @@ func (s *Shelf) Get(key string) (*Layer, error) {
 	return l, err
 }
 
-// Hold takes hold of the layer in a folder of the shelf, for a sandbox of a former process; nil if it is gone.
+// Hold holds the layer in a folder of the shelf, for a sandbox of a previous process; nil if it was removed.
 func (s *Shelf) Hold(dir string) (*Layer, error) {
 	if filepath.Dir(dir) != filepath.Clean(s.Dir) {
 		return nil, nil
@@ -109,7 +108,7 @@ func (s *Shelf) Hold(dir string) (*Layer, error) {
 	return s.hold(record{Folder: filepath.Base(dir)})
 }
 
-// hold locks a layer; nil if it is gone, or about to go.
+// hold locks a layer; nil if it was removed, or is being removed.
 func (s *Shelf) hold(rec record) (*Layer, error) {
 	f, err := os.OpenFile(s.in(rec.Folder+lockExt), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,20 +137,20 @@ func (r record) layer(s *Shelf) *Layer {
 	return &Layer{Dir: s.in(r.Folder), Lock: r.Lock, Resolved: r.Resolved, Bytes: r.Bytes, Files: r.Files, of: s}
 }
 
-// setLoose marks a layer that has, or may soon have, no key: the release of it sweeps. The mark is a byte in its lock, where every process
-// that holds the layer finds it.
+// setLoose marks a layer that has, or may soon have, no key: its release then sweeps. The mark is a byte in its lock file, where every process that holds the
+// layer finds it.
 func (s *Shelf) setLoose(folder string, is bool) {
 	var size int64
 	if is {
 		size = 1
 	}
-	_ = os.Truncate(s.in(folder+lockExt), size) // else the next sweep finds it
+	_ = os.Truncate(s.in(folder+lockExt), size) // otherwise the next sweep finds it
 }
 
 func (s *Shelf) read(key string) (rec record, err error) {
 	raw, err := os.ReadFile(s.in(key + recordExt))
 	if err == nil && json.Unmarshal(raw, &rec) != nil {
-		err = fs.ErrNotExist // it was written by another version
+		err = fs.ErrNotExist // another version wrote it
 	}
 	rec.Gone = rec.Gone || rec.Boot != "" && rec.Boot != boot()
 	return rec, err
@@ -184,7 +183,7 @@ func (s *Shelf) write(key string, rec record) error {
 	return err
 }
 
-// Renew notes that the versions of a key's layer are still those that a look-up finds.
+// Renew records that a new resolution returned the same versions as a key's layer.
 func (s *Shelf) Renew(key string, now time.Time) error {
 	rec, err := s.read(key)
 	if err != nil {
@@ -224,18 +223,17 @@ func (s *Shelf) PutState(key string, now time.Time, files io.Reader) (*Layer, er
 	})
 }
 
-// Make makes a layer by fill, in a folder that only this process can open. It has no key: it goes when it is released, unless [Shelf.Adopt]
-// gives it one.
+// Make makes a layer by fill, in a folder that only this process can open. It has no key: it is removed when it is released, unless [Shelf.Adopt] gives it one.
 func (s *Shelf) Make(fill func(dir string) error) (*Layer, error) {
 	return s.make(&record{}, func(dir string, _ *record) error { return fill(dir) })
 }
 
-// Adopt makes a layer of so many bytes that of a key.
+// Adopt gives a layer with so many bytes a key.
 func (s *Shelf) Adopt(key string, l *Layer, bytes int64) error {
 	return s.write(key, record{Folder: filepath.Base(l.Dir), Resolved: l.Resolved, Bytes: bytes, Boot: boot()})
 }
 
-// Keys are the keys that have a layer.
+// Keys returns the keys that have a layer.
 func (s *Shelf) Keys() (keys []string) {
 	entries, _ := os.ReadDir(s.Dir)
 	for _, e := range entries {
@@ -246,10 +244,10 @@ func (s *Shelf) Keys() (keys []string) {
 	return keys
 }
 
-// Forget removes the layer of a key: at once if it is not held, and else when it is released for the last time.
+// Forget removes the layer of a key: now if it is not held, else at its last release.
 func (s *Shelf) Forget(key string) {
 	rec, err := s.read(key)
-	if err == nil && !rec.Gone { // written again, it could come back while a release removes the layer
+	if err == nil && !rec.Gone { // writing the record again could restore the key while a release removes the layer
 		rec.Gone = true
 		err = s.write(key, rec)
 	}
@@ -260,11 +258,11 @@ func (s *Shelf) Forget(key string) {
 	s.drop(rec.Folder, s.in(key+recordExt))
 }
 
-// Recall takes Forget back for a layer that is still held.
+// Recall reverts Forget for a layer that is still held.
 func (s *Shelf) Recall(key string) {
 	if rec, err := s.read(key); err == nil && rec.Gone {
 		rec.Gone = false
-		_ = s.write(key, rec) // else it goes
+		_ = s.write(key, rec) // otherwise the layer is removed
 	}
 }
 
@@ -307,7 +305,7 @@ func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (*La
 	return l, nil
 }
 
-// newLock makes the lock of a layer, which comes before its folder: no sweep finds a folder without one.
+// newLock makes the lock of a layer. The lock is made before the folder, so that no sweep finds a folder without one.
 func (s *Shelf) newLock() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,7 +320,7 @@ func (s *Shelf) newLock() (*os.File, error) {
 	return lock, nil
 }
 
-// Sweep removes layers that no key has, and the least recently used ones above Keep. Those that are held stay.
+// Sweep removes layers without a key, and the least recently used ones above Keep. Held layers stay.
 func (s *Shelf) Sweep() {
 	entries, _ := os.ReadDir(s.Dir)
 	type kept struct {
@@ -394,7 +392,7 @@ func (s *Shelf) seize(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// drop removes a layer that is not held, and its record first, unless that is "". It reports whether it did.
+// drop removes a layer that is not held, and its record first, unless rec is "". It reports whether it did.
 func (s *Shelf) drop(folder, rec string) bool {
 	f, err := s.seize(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -403,7 +401,7 @@ func (s *Shelf) drop(folder, rec string) bool {
 	if rec != "" {
 		_ = os.Remove(rec)
 	}
-	if err != nil { // it is gone
+	if err != nil { // it was removed
 		return true
 	}
 	defer f.Close()

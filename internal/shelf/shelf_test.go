@@ -119,7 +119,7 @@ func TestShelf(t *testing.T) {
 		l.Release()
 		l.Release()
 	}
-	// What no key has goes.
+	// A layer without a key is removed.
 	if next, err := s.Put("a", nil, now, stream(t, file{name: "new", text: "n"})); err != nil {
 		t.Error(err)
 	} else {
@@ -128,12 +128,12 @@ func TestShelf(t *testing.T) {
 	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the former layer of a: %v", err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(s.Dir, "layer-*")); len(left) != 4 { // two, each with its lock
+	if left, _ := filepath.Glob(filepath.Join(s.Dir, "layer-*")); len(left) != 4 { // two, each with its lock file
 		t.Errorf("%v", left)
 	}
 }
 
-// TestUnpackRefuses holds that nothing is made outside a layer's folder, or left of a layer that is refused.
+// TestUnpackRefuses checks that nothing is created outside a layer's folder, and that a refused layer leaves nothing over.
 func TestUnpackRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		files []file
@@ -180,7 +180,7 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// TestTally holds that folders count which only names imply, and names by their length.
+// TestTally checks that folders implied by names count, and that names count with their length.
 func TestTally(t *testing.T) {
 	deep := strings.Repeat("d/", 254)
 	long := strings.Repeat("n", 4000)
@@ -211,7 +211,7 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// FuzzUnpack holds that no stream makes anything outside its folder.
+// FuzzUnpack checks that no stream creates anything outside its folder.
 func FuzzUnpack(f *testing.F) {
 	var raw bytes.Buffer
 	_, _ = io.Copy(&raw, stream(f, file{name: "a/"}, file{name: "a/b", text: "x"}, file{name: "a/l", target: "b"}))
@@ -231,7 +231,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// TestForget holds that a layer without a key goes with its last user, and not at the end of a process whose sandboxes live on.
+// TestForget checks that a layer without a key is removed with its last use, but not at the end of a process whose sandboxes continue.
 func TestForget(t *testing.T) {
 	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
 	put := func(key string) *Layer {
@@ -263,7 +263,7 @@ func TestForget(t *testing.T) {
 	if l, err := s.Get("a"); l != nil || err != nil {
 		t.Errorf("a forgotten one is found: %v, %v", l, err)
 	}
-	put("a").Release() // another one, which stays
+	put("a").Release() // another layer, which stays
 	first.Release()
 	wantLeft("one user is left", 5)
 	if _, err := os.Stat(filepath.Join(second.Dir, "x")); err != nil {
@@ -274,7 +274,7 @@ func TestForget(t *testing.T) {
 	wantLeft("none is left", 3)
 	s.Forget("a")
 
-	// The next process takes hold of what its sandboxes have, and sweeps.
+	// The next process holds the layers of its sandboxes, and sweeps.
 	put("b").Leave()
 	held := put("c")
 	s.Forget("c")
@@ -290,7 +290,7 @@ func TestForget(t *testing.T) {
 	wantLeft("released in the next process", 3)
 	next.Forget("b")
 
-	// What is recalled stays.
+	// A recalled layer stays.
 	held = put("e")
 	s.Forget("e")
 	s.Recall("e")
@@ -320,7 +320,7 @@ func TestForget(t *testing.T) {
 	made.Release()
 	wantLeft("adopted", 3)
 
-	// Of processes that share a shelf, the one with the last use removes what another has forgotten, or replaced.
+	// If processes share a shelf, the one with the last use removes a layer that another has forgotten or replaced.
 	other := &Shelf{Dir: s.Dir, Keep: 100, Max: 60}
 	if held, err = other.Get("d"); err != nil || held == nil {
 		t.Fatal(held, err)

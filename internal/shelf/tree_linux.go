@@ -18,21 +18,21 @@ import (
 // paxAttribute begins the names of extended attributes in an archive.
 const paxAttribute = "SCHILY.xattr."
 
-// page is what a file's size is rounded up to in memory.
+// page is the unit to which a file's size is rounded up in memory.
 const page = 4096
 
 // tree is a workspace that is being unpacked.
 type tree struct {
 	root     *os.Root
 	uid, gid int
-	dir      *os.File // of the entry before
+	dir      *os.File // folder of the previous entry
 	at       string   // its path
 	made     map[string]*tar.Header
 	bytes    int64
 	files    int64
 }
 
-// unpackTree unpacks a workspace, and returns how much room it takes up in memory.
+// unpackTree unpacks a workspace, and returns its size in memory.
 func unpackTree(from io.Reader, dir string, most int64, uid, gid int) (bytes, files int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func unpackTree(from io.Reader, dir string, most int64, uid, gid int) (bytes, fi
 	for {
 		head, err := r.Next()
 		if err == io.EOF {
-			if _, err = io.Copy(io.Discard, from); err == nil { // what reads it may find at the end that it is damaged
+			if _, err = io.Copy(io.Discard, from); err == nil { // the reader may detect damage only at the end
 				break
 			}
 		}
@@ -71,7 +71,7 @@ func (t *tree) leave() {
 	}
 }
 
-// folder opens a folder, and makes it if need be.
+// folder opens a folder, and creates it if necessary.
 func (t *tree) folder(name string) (*os.File, error) {
 	if t.dir != nil && t.at == name {
 		return t.dir, nil
@@ -137,7 +137,7 @@ func (t *tree) entry(head *tar.Header, r io.Reader, buf []byte) error {
 	return fmt.Errorf("%w: %.200q is of type %q", ErrBad, head.Name, head.Typeflag)
 }
 
-// file writes a file, and leaves out blocks of zeros.
+// file writes a file, with holes for blocks of zeros.
 func (t *tree) file(dir int, base string, head *tar.Header, r io.Reader, buf []byte) (err error) {
 	fd, err := unix.Openat(dir, base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestPutTree holds that a workspace is unpacked as it is, and that a stream that fails leaves nothing.
+// TestPutTree checks that a workspace is unpacked unchanged, and that a failed stream leaves nothing over.
 func TestPutTree(t *testing.T) {
 	at := time.Unix(1e9, 123456789)
 	long := strings.Repeat("n", 255)
@@ -57,7 +57,7 @@ func TestPutTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Release()
-	// The last 64 KiB of the hole have text in them, and two files a page each.
+	// The last 64 KiB of the file with a hole have text, and two files use a page each.
 	if want := int64(64<<10 + 2*page); l.Bytes != want || l.Files != 7 {
 		t.Errorf("%d bytes, want %d; %d files", l.Bytes, want, l.Files)
 	}
@@ -97,7 +97,7 @@ func TestPutTree(t *testing.T) {
 	} else {
 		again.Release()
 	}
-	// Put makes holes, too, and links and folders of their times.
+	// Put also creates holes, and sets the times of links and folders.
 	plain, err := (&Shelf{Dir: t.TempDir(), Keep: 1 << 20, Max: 16 << 20, Links: true}).Put("a", nil, at, bytes.NewReader(raw.Bytes()))
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +227,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// TestMask holds that the users of sandboxes read packages, whatever the umask of the server.
+// TestMask checks that the users of sandboxes can read packages, with any umask of the server.
 func TestMask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	l, err := (&Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 100}).Put("a", nil, time.Now(), stream(t,

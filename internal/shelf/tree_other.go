@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// unpackTree is for sandboxes of this host, of which there are none.
+// unpackTree is for sandboxes of this host, which are not supported on this system.
 func unpackTree(io.Reader, string, int64, int, int) (bytes, files int64, err error) {
 	return 0, 0, errors.ErrUnsupported
 }

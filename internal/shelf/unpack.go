@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// ErrTooLarge means that a layer has more bytes or files than one may have.
+// ErrTooLarge means that a layer exceeds the maximum of bytes or files.
 var ErrTooLarge = errors.New("the packages are too large")
 
-// ErrBad means that a tar stream has what no package may bring.
+// ErrBad means that a tar stream has an entry that is forbidden in packages.
 var ErrBad = errors.New("the packages cannot be kept")
 
-// unpack makes files, folders and links of a tar stream, which a sandbox has made, and returns how much room they take up. Nothing is made
-// outside dir, nothing has more rights than to be read and executed, and no link leads out.
+// unpack creates the files, folders and links of a tar stream, which a sandbox has made, and returns their size. It creates nothing
+// outside dir, gives no permissions besides read and execute, and no link leads out.
 func unpack(files io.Reader, dir string, most int64, links bool) (room int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -32,11 +32,11 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 	for range maxEntries {
 		head, err := r.Next()
 		if err == io.EOF {
-			_, err = io.Copy(io.Discard, files) // what reads it may find at the end that it is damaged
+			_, err = io.Copy(io.Discard, files) // the reader may detect damage only at the end
 			for name := range made.folders {
-				err = errors.Join(err, root.Chmod(name, 0o755)) // whatever the umask
+				err = errors.Join(err, root.Chmod(name, 0o755)) // overrides the umask
 			}
-			for name, at := range folders { // what was made in them has changed them
+			for name, at := range folders { // creating entries in them has changed their times
 				err = errors.Join(err, root.Chtimes(name, at, at))
 			}
 			return room, err
@@ -54,7 +54,7 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 		if err := made.add(name, head.Typeflag == tar.TypeDir); err != nil {
 			return 0, err
 		}
-		if head.Size < 0 || head.Size > most-total { // the sum may not fit into 64 bits
+		if head.Size < 0 || head.Size > most-total { // the sum could overflow 64 bits
 			return 0, ErrTooLarge
 		}
 		total += head.Size
@@ -70,17 +70,17 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 	return 0, ErrTooLarge
 }
 
-// Bounds of the names in one layer. Those of a workspace are no longer and no deeper.
+// Bounds of the names in one layer. The names of a workspace never exceed them.
 const (
 	maxPath  = 4096     // bytes
 	maxDepth = 256      // elements
-	maxNames = 64 << 20 // bytes of all
+	maxNames = 64 << 20 // bytes in total
 )
 
-// tally counts what a stream makes, before it is made. One name can stand for very many folders.
+// tally counts the entries of a stream before they are created. One name can imply very many folders.
 type tally struct {
 	folders map[string]bool
-	entries int // and folders that only names imply
+	entries int // including folders that only names imply
 	names   int // bytes
 }
 
@@ -142,10 +142,10 @@ func place(root *os.Root, name string, head *tar.Header, from io.Reader, buf []b
 	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
 		return 0, err
 	}
-	return room, root.Chtimes(name, head.ModTime, head.ModTime) // Python compares it with what it has compiled
+	return room, root.Chtimes(name, head.ModTime, head.ModTime) // Python compares it with the time in its compiled files
 }
 
-// fill writes a file of so many bytes, leaves out blocks of zeros, and returns how many it has written.
+// fill writes a file of size bytes, with holes for blocks of zeros, and returns how many bytes it has written.
 func fill(f *os.File, from io.Reader, size int64, buf []byte) (written int64, err error) {
 	for at := int64(0); at < size; {
 		n, err := io.ReadFull(from, buf[:min(int64(len(buf)), size-at)])

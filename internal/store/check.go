@@ -52,8 +52,8 @@ func (r *Run) KeptLog() int64 {
 	return max(0, r.LogBytes)
 }
 
-// Charged returns what the run adds to its owner's daily usage. The figures of a run in a session have parts in common with those of the
-// other runs in it, so that it has a charge of its own.
+// Charged returns what the run adds to its owner's daily usage. The figures of runs in a session overlap, so such a run has a separate
+// charge.
 func (r *Run) Charged() Charge {
 	if r.SessionID != "" {
 		return r.Charge

@@ -11,7 +11,7 @@ import (
 // SetLog stores a whole log in the run's row and numbers its frames from 1.
 func (r *Run) SetLog(frames []belljar.Frame) (err error) {
 	var b []byte
-	for i, f := range frames { // others may read them
+	for i, f := range frames { // others may read the frames
 		f.Seq = uint64(i + 1)
 		if b, err = f.AppendJSON(b); err != nil {
 			return fmt.Errorf("frame %d of the log of run %s: %w", i+1, r.ID, err)

@@ -1,11 +1,11 @@
 // Package store is the contract for the service's records: runs, sessions, approvals, idempotency keys, usage, API keys, secrets and snapshots. The
-// logbook and blob packages keep the bytes of logs, artifacts and snapshots. Tables and columns are those of docs/compatibility.md#records.
+// logbook and blob packages store the bytes of logs, artifacts and snapshots. Tables and columns are those of docs/compatibility.md#records.
 //
-// Texts are UTF-8. Times come back in UTC; a store keeps those of a run, session, key or token to the microsecond.
-// Arguments and results belong to the caller: a store keeps a copy.
+// Texts are UTF-8. Times are returned in UTC; a store keeps those of a run, session, key or token to the microsecond. Arguments and results belong
+// to the caller: a store keeps a copy.
 //
-// A write whose context ends before the write has begun stores nothing and returns the context's error. Later, the context does not matter:
-// the call returns how the write ended.
+// A write whose context ends before the write has begun stores nothing and returns the context's error. After that the context has no effect: the
+// call returns the result of the write.
 //
 // Implementations are child packages, import only this one and the root package, and pass storetest.
 package store
@@ -39,8 +39,8 @@ var ErrClosed = errors.New("store is closed")
 // ErrFull means that the store's disk is full.
 var ErrFull = errors.New("store is full")
 
-// Store holds the records of an installation. All methods are safe for concurrent use. A write that has returned
-// survives the death of the process; a durable write also survives a loss of power.
+// Store stores the records of an installation. All methods are safe for concurrent use. A write that has returned survives the death of the
+// process. A durable write also survives a power failure.
 type Store interface {
 	Records
 	// Mode returns the store's name in store_mode: memory, sqlite …
@@ -63,7 +63,7 @@ type Records interface {
 	Saved
 }
 
-// Saved are the records of what users keep to begin with.
+// Saved are the records of objects that users store for later requests: snapshots and templates.
 type Saved interface {
 	Snapshots() Snapshots
 	Templates() Templates
@@ -72,27 +72,27 @@ type Saved interface {
 // Run is the record of a run.
 type Run struct {
 	belljar.Run // UserID is its owner. List and Sweepable leave Failure out
-	// Spec is the request. It is kept until the run ends, so that a queued run survives a restart. List and Sweepable
-	// leave it out. It has no secrets: their values are in Secrets alone, encrypted.
+	// Spec is the request. It is kept until the run ends, so that a queued run survives a restart. List and Sweepable leave it out. It has no
+	// secrets: only Secrets has their values, encrypted.
 	Spec    *belljar.RunSpec
 	Secrets []byte // sealed by the service; nil for none, and once the run has ended
 	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
 	LastSeq uint64
 	// Artifacts are nil until the run has ended. List and Sweepable leave them out.
 	Artifacts []belljar.Artifact
-	// Log is the whole log of a short run, which Add stores in the row in place of the logbook; read it with [Run.Frames].
-	// List and Sweepable leave it out. Swept removes it.
+	// Log is the whole log of a short run, which Add stores in the row instead of the logbook; read it with [Run.Frames]. List and Sweepable leave
+	// it out. Swept removes it.
 	Log []byte
 	// LogBytes is the size of its log, in the row or in the logbook; 0 until the run has ended.
 	LogBytes int64
 	// LogGone and ArtifactsGone report that the bytes were swept.
 	LogGone, ArtifactsGone bool
-	// Image is that of the run's own sandbox; nil for host, and for a run in a session.
+	// Image is the image of the run's own sandbox; nil for host, and for a run in a session.
 	Image *Image
-	// Below is the folder of the files that its own sandbox's workspace began with; "" for none.
+	// Below is the folder of the initial files of its own sandbox's workspace; "" for none.
 	Below string
 
-	// Charge is what the end of a run in a session adds to its owner's usage of the day. It is not stored with the run.
+	// Charge is what the end of a run in a session adds to its owner's daily usage. It is not stored with the run.
 	Charge Charge
 
 	Tenant     string // "" for now
@@ -101,14 +101,13 @@ type Run struct {
 	LeaseEpoch int64
 }
 
-// Charge is a part of a user's usage of a day.
+// Charge is a part of a user's daily usage.
 type Charge struct {
 	CPUSeconds  float64
 	EgressBytes int64
 }
 
-// Image holds the settings that an image has for the programs in a sandbox. It is stored because, after a restart, the
-// image may have been renamed or removed.
+// Image is an image's settings for the programs in a sandbox. It is stored because, after a restart, the image may have been renamed or removed.
 type Image struct {
 	Env        []string `json:",omitempty"` // NAME=value
 	WorkingDir string   `json:",omitempty"`
@@ -177,8 +176,8 @@ type Session struct {
 	Key             string              // scope key, unique among an owner's open sessions; "" for none
 	EndedAt         *time.Time          // nil while it is open
 	Image           *Image              // of its sandbox; nil for host
-	Below           string              // folder of the files that its workspace began with; "" for none
-	Hibernation     *Hibernation        // what a hibernated one comes back with; of an active one its contexts alone, nil without them
+	Below           string              // folder of the workspace's initial files; "" for none
+	Hibernation     *Hibernation        // the saved state of a hibernated session; for an active one only its contexts, nil without any
 
 	Tenant     string
 	NodeID     string
@@ -186,7 +185,7 @@ type Session struct {
 	LeaseEpoch int64
 }
 
-// Hibernation is what a hibernated session comes back with, apart from its files: those are the snapshot with its id.
+// Hibernation is the saved state of a hibernated session, except its files, which are the snapshot with its id.
 type Hibernation struct {
 	Shell    []byte         `json:",omitempty"` // compressed script that sets its variables and functions; nil without a shell
 	Contexts []SavedContext `json:",omitempty"`
@@ -196,8 +195,8 @@ type Hibernation struct {
 type SavedContext struct {
 	Name, Language, Cwd string
 	CreatedAt           time.Time
-	Since               time.Time `json:",omitzero"`  // no code from before is executed again
-	Lost                bool      `json:",omitempty"` // its variables are gone since a hibernation, and no run has used it since
+	Since               time.Time `json:",omitzero"`  // earlier code is not replayed
+	Lost                bool      `json:",omitempty"` // its variables were lost in a hibernation, and no run has used it since
 }
 
 // Sessions are the stored sessions.
@@ -224,7 +223,7 @@ type Key struct {
 	UserKey     string // the user who sent it
 	Key         string
 	Fingerprint string // SHA-256 of the canonical request
-	ObjectID    string // what the request created
+	ObjectID    string // id of the created object
 	Response    []byte // the first response, JSON
 	CreatedAt   time.Time
 	NotBefore   time.Time // for Insert: an entry created before this time has expired. Not stored
@@ -250,9 +249,9 @@ type Users interface {
 	Charge(ctx context.Context, userID string, c Charge, t time.Time) error
 	// Top lists users by artifact bytes, most first, with their usage on the day (UTC) of t. Limit 0 is the default page.
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
-	// DeleteBefore deletes the usage of the days (UTC) before that of t, and returns how many rows that were.
+	// DeleteBefore deletes the usage of the days (UTC) before that of t, and returns the number of rows.
 	DeleteBefore(ctx context.Context, t time.Time) (int, error)
-	// Kept returns how many bytes of artifacts and logs are kept in all, and for how many users.
+	// Kept returns how many bytes of artifacts and logs are stored in total, and for how many users.
 	Kept(ctx context.Context) (bytes int64, users int, err error)
 	// Quota returns a user's stored quota; ErrNotFound if there is none.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
@@ -262,15 +261,15 @@ type Users interface {
 
 // Approvals are the stored approvals.
 type Approvals interface {
-	// Put stores an approval, durably, in place of one with its id.
+	// Put stores an approval, durably, and replaces one with the same id.
 	Put(ctx context.Context, a belljar.Approval) error
-	// Decide replaces an approval that is pending with what became of it, durably. ErrNotFound; ErrEnded if it is not pending.
+	// Decide replaces a pending approval with the decided one, durably. ErrNotFound; ErrEnded if it is not pending.
 	Decide(ctx context.Context, a belljar.Approval) error
 	// Get returns an approval; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (belljar.Approval, error)
-	// List returns one page of those that match q, newest first, and the number of all matches. A corrupt row is counted and left out.
+	// List returns one page of the approvals that match q, newest first, and the number of all matches. A corrupt row is counted and left out.
 	List(ctx context.Context, q belljar.ApprovalQuery) (page []belljar.Approval, total int, err error)
-	// DeleteBefore deletes those that are not pending and were requested before t, and returns their number.
+	// DeleteBefore deletes the approvals that are not pending and were requested before t, and returns their number.
 	DeleteBefore(ctx context.Context, t time.Time) (int, error)
 }
 
@@ -278,7 +277,7 @@ type Approvals interface {
 type Token struct {
 	belljar.Token
 	Hash string // SHA-256 of the key, lower-case hex
-	// Parent names the credential that a sign-in, or a code for one, was made with; "" for an API key. The rows of sign-ins end with
+	// Parent names the credential that a sign-in, or a code for one, was made with; "" for an API key. The rows of sign-ins are deleted after
 	// ExpiresAt.
 	Parent string
 }
@@ -289,18 +288,18 @@ type Tokens interface {
 	Insert(ctx context.Context, t Token) error
 	// ByHash returns the key with that hash, even if it is revoked or expired; ErrNotFound.
 	ByHash(ctx context.Context, hash string) (Token, error)
-	// List returns all, newest first.
+	// List returns all tokens, newest first.
 	List(ctx context.Context) ([]Token, error)
 	// Used stores when a key was last used; a time before the stored one changes nothing. ErrNotFound.
 	Used(ctx context.Context, id string, t time.Time) error
 	// Revoke stores when a key was revoked; ErrNotFound. Revoking again changes nothing.
 	Revoke(ctx context.Context, id string, t time.Time) error
-	// SignIn is Insert for a token with a Parent. It deletes those that are revoked or have expired at its CreatedAt, and stores nothing and
-	// returns false if its user has most of them then.
+	// SignIn is Insert for a token with a Parent. It first deletes all such tokens that are revoked or have expired at its CreatedAt. If its user
+	// still has most of them, it stores nothing and returns false.
 	SignIn(ctx context.Context, t Token, most int) (bool, error)
 	// DeleteEnded deletes the tokens that expired, or were revoked, before t and returns their number.
 	DeleteEnded(ctx context.Context, t time.Time) (int, error)
-	// Spend is Revoke by hash that succeeds once; ErrNotFound if there is no such token, or it is revoked.
+	// Spend is Revoke by hash that succeeds only once; ErrNotFound if there is no such token, or it is revoked.
 	Spend(ctx context.Context, hash string, t time.Time) error
 }
 
@@ -315,7 +314,7 @@ type Secret struct {
 
 // Secrets are the secrets that users store, identified by Owner and Name together.
 type Secrets interface {
-	// Put stores a secret and returns it. One that is there keeps its CreatedAt.
+	// Put stores a secret and returns it. An existing secret keeps its CreatedAt.
 	Put(ctx context.Context, s Secret) (Secret, error)
 	// Get returns a secret; ErrNotFound.
 	Get(ctx context.Context, owner, name string) (Secret, error)
@@ -329,17 +328,17 @@ type Secrets interface {
 
 // Snapshots are the records of saved workspaces.
 type Snapshots interface {
-	// Insert stores a snapshot, durably, and adds its StoredBytes to its owner's artifacts, unless the owner has another one with its
-	// digest. ErrExists if the id is taken.
+	// Insert stores a snapshot, durably, and adds its StoredBytes to its owner's artifacts, unless the owner has another snapshot with its digest.
+	// ErrExists if the id is taken.
 	Insert(ctx context.Context, s belljar.Snapshot) error
 	// Get returns a snapshot; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (belljar.Snapshot, error)
-	// List returns one page of those that match q, newest first, and the number of all matches. An empty UserID matches every user. A
+	// List returns one page of the snapshots that match q, newest first, and the number of all matches. An empty UserID matches every user. A
 	// corrupt row is counted and left out.
 	List(ctx context.Context, q belljar.SnapshotQuery) (page []belljar.Snapshot, total int, err error)
 	// Has reports whether a user has a snapshot with that digest.
 	Has(ctx context.Context, userID, digest string) (bool, error)
-	// Delete deletes a snapshot, durably; ErrNotFound. last reports that its owner had no other one with its digest, and that its bytes were
+	// Delete deletes a snapshot, durably; ErrNotFound. last reports that its owner had no other snapshot with its digest, and that its bytes were
 	// subtracted from the owner's artifacts.
 	Delete(ctx context.Context, id string) (last bool, err error)
 	// Expired returns up to limit snapshots whose ExpiresAt is before t.
@@ -350,13 +349,13 @@ type Snapshots interface {
 type Template struct {
 	belljar.Template
 	Owner  string   // "" for a shared one
-	Result string   // id of the snapshot that has its files
-	Drop   []string // ids of snapshots that are removed: those of a build that did not end, or of the build before
+	Result string   // id of the snapshot with its files
+	Drop   []string // ids of snapshots to remove: those of an unfinished build, or of the previous build
 }
 
 // Templates are the records of templates, identified by Owner and Name together.
 type Templates interface {
-	// Put stores a template, durably, in place of the one that is there.
+	// Put stores a template, durably, and replaces an existing one.
 	Put(ctx context.Context, t Template) error
 	// Get returns a template; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, owner, name string) (Template, error)

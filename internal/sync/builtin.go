@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// control are the folders and files of version control. They never reach a sandbox: their hooks and settings, and the credentials
-// that some hold, are of no use there.
+// control reports whether a name is a folder or file of version control. These never reach a sandbox: their hooks and settings,
+// and the credentials that some contain, are useless there.
 func control(name string) bool {
 	switch strings.ToLower(name) { // file systems may ignore case
 	case ".git", ".hg", ".svn", ".bzr", ".jj", "_darcs", "cvs":
@@ -16,7 +16,7 @@ func control(name string) bool {
 	return false
 }
 
-// made are folders that tools make. They are large, and made again where they are needed.
+// made reports whether a name is a folder that tools generate. Such folders are large, and the sandbox generates them again.
 func made(name string) bool {
 	switch name {
 	case "node_modules", "dist", "target", "build", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".pytest_cache",
@@ -26,7 +26,7 @@ func made(name string) bool {
 	return false
 }
 
-// binaryName reports whether a file's name says that it is binary: a program, an archive, a picture or another medium.
+// binaryName reports whether a file's name is that of a binary file: a program, an archive, a picture or another medium.
 func binaryName(name string) bool {
 	switch strings.ToLower(strings.TrimPrefix(path.Ext(name), ".")) {
 	case "exe", "dll", "so", "dylib", "a", "o", "obj", "lib", "class", "jar", "war", "ear", "pyc", "pyo", "pyd", "wasm", "bin", "node",
@@ -38,10 +38,10 @@ func binaryName(name string) bool {
 	return false
 }
 
-// sniffBytes is how much of a file tells whether it is text.
+// sniffBytes is the size of the part of a file that decides whether it is text.
 const sniffBytes = 8 << 10
 
-// binaryText reports whether the content of a file is no text.
+// binaryText reports whether the content of a file is binary.
 func binaryText(content []byte) bool {
 	return bytes.IndexByte(content[:min(len(content), sniffBytes)], 0) >= 0
 }

@@ -1,7 +1,6 @@
-// Package sync keeps the workspace of a session like a folder of an editor. It decides which files of the folder belong into
-// the sandbox, finds what has changed since the last time, and packs it.
+// Package sync synchronizes the workspace of a session with a folder of an editor. It selects the files of the folder for the
+// sandbox, finds those that changed since the last time, and packs them.
 //
-// The folder may belong to a hostile repository. Nothing outside of it is read: links that lead out are not followed, and no file
-// of the repository can make the repository's version control data or binaries part of an upload. The rules of ignore files are
-// those of Git.
+// The folder may belong to a hostile repository. The package reads nothing outside of it: it does not follow links that lead out,
+// and no file of the repository can add version control data or binaries to an upload. Ignore files have Git's rules.
 package sync

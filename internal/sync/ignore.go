@@ -10,9 +10,9 @@ import (
 // pattern is one line of an ignore file.
 type pattern struct {
 	negate bool
-	dirs   bool                   // it is for directories only
-	name   bool                   // it has no slash, so that it is for names at any depth
-	fits   func(name string) bool // the name of a file, or its path below the ignore file
+	dirs   bool                   // it matches only directories
+	name   bool                   // it has no slash, and so matches names at any depth
+	fits   func(name string) bool // matches the name of a file, or its path below the ignore file
 }
 
 // rules are the lines of one ignore file. They apply to paths below base.
@@ -44,7 +44,7 @@ func parsePattern(line string) (p pattern, ok bool) {
 	line, p.negate = strings.CutPrefix(line, "!")
 	line, p.dirs = strings.CutSuffix(line, "/")
 	p.name = !strings.Contains(line, "/")
-	// Git compares what stands in front of the first wildcard as it is. What remains counts as a pattern of its own.
+	// Git compares the text before the first wildcard literally. The rest is a separate pattern.
 	text := strings.TrimPrefix(line, "/")
 	begin := text
 	if i := strings.IndexAny(text, wildcards); i >= 0 {
@@ -55,7 +55,7 @@ func parsePattern(line string) (p pattern, ok bool) {
 	switch {
 	case begin == text:
 		p.fits = func(name string) bool { return name == text }
-	case p.name && suffix != text && !strings.ContainsAny(suffix, wildcards): // as most patterns are
+	case p.name && suffix != text && !strings.ContainsAny(suffix, wildcards): // most patterns have this form
 		p.fits = func(name string) bool { return strings.HasSuffix(name, suffix) }
 	default:
 		p.fits = func(name string) bool {
@@ -89,7 +89,7 @@ func trimSpaces(line string) string {
 	return line
 }
 
-// verdict is what ignore files say about a path.
+// verdict is the result of ignore files for a path.
 type verdict int
 
 const (
@@ -98,7 +98,7 @@ const (
 	kept
 )
 
-// judge returns what these rules say about a path below the root.
+// judge returns the verdict of these rules for a path below the root.
 func (r rules) judge(name string, dir bool) verdict {
 	if r.base != "" {
 		var below bool

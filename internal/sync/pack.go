@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Bounds are those of one archive. A single file may have more bytes.
+// Bounds are the limits of one archive. A single file may have more bytes.
 type Bounds struct {
 	Files int
 	Bytes int64
@@ -23,7 +23,7 @@ type Archive struct {
 
 // Archives splits the upload.
 func (p *Plan) Archives(b Bounds) (list []Archive) {
-	below := map[string][]string{} // by the folder that the archive is for
+	below := map[string][]string{} // by target folder of the archive
 	for _, name := range p.Upload {
 		dir := b.dir(name)
 		below[dir] = append(below[dir], name)
@@ -43,7 +43,7 @@ func (p *Plan) Archives(b Bounds) (list []Archive) {
 	return list
 }
 
-// dir is the folder that an archive with a file has to be for, so that the file is not too deep in it.
+// dir returns the target folder of an archive with a file, chosen so that the file is not too deep below it.
 func (b Bounds) dir(name string) string {
 	parts := strings.SplitAfter(name, "/")
 	if b.Depth <= 0 || len(parts) < 2 {
@@ -52,8 +52,8 @@ func (b Bounds) dir(name string) string {
 	return strings.Join(parts[:(len(parts)-2)/b.Depth*b.Depth], "")
 }
 
-// Pack writes an archive of the plan's to w, in the format tar. A file that has changed since the scan is packed as it is now, and will be
-// looked at again.
+// Pack writes an archive of the plan to w, in tar format. It packs the current content of a file that has changed since the scan; the next
+// scan checks that file again.
 func (p *Plan) Pack(w io.Writer, a Archive) error {
 	archive := tar.NewWriter(w)
 	for _, name := range a.Names {

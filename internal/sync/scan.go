@@ -21,10 +21,10 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 )
 
-// File is what is known of a file in the sandbox.
+// File is the known state of a file in the sandbox.
 type File struct {
 	Size  int64  `json:"size"`
-	Mtime int64  `json:"mtime_ns,omitempty"` // of the file on disk; 0 if its content has to be looked at again
+	Mtime int64  `json:"mtime_ns,omitempty"` // of the file on disk; 0 if its content must be read again
 	SHA   string `json:"sha256"`
 	Exec  bool   `json:"exec,omitempty"`
 }
@@ -32,28 +32,28 @@ type File struct {
 // Manifest is the files of a sandbox, by their paths.
 type Manifest map[string]File
 
-// Options say which files of a folder belong into the sandbox.
+// Options select the files of a folder for the sandbox.
 type Options struct {
-	Ignore []string // more lines, in the form of .gitignore; they have the last word
-	Allow  []string // the same form: what is taken although a rule, or that it is binary, says otherwise
-	// Buffers are texts that an editor has not saved, by path. They win over the files.
+	Ignore []string // more lines in the form of .gitignore, which override all other rules
+	Allow  []string // in the same form: files to include despite other rules or binary content
+	// Buffers are texts that an editor has not saved, by path. They replace the files.
 	Buffers map[string]string
-	Must    []string // paths that are taken in any case, as the program that is to be run
-	Only    []string // if it is not empty, nothing but these paths is taken
+	Must    []string // paths to include in any case, such as the program to run
+	Only    []string // if it is not empty, only these paths are included
 
 	MaxFile  int64 // bytes of one file; larger ones are skipped
-	MaxTotal int64 // bytes of all; more is an error
+	MaxTotal int64 // bytes of all files; more is an error
 }
 
-// Skip is a file that was left out, though no ignore file says so.
+// Skip is a file that was left out although no ignore file matches it.
 type Skip struct{ Path, Reason string }
 
-// Plan is what has to be done so that the sandbox is like the folder.
+// Plan lists the changes that synchronize the sandbox with the folder.
 type Plan struct {
 	Upload  []string // sorted
-	Delete  []string // sorted; folders with all that is in them
+	Delete  []string // sorted; folders include their contents
 	Skipped []Skip
-	Next    Manifest // when it is done
+	Next    Manifest // the state after the plan
 
 	root    *os.Root
 	buffers map[string]string
@@ -63,7 +63,7 @@ type Plan struct {
 // mostEntries bounds a walk.
 const mostEntries = 200_000
 
-// Scan compares a folder with what was sent before. The plan reads from root until it is done with.
+// Scan compares a folder with the last state sent. The plan reads from root until it is done.
 func Scan(ctx context.Context, root *os.Root, o Options, last Manifest) (*Plan, error) {
 	w := &walk{
 		ctx: ctx, fsys: root.FS(), o: o, last: last, now: time.Now(),
@@ -93,13 +93,13 @@ type walk struct {
 	last  Manifest
 	now   time.Time
 	plan  *Plan
-	files []rules // of the folders above, then of those on the way down
+	files []rules // of the folders above, then of those on the current path
 	user  rules
 	allow rules
 	seen  int
 }
 
-// above reads the ignore files of the repository that the folder is a part of, and its exclude file.
+// above reads the ignore files of the repository that contains the folder, and its exclude file.
 func (w *walk) above(folder string) {
 	at, err := filepath.Abs(folder)
 	if err != nil {
@@ -116,7 +116,7 @@ func (w *walk) above(folder string) {
 			if info.IsDir() {
 				w.read(fsys, ".git/info/exclude", below)
 			}
-			slices.Reverse(w.files) // the folder's own comes last
+			slices.Reverse(w.files) // the outermost folder comes first
 			return
 		}
 		if filepath.Dir(at) == at {
@@ -126,11 +126,11 @@ func (w *walk) above(folder string) {
 	w.files = nil // no repository
 }
 
-// mostRules is the size of the longest ignore file that is read, in bytes.
+// mostRules is the maximum size of an ignore file, in bytes.
 const mostRules = 1 << 20
 
-// read adds the rules of an ignore file, if there is one. They apply to paths below base: a folder in the root, or with ../ in front
-// the root as it is seen from a folder above.
+// read adds the rules of an ignore file, if there is one. They apply to paths below base: a folder in the root or, beginning with
+// ../, the root's path from a folder above.
 func (w *walk) read(fsys fs.FS, name, base string) {
 	info, err := fs.Lstat(fsys, name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > mostRules {
@@ -143,7 +143,7 @@ func (w *walk) read(fsys fs.FS, name, base string) {
 	}
 }
 
-// ignored reports what the rules say about a path: those of the user first, then from the deepest folder outwards.
+// ignored reports whether the rules ignore a path: those of the user first, then from the deepest folder outwards.
 func (w *walk) ignored(name string, dir bool) bool {
 	switch w.user.judge(name, dir) {
 	case ignored:
@@ -166,7 +166,7 @@ func (w *walk) ignored(name string, dir bool) bool {
 	return false
 }
 
-// dir walks one directory. With taken, no rule applies to what is in it.
+// dir walks one directory. With taken, no rule applies to its entries.
 func (w *walk) dir(at string, taken bool) error {
 	entries, err := fs.ReadDir(w.fsys, at)
 	if err != nil {
@@ -223,7 +223,7 @@ func (w *walk) entry(name string, entry fs.DirEntry, taken bool) error {
 	return nil // sockets, devices and pipes
 }
 
-// link takes the file that a link leads to, if that is in the folder. os.Root refuses all others.
+// link includes the target file of a link, if it is in the folder. os.Root refuses all others.
 func (w *walk) link(name string, allowed bool) error {
 	info, err := fs.Stat(w.fsys, name)
 	switch {
@@ -239,7 +239,7 @@ func (w *walk) link(name string, allowed bool) error {
 	return nil
 }
 
-// controlled reports whether a path leads, through links, to what belongs to version control.
+// controlled reports whether a path leads, through links, to files of version control.
 func (w *walk) controlled(name string) bool {
 	top, err := filepath.EvalSymlinks(w.plan.root.Name())
 	if err != nil {
@@ -311,7 +311,7 @@ func digest(content []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// take makes a file a part of the sandbox.
+// take includes a file in the plan.
 func (w *walk) take(name string, f File) {
 	if _, twice := w.plan.Next[name]; twice {
 		return
@@ -322,7 +322,7 @@ func (w *walk) take(name string, f File) {
 	}
 }
 
-// rest takes what is not on disk yet, and what has to be there.
+// rest includes unsaved files that are not on disk yet, and the files of Must.
 func (w *walk) rest() error {
 	for name := range w.o.Buffers {
 		if _, err := fs.Lstat(w.fsys, name); errors.Is(err, fs.ErrNotExist) && !slices.ContainsFunc(strings.Split(name, "/"), control) && !w.left(name) {
@@ -342,7 +342,7 @@ func (w *walk) rest() error {
 	return nil
 }
 
-// left reports whether a rule leaves out a file that is not on disk, or a folder that it is in.
+// left reports whether a rule leaves out a file that is not on disk, or a folder above it.
 func (w *walk) left(name string) bool {
 	mark := len(w.files)
 	defer func() { w.files = w.files[:mark] }()
@@ -361,7 +361,7 @@ func (w *walk) left(name string) bool {
 	return false
 }
 
-// only takes the named files, and keeps what was sent before.
+// only includes the named files, and keeps the files that were sent before.
 func (w *walk) only() error {
 	for _, name := range w.o.Only {
 		if err := w.named(name); err != nil {
@@ -376,7 +376,7 @@ func (w *walk) only() error {
 	return nil
 }
 
-// named takes a file that the user has named. It must be there, and binaries must be allowed.
+// named includes a file that the user has named. The file must exist, and binaries must be allowed.
 func (w *walk) named(name string) error {
 	if slices.ContainsFunc(strings.Split(name, "/"), control) {
 		return notSent(name, "it belongs to version control")
@@ -404,14 +404,14 @@ func (w *walk) named(name string) error {
 	return nil
 }
 
-// notSent is the error for a file that was named and cannot be sent.
+// notSent returns the error for a named file that cannot be sent.
 func notSent(name, reason string) error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: name + " cannot be sent: " + reason, Details: map[string]any{"field": "files", "path": name},
 	}
 }
 
-// finish checks the sum and finds what has gone.
+// finish checks the total size and finds the paths to delete.
 func (w *walk) finish() error {
 	var total int64
 	for _, f := range w.plan.Next {
@@ -425,9 +425,9 @@ func (w *walk) finish() error {
 	return nil
 }
 
-// gone returns what is sent no longer: the outermost folders that are not on disk either, and files.
+// gone returns the paths that are no longer sent: files, and the outermost folders that no longer exist on disk.
 func (w *walk) gone() []string {
-	kept := map[string]bool{".": true} // folders of what is sent
+	kept := map[string]bool{".": true} // folders of the files to keep
 	for name := range w.plan.Next {
 		for dir := path.Dir(name); !kept[dir]; dir = path.Dir(dir) {
 			kept[dir] = true
@@ -449,7 +449,7 @@ func (w *walk) gone() []string {
 	return slices.Sorted(maps.Keys(gone))
 }
 
-// tooLarge is the error for a folder with more than a sandbox takes. It names the ten largest files.
+// tooLarge returns the error for a folder that is too large for a sandbox. It names the ten largest files.
 func tooLarge(files Manifest, total, most int64) error {
 	names := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
 		return cmp.Or(cmp.Compare(files[b].Size, files[a].Size), strings.Compare(a, b))
@@ -464,7 +464,8 @@ func tooLarge(files Manifest, total, most int64) error {
 	}
 }
 
-// Doubt is what is known of the sandbox while the plan is carried out: a file that it sends or deletes may be there in any form.
+// Doubt returns the known state of the sandbox while the plan is applied: the state of the files that it sends or deletes is
+// unknown.
 func (p *Plan) Doubt() Manifest {
 	m := maps.Clone(p.Next)
 	for _, name := range slices.Concat(p.Upload, p.Delete) {
@@ -473,7 +474,7 @@ func (p *Plan) Doubt() Manifest {
 	return m
 }
 
-// content reads what is sent of a file.
+// content reads the content to send of a file.
 func (p *Plan) content(name string) ([]byte, error) {
 	if text, ok := p.buffers[name]; ok {
 		return []byte(text), nil

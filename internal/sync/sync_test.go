@@ -31,7 +31,7 @@ func write(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// scan scans dir as it is a while later, so that times of files can be trusted.
+// scan scans dir at a later time, so that the files' times can be trusted.
 func scan(t testing.TB, dir string, o Options, last Manifest) (*Plan, error) {
 	t.Helper()
 	root, err := os.OpenRoot(dir)
@@ -44,7 +44,7 @@ func scan(t testing.TB, dir string, o Options, last Manifest) (*Plan, error) {
 
 func names(m Manifest) []string { return slices.Sorted(maps.Keys(m)) }
 
-// The rules are Git's: over random ignore files, in the folder, in folders in it and above it, exactly the files are taken that Git
+// The rules are Git's: for random ignore files, in the folder, below it and above it, a scan includes exactly the files that Git
 // would add.
 func TestIgnoreIsGits(t *testing.T) {
 	git, err := exec.LookPath("git")
@@ -97,7 +97,7 @@ func TestIgnoreIsGits(t *testing.T) {
 				rt.Fatal(err)
 			}
 		}
-		// A folder that is ignored as a whole by a file above is the user's own choice to open.
+		// If an ignore file above ignores the whole folder, the user has still chosen to open it.
 		if strings.Contains(run(dir, "status", "--porcelain", "-z", "--ignored", "-unormal", "f"), "!! f/\x00") {
 			rt.Skip("the folder itself is ignored")
 		}
@@ -118,11 +118,11 @@ func TestIgnoreIsGits(t *testing.T) {
 	})
 }
 
-// A hostile pattern costs a bounded time.
+// A hostile pattern costs limited time.
 func TestPatternTime(t *testing.T) {
 	begin := time.Now()
 	parseRules("", strings.Repeat("**/a*", 60)+"b").judge(strings.Repeat("a/a", 1000), false)
-	if took := time.Since(begin); took > time.Minute { // steps without a bound take longer than anyone has
+	if took := time.Since(begin); took > time.Minute { // without the limit it takes practically forever
 		t.Errorf("one pattern took %s", took)
 	}
 }
@@ -175,7 +175,7 @@ func TestWhatIsTaken(t *testing.T) {
 	}
 }
 
-// A repository may have links to its own version control's files, which may hold a password.
+// A repository may contain links to its own version control files, which may hold a password.
 func TestLinksToControl(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{".git/config": "[http]\n\textraheader = secret\n", "a/b": "x", "main.py": "x"})
@@ -198,7 +198,7 @@ func TestLinksToControl(t *testing.T) {
 	}
 }
 
-// A text that is not on disk yet is sent, unless a rule leaves its file out.
+// A text that is not on disk yet is sent, unless a rule ignores its file.
 func TestUnsaved(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{".gitignore": ".env\n/out\n*.pem\n", "a/.belljarignore": "*.key\n"})
@@ -215,7 +215,7 @@ func TestUnsaved(t *testing.T) {
 	}
 }
 
-// What has changed is sent, what has gone is deleted, and buffers win over files.
+// Changed files are sent, missing ones are deleted, and buffers replace files.
 func TestChanges(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{"a": "1", "b": "1", "c/d": "1"})
@@ -236,7 +236,7 @@ func TestChanges(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "b", "c/d"}, first.Upload); d != "" {
 		t.Error(d)
 	}
-	// Without a change nothing is sent, and no content is read: what cannot be known from size and time stays unseen.
+	// If size and time are unchanged, nothing is sent and no content is read. A change of the content alone is not detected.
 	write(t, dir, map[string]string{"a": "2"})
 	touch("a")
 	same, err := scan(t, dir, Options{}, first.Next)
@@ -254,7 +254,7 @@ func TestChanges(t *testing.T) {
 	if d := cmp.Diff([]string{"a", "b", "new", "x/y"}, next.Upload); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" { // c is still there
+	if d := cmp.Diff([]string{"c/d"}, next.Delete); d != "" { // c still exists
 		t.Error(d)
 	}
 	var packed bytes.Buffer
@@ -284,7 +284,7 @@ func TestChanges(t *testing.T) {
 	if !slices.Contains(back.Upload, "a") || !slices.Contains(back.Delete, "x") {
 		t.Errorf("%v %v", back.Upload, back.Delete)
 	}
-	// A folder that has gone is deleted as one. One with a buffer in it is still there.
+	// A missing folder is deleted as a whole. A folder with a buffer in it still exists.
 	last := Manifest{"e/f/1": {}, "e/f/2": {}, "e/3": {}, "g/h/4": {}, "g/i": {}}
 	less, err := scan(t, dir, Options{Buffers: map[string]string{"g/5": ""}}, last)
 	if err != nil {

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// wildcards begin what is not compared as it is.
+// wildcards are the characters that begin the part of a pattern that is not compared literally.
 const wildcards = `?*[\`
 
-// mostPattern is the length of the longest pattern with wildcards, in bytes: ignore files may be hostile. A longer one matches nothing.
+// mostPattern is the maximum length of a pattern with wildcards, in bytes: ignore files may be hostile. A longer pattern matches
+// nothing.
 const mostPattern = 1 << 10
 
-// wild makes an expression of a pattern of Git's, for texts that are wide; nil for one that matches nothing. With paths, no wildcard
-// but ** matches a slash.
+// wild returns an expression for a Git pattern, to match texts from wide; nil if the pattern matches nothing. With paths, only **
+// matches a slash.
 func wild(pattern string, paths bool) *regexp.Regexp {
 	if len(pattern) > mostPattern {
 		return nil
@@ -68,7 +69,7 @@ func wild(pattern string, paths bool) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + b.String() + `$`)
 }
 
-// wide is a text with a character for each byte, since a wildcard of Git's takes a byte.
+// wide returns a text with one character for each byte, since Git's wildcards match bytes.
 func wide(text string) string {
 	if !strings.ContainsFunc(text, func(c rune) bool { return c >= 0x80 }) {
 		return text
@@ -80,20 +81,20 @@ func wide(text string) string {
 	return b.String()
 }
 
-// classes are the ranges of the classes of characters: the first and the last of each.
+// classes are the ranges of the character classes: the first and the last byte of each.
 var classes = map[string]string{
 	"alnum": "09AZaz", "alpha": "AZaz", "blank": "  \t\t", "cntrl": "\x00\x1f\x7f\x7f", "digit": "09", "graph": "!~", "lower": "az", "print": " ~",
 	"punct": "!/:@[`{~", "space": "  \t\r", "upper": "AZ", "xdigit": "09AFaf",
 }
 
-// set is the set of bytes that begins at i, and where it ends; -1 for one that does not end, or has a class that there is not.
+// set returns the set of bytes that begins at i, and its end; -1 if the set does not end, or has an unknown class.
 func set(pattern string, i int) (in [256]bool, end int) {
 	take := func(from, to byte) {
 		for c := int(from); c <= int(to); c++ {
 			in[c] = true
 		}
 	}
-	at := func(i int) byte { // 0 behind the end
+	at := func(i int) byte { // 0 after the end
 		if i < len(pattern) {
 			return pattern[i]
 		}
@@ -104,7 +105,7 @@ func set(pattern string, i int) (in [256]bool, end int) {
 	if negated {
 		i++
 	}
-	var before byte // for a range
+	var before byte // start of a range
 	for first := true; first || at(i) != ']'; first, i = false, i+1 {
 		this := at(i)
 		switch {

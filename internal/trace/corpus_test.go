@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/golden")
 
-// TestCorpus parses what real programs printed, and resolves the places to the programs. The programs are testdata/program, their
-// output testdata/output; test/e2e makes that again in sandboxes.
+// TestCorpus parses the output of real programs, and resolves the places to the programs. The programs are testdata/program,
+// their output testdata/output; test/e2e regenerates it in sandboxes.
 func TestCorpus(t *testing.T) {
 	languages, err := os.ReadDir("testdata/output")
 	if err != nil || len(languages) < 9 {
@@ -50,7 +50,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// render writes traces one line a frame, with the place below the root and what stands there.
+// render prints traces with one line for each frame, with its place below the root and the source text.
 func render(traces []Trace, o Options, root string) string {
 	var b strings.Builder
 	for _, t := range traces {

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// corpus are the outputs of real programs.
+// corpus returns the outputs of real programs.
 func corpus(t testing.TB) (texts []string) {
 	names, err := filepath.Glob("testdata/output/*/*.txt")
 	if err != nil || len(names) < 60 {
@@ -48,7 +48,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// check holds one trace to what the package promises.
+// check checks the invariants of one trace.
 func check(t *testing.T, part Trace) {
 	t.Helper()
 	for _, s := range []string{part.Language, part.Kind} {
@@ -88,7 +88,7 @@ func FuzzSourceMap(f *testing.F) {
 	})
 }
 
-// TestHostile has texts that a careless reader would read again and again. A quadratic one takes minutes.
+// TestHostile parses texts that a naive parser would read repeatedly. Quadratic time would be minutes.
 func TestHostile(t *testing.T) {
 	for name, unit := range map[string]string{
 		"panics":     "panic: x\ny\n",

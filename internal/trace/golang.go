@@ -2,7 +2,7 @@ package trace
 
 import "strings"
 
-// goTrace reads what Go's runtime prints when it ends a program, from "panic: " over the first goroutine to the last.
+// goTrace reads the output of Go's runtime at the end of a program, from "panic: " through the first to the last goroutine.
 func (p *parser) goTrace(line string) bool {
 	kind := ""
 	for _, k := range []string{"panic", "fatal error"} {
@@ -49,8 +49,8 @@ func (p *parser) goTrace(line string) bool {
 	return true
 }
 
-// goMessages reads the panics above a goroutine: what ended the program is the last one, and those that were recovered before are
-// related. again reports that the last one is an earlier one's value, so that the place of interest is where that was raised.
+// goMessages reads the panics above a goroutine. The last panic ended the program. Those that were recovered earlier are related.
+// again reports that the last one has the value of an earlier one, whose frames are then the relevant ones.
 func (t *Trace) goMessages(kind string, lines []string) (again bool) {
 	var panics []string
 	for i, line := range lines {
@@ -88,7 +88,7 @@ func isGoroutine(line string) bool {
 	return strings.HasPrefix(line, "goroutine ") && strings.HasSuffix(line, "]:") && strings.Contains(line, " [")
 }
 
-// goFrames reads the pairs of lines of one goroutine.
+// goFrames reads the frames of one goroutine, which are pairs of lines.
 func (p *parser) goFrames() (frames []Frame) {
 	for p.at < len(p.lines) {
 		function := p.lines[p.at]
@@ -123,8 +123,8 @@ func (p *parser) goFrames() (frames []Frame) {
 	return frames
 }
 
-// isGoRuntime reports whether a frame is Go's own. Without paths of GOROOT (-trimpath) only the names tell: the standard library
-// has no dot before its first slash, but a module may be called so, too.
+// isGoRuntime reports whether a frame is in Go's runtime or standard library. Without paths of GOROOT (-trimpath) only the names
+// show it: the standard library has no dot before its first slash, but a module may have such a name, too.
 func isGoRuntime(f Frame) bool {
 	if f.Function == "panic" || strings.HasPrefix(f.Function, "runtime.") {
 		return true
@@ -141,7 +141,7 @@ func isGoRuntime(f Frame) bool {
 	return false
 }
 
-// pastPanic are the frames below the last call of panic.
+// pastPanic returns the frames below the last call of panic.
 func pastPanic(frames []Frame) []Frame {
 	for i := len(frames) - 1; i >= 0; i-- {
 		if frames[i].Function == "panic" {
@@ -151,10 +151,10 @@ func pastPanic(frames []Frame) []Frame {
 	return frames
 }
 
-// goTests collects what failing tests print until the line that names their package.
+// goTests collects the output of failing tests until the line that names their package.
 type goTests struct {
-	name    string   // of the test whose lines follow, with -v
-	names   []string // of the failed tests whose lines follow, by depth, without -v
+	name    string   // of the test of the following lines, with -v
+	names   []string // of the failed tests of the following lines, by depth, without -v
 	pending []goLine
 }
 
@@ -224,7 +224,7 @@ func (p *parser) goTest(line string) bool {
 	return true
 }
 
-// endGoTests keeps what tests of a package reported. Their files are named without folders, which only the package tells.
+// endGoTests adds the collected failures of a package's tests. Their files lack folders, which only the package determines.
 func (p *parser) endGoTests(name string) {
 	for _, line := range p.golang.pending {
 		if !line.fails {

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// java reads a stack of the JVM's.
+// java reads a stack of the JVM.
 func (p *parser) java(line string) bool {
 	if _, ok := javaFrame(line); !ok {
 		return false
 	}
 	raised := p.raised(lookBack, javaHeader)
-	// chain has the exception that the JVM reports, its cause, the cause's and so on; aside what was suppressed.
+	// chain has the reported exception, its cause, the cause's cause and so on. aside has the suppressed exceptions.
 	chain, aside := []Trace{javaTrace(raised[0], raised[1:])}, []Trace(nil)
 	current := &chain[0]
-	depths := []int{0} // of each of chain: its frames, with those that are not kept
+	depths := []int{0} // of each exception in chain: the number of its frames, including those not kept
 	for ; p.at < len(p.lines); p.at++ {
 		line := p.lines[p.at]
 		trimmed := strings.TrimLeft(line, "\t ")
@@ -30,7 +30,7 @@ func (p *parser) java(line string) bool {
 			continue
 		}
 		if n := javaShared(trimmed); n >= 0 {
-			// The JVM leaves out the frames at the end that the wrapper above has, too.
+			// The JVM omits the last frames if the wrapper above has the same.
 			if from := depths[max(0, last-1)] - n; current == &chain[last] && last > 0 && from >= 0 {
 				outer := chain[last-1].Frames
 				shared := outer[min(from, len(outer)):]
@@ -44,7 +44,7 @@ func (p *parser) java(line string) bool {
 		switch {
 		case len(chain)+len(aside) > mostRelated && (isSuppressed || isCause), strings.Contains(trimmed, "[CIRCULAR REFERENCE"):
 			continue
-		case isSuppressed, isCause && trimmed != line: // the cause of one that was suppressed
+		case isSuppressed, isCause && trimmed != line: // the cause of a suppressed exception
 			aside = append(aside, javaTrace(strings.TrimPrefix(cause, "Suppressed: "), p.javaMore()))
 			current = &aside[len(aside)-1]
 		case isCause:
@@ -59,7 +59,7 @@ func (p *parser) java(line string) bool {
 	return true
 }
 
-// javaShared reads "... N more"; -1 if a line is something else.
+// javaShared parses "... N more"; -1 for any other line.
 func javaShared(trimmed string) int {
 	number, prefix := strings.CutPrefix(trimmed, "... ")
 	number, suffix := strings.CutSuffix(number, " more")
@@ -69,14 +69,14 @@ func javaShared(trimmed string) int {
 	return -1
 }
 
-// addJava keeps a chain: what happened first comes first.
+// addJava adds a chain, with the first exception in time first.
 func (p *parser) addJava(chain, aside []Trace) {
 	slices.Reverse(chain)
 	chain[0].Related = append(chain[1:len(chain):len(chain)], aside...)
 	p.add(chain[0])
 }
 
-// javaMore consumes the further lines of a message, down to the line before the first frame.
+// javaMore consumes the further lines of a message, up to the line before the first frame.
 func (p *parser) javaMore() (rest []string) {
 	for n := 1; n <= lookBack && p.at+n < len(p.lines); n++ {
 		line := p.lines[p.at+n]
@@ -105,7 +105,7 @@ func javaTrace(first string, rest []string) Trace {
 	return t
 }
 
-// javaHeader reports whether a line says what was thrown.
+// javaHeader reports whether a line is the header of an exception.
 func javaHeader(line string) bool {
 	if strings.HasPrefix(line, `Exception in thread "`) {
 		return true
@@ -114,7 +114,7 @@ func javaHeader(line string) bool {
 	return isName(name) && (strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Throwable"))
 }
 
-// javaFrame reads "\tat [module/]pkg.Class.method(File.java:N)".
+// javaFrame parses "\tat [module/]pkg.Class.method(File.java:N)".
 func javaFrame(line string) (f Frame, ok bool) {
 	trimmed := strings.TrimLeft(line, "\t ")
 	rest, ok := strings.CutPrefix(trimmed, "at ")
@@ -147,7 +147,7 @@ func javaFrame(line string) (f Frame, ok bool) {
 	if !strings.Contains(f.File, ".") {
 		return Frame{}, false
 	}
-	// The folders are the package's: all of the class' name but the class and the method.
+	// The folders are those of the package: the class' name without the class and the method.
 	class := function
 	if i := strings.LastIndexByte(class, '.'); i >= 0 {
 		class = class[:i]

@@ -7,20 +7,20 @@ import (
 	"sync"
 )
 
-// grammar is a form of messages. The names of its expression's groups say what they are.
+// grammar is a form of messages. The names of the groups in its expression are its fields.
 type grammar struct {
-	language string // "" is that of the file
-	has      string // a part of every such line, which is found sooner
+	language string // "" is the file's language
+	has      string // a text in every such line, for a fast check
 	is       func() *regexp.Regexp
-	more     func(*parser, *Trace) bool // reads what follows; false if it is no message after all. It may be nil
+	more     func(*parser, *Trace) bool // reads the following lines; false if this is no message after all. May be nil
 }
 
-// grammars are all forms of messages with one line, in the order in which they are tried.
+// grammars are all forms of one-line messages, in the order in which they are tried.
 var grammars = []grammar{
 	{has: " error: ", is: messages, more: (*parser).marks},
 	{has: " warning: ", is: messages, more: (*parser).marks},
 	{has: "undefined reference to ", is: line(`^FILE:LINE: (?P<message>undefined reference to .*)`), more: (*parser).marks},
-	// The linker knows no line without -g.
+	// Without -g, the linker reports no line.
 	{language: C, has: "undefined reference to ", is: line(`^(?:[^ ]*ld: )?(?P<file>[^ \t(]+):\(\.[^ )]*\): (?P<message>undefined reference to .*)`)},
 	{language: Go, has: ".go:", is: line(`^(?:vet: )?(?P<file>.*?\.go):LINE:COLUMN: MESSAGE`), more: (*parser).marks},
 	{language: Java, has: "[ERROR] ", is: line(`^\[ERROR\] FILE:\[LINE,COLUMN\] MESSAGE`)}, // Maven's
@@ -32,13 +32,13 @@ var grammars = []grammar{
 
 var messages = line(`^FILE:LINE(?::COLUMN)?: (?P<type>(?:fatal )?error|warning): MESSAGE`)
 
-// line makes an expression when it is needed first.
+// line compiles an expression on first use.
 func line(text string) func() *regexp.Regexp {
 	parts := strings.NewReplacer("FILE", `(?P<file>[^ \t].*?)`, "LINE", `(?P<line>\d{1,9})`, "COLUMN", `(?P<column>\d{1,9})`, "MESSAGE", `(?P<message>.*)`)
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(parts.Replace(text)) })
 }
 
-// message reads a line of a compiler or a shell, and what its next lines mark.
+// message reads a message of a compiler or a shell, and the columns that its next lines mark.
 func (p *parser) message(line string) bool {
 	if line[0] == ' ' || line[0] == '\t' {
 		return false
@@ -116,7 +116,7 @@ func (p *parser) marks(t *Trace) bool {
 	return true
 }
 
-// shell reads what is particular to shells: scripts go on after most messages, and bash shows a line that it cannot read.
+// shell handles the peculiarities of shells: scripts continue after most messages, and bash prints a line that it cannot parse.
 func (p *parser) shell(t *Trace) bool {
 	f := &t.Frames[0]
 	switch strings.TrimPrefix(path.Base(f.File), "-") {
@@ -137,7 +137,7 @@ func (p *parser) shell(t *Trace) bool {
 	return f.Line > 0
 }
 
-// marked is how wide the mark in the second line below a message of gcc or clang is: "      |    ^~~~".
+// marked returns the width of the mark in the second line below a message of gcc or clang: "      |    ^~~~".
 func (p *parser) marked() int {
 	_, mark, ok := strings.Cut(p.line(1), "|")
 	i := strings.IndexByte(mark, '^')
@@ -147,7 +147,7 @@ func (p *parser) marked() int {
 	return len(mark[i:]) - len(strings.TrimLeft(mark[i:], "^~"))
 }
 
-// placed notes the function that the next messages of a C compiler are about.
+// placed records the function to which the next messages of a C compiler refer.
 func (p *parser) placed(line string) {
 	if !strings.HasSuffix(line, ":") {
 		return

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// lookFar is how far above a stack of V8's its message may begin: that of an assertion has the values, and what differs in them.
+// lookFar is how many lines above a stack of V8 its message may begin: an assertion's message has the values and their differences.
 const lookFar = 64
 
-// node reads a stack of V8's, below the place, line and mark that Node prints of an error that nothing caught, or without.
+// node reads a stack of V8, with or without the place, line and mark that Node prints above an uncaught error.
 func (p *parser) node(line string) bool {
 	if _, ok := nodeFrame(line); ok && indent(line) >= 4 {
 		margin := line[:indent(line)]
 		raised := p.nodeRaised(margin)
 		t := Trace{Language: Node, Kind: KindException}
-		if len(margin) > 4 && nodeHeader(raised[0]) { // the runner of tests has moved it
+		if len(margin) > 4 && nodeHeader(raised[0]) { // the test runner has indented it
 			t.Kind = KindTest
 		}
 		t.Type, t.Message = nodeType(raised)
@@ -39,10 +39,10 @@ func (p *parser) node(line string) bool {
 		if f.Column = from + 1; to > f.Column {
 			f.EndColumn = to + 1
 		}
-	case strings.TrimSpace(mark) != "" || !strings.HasPrefix(p.line(4), "SyntaxError: "): // it marks nothing in or below an empty line
+	case strings.TrimSpace(mark) != "" || !strings.HasPrefix(p.line(4), "SyntaxError: "): // an empty line has no mark, nor the one below
 		return false
 	}
-	first, end := n, 0 // end is behind the message: at the stack, or else at the first empty line
+	first, end := n, 0 // end is after the message: at the stack, or else at the first empty line
 	for ; n < first+lookFar; n++ {
 		s := p.line(n)
 		if strings.HasPrefix(s, "    at ") {
@@ -66,7 +66,7 @@ func (p *parser) node(line string) bool {
 			p.nodeProperties(&t, "    ")
 		}
 		t.nodeTop(f)
-		if len(t.Frames) == 0 && len(t.Related) > 0 { // it failed where its first member did
+		if len(t.Frames) == 0 && len(t.Related) > 0 { // the first member has the relevant frames
 			outer, related := t, t.Related
 			outer.Related = nil
 			t = related[0]
@@ -83,7 +83,7 @@ func (p *parser) node(line string) bool {
 	return true
 }
 
-// nodeRaised are the lines of a message above a stack, which is as far in as its header is or more.
+// nodeRaised returns the lines of a message above a stack, with at least the indentation of its header.
 func (p *parser) nodeRaised(margin string) (lines []string) {
 	raised := p.raised(lookFar, func(line string) bool {
 		return indent(line) <= len(margin) && nodeHeader(strings.TrimLeft(line, " "))
@@ -94,7 +94,7 @@ func (p *parser) nodeRaised(margin string) (lines []string) {
 	return lines
 }
 
-// nodePlace reads "P:N", the first of the lines above an error.
+// nodePlace parses "P:N", the first of the lines above an error.
 func nodePlace(line string) (Frame, bool) {
 	if line[0] == ' ' || line[0] == '\t' {
 		return Frame{}, false
@@ -108,7 +108,7 @@ func nodePlace(line string) (Frame, bool) {
 	return f, true
 }
 
-// nodeTop puts the place above the error in front, unless the stack has it: an error of syntax has no frame of its own.
+// nodeTop prepends the place above the error, unless the stack has it: a syntax error has no frame of its own.
 func (t *Trace) nodeTop(f Frame) {
 	if skipped(f.File) == SkippedRuntime {
 		return
@@ -131,7 +131,7 @@ func (p *parser) nodeStack(t *Trace, margin string) {
 	}
 }
 
-// nodeProperties reads the properties of an error with its causes and members, down to the bracket that closes them.
+// nodeProperties reads the properties of an error with its causes and members, up to the closing bracket.
 func (p *parser) nodeProperties(t *Trace, margin string) {
 	for p.at < len(p.lines) {
 		line, next := p.lines[p.at], p.line(1)
@@ -173,8 +173,8 @@ func (p *parser) nodeFrames(t *Trace, margin string) (open bool) {
 	return false
 }
 
-// nodeFrame reads "at F (P:L:C)", "at P:L:C" and "at eval (eval at F (P:L:C), <anonymous>:1:1)": of the last the place is where
-// eval was called.
+// nodeFrame parses "at F (P:L:C)", "at P:L:C" and "at eval (eval at F (P:L:C), <anonymous>:1:1)". For the last form, the place is the call of
+// eval.
 func nodeFrame(line string) (f Frame, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "at ")
 	if !ok || len(rest) > 4<<10 {
@@ -207,7 +207,7 @@ func nodeFrame(line string) (f Frame, ok bool) {
 	return f, false
 }
 
-// nodeFile makes a path of a frame's URL, and says which files are none.
+// nodeFile converts a frame's URL to a path, and marks code without a file as skipped.
 func (f *Frame) nodeFile() {
 	if rest, ok := strings.CutPrefix(f.File, "file://"); ok {
 		f.File = rest
@@ -223,14 +223,15 @@ func (f *Frame) nodeFile() {
 	}
 }
 
-// nodeHeader reports whether a line says what was thrown.
+// nodeHeader reports whether a line is the header of an error.
 func nodeHeader(line string) bool {
 	name, _, _ := strings.Cut(strings.TrimPrefix(line, "Uncaught "), ": ")
 	name, _, coded := strings.Cut(name, " [")
 	return isName(name) && (coded || strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception"))
 }
 
-// nodeBare reads the line of an error without a stack: "[TypeError: message]", perhaps with properties, " { code: 1 }", or on the next lines.
+// nodeBare reads the line of an error without a stack: "[TypeError: message]", possibly with properties, " { code: 1 }", or on the next
+// lines.
 func nodeBare(line string) (header string, open, ok bool) {
 	rest, ok := strings.CutPrefix(line, "[")
 	if !ok || !nodeHeader(rest) {
@@ -245,7 +246,7 @@ func nodeBare(line string) (header string, open, ok bool) {
 	return header, open, ok
 }
 
-// nodeType divides what was thrown: "TypeError: message", "Error [CODE]: message", or any value.
+// nodeType splits a thrown value: "TypeError: message", "Error [CODE]: message", or any value.
 func nodeType(raised []string) (name, message string) {
 	message = strings.TrimPrefix(strings.Join(raised, "\n"), "Uncaught ")
 	if !nodeHeader(raised[0]) {

@@ -2,20 +2,20 @@ package trace
 
 import "strings"
 
-// parser walks over the lines once. Every reader of a language looks at the line at at, and consumes all it understands.
+// parser reads the lines once. Each language's reader looks at the line at index at, and consumes the lines that it understands.
 type parser struct {
 	lines  []string
 	at     int
-	from   int // the first line that no trace has consumed
+	from   int // the first line that was not consumed by a trace
 	found  []Trace
 	frames int
 
 	pytest pytest
 	golang goTests
-	place  string // the function that a C compiler says its next messages are about
+	place  string // the function of a C compiler's next messages
 }
 
-// step reads what begins at the next line. The checks are ordered by how certain their first words are.
+// step reads the construct at the next line. The checks are ordered by how certain their first words are.
 func (p *parser) step() {
 	line := p.lines[p.at]
 	if line == "" {
@@ -36,7 +36,7 @@ func (p *parser) finish() {
 	p.endGoTests("")
 }
 
-// add keeps a trace.
+// add adds a trace.
 func (p *parser) add(t Trace) {
 	if len(p.found) >= mostTraces {
 		return
@@ -66,7 +66,7 @@ func (p *parser) bounded(t Trace) Trace {
 	return t
 }
 
-// line is the line n after the current one, "" after the last.
+// line returns the line n after the current one, "" after the last.
 func (p *parser) line(n int) string {
 	if p.at+n >= len(p.lines) {
 		return ""
@@ -74,8 +74,8 @@ func (p *parser) line(n int) string {
 	return p.lines[p.at+n]
 }
 
-// raised are the lines above the current one that say what was raised: from the nearest that is one by is, which is at most so far
-// above. Lines of earlier traces are none. It is the line right above if none is.
+// raised returns the lines above the current one with the message of an error: from the nearest line for which is returns true, at
+// most far lines above. It excludes lines of earlier traces. If there is no such line, it returns only the line directly above.
 func (p *parser) raised(far int, is func(string) bool) []string {
 	for i := p.at - 1; i >= max(p.from, p.at-far); i-- {
 		if is(p.lines[i]) {
@@ -88,7 +88,7 @@ func (p *parser) raised(far int, is func(string) bool) []string {
 	return []string{""}
 }
 
-// cutType divides "Type: message". Without a type it is all message.
+// cutType splits "Type: message". Without a type, all of it is the message.
 func cutType(s string) (name, message string) {
 	name, message, ok := strings.Cut(s, ": ")
 	if !ok {
@@ -115,7 +115,7 @@ func isName(s string) bool {
 	return true
 }
 
-// join makes one message of lines.
+// join joins lines to one message.
 func join(first string, rest []string) string {
 	if len(rest) == 0 {
 		return first

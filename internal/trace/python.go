@@ -7,7 +7,7 @@ import (
 
 const pythonHeader = "Traceback (most recent call last):"
 
-// python reads a traceback, or the bare message about a program that does not parse.
+// python reads a traceback, or the separate message about a syntax error.
 func (p *parser) python(line string) bool {
 	trimmed := strings.TrimLeft(line, " ")
 	switch {
@@ -29,7 +29,7 @@ func (p *parser) python(line string) bool {
 	return false
 }
 
-// pythonMargin is what stands before a header: "" or, in a group, "  | ". The first line of a group has a + for the |.
+// pythonMargin returns the text before a header: "" or, in a group, "  | ". The first line of a group has a + instead of the |.
 func pythonMargin(line string) (margin string, ok bool) {
 	before := strings.TrimSuffix(strings.TrimSuffix(line, pythonHeader), "Exception Group ")
 	switch strings.TrimLeft(before, " ") {
@@ -41,7 +41,7 @@ func pythonMargin(line string) (margin string, ok bool) {
 	return "", false
 }
 
-// strip takes the margin off a line; false if the line has none.
+// strip removes the margin of a line; false if the line has none.
 func strip(line, margin string) (string, bool) {
 	if margin == "" {
 		return line, true
@@ -52,7 +52,7 @@ func strip(line, margin string) (string, bool) {
 	return "", line == strings.TrimRight(margin, " ")
 }
 
-// pythonChain reads tracebacks that belong to each other. What Python prints last is what ended the program; the others are its causes.
+// pythonChain reads a chain of tracebacks. The last one that Python prints ended the program; the others are its causes.
 func (p *parser) pythonChain(margin string, warning bool) {
 	t, members := p.pythonOne(margin, 0)
 	t.Related = members
@@ -65,7 +65,7 @@ func (p *parser) pythonChain(margin string, warning bool) {
 	p.add(t)
 }
 
-// pythonNext goes on to the header of a traceback that belongs to the one before: a sentence between empty lines says so.
+// pythonNext moves to the header of the next traceback in the chain, which is announced by a sentence between empty lines.
 func (p *parser) pythonNext(margin string) bool {
 	said := false
 	for n := 0; n < 6 && p.at+n < len(p.lines); n++ {
@@ -88,7 +88,7 @@ func isChain(line string) bool {
 		line == "During handling of the above exception, another exception occurred:"
 }
 
-// pythonOne reads one traceback whose header is the current line, and the members of its group.
+// pythonOne reads the traceback whose header is the current line, and the members of its group.
 func (p *parser) pythonOne(margin string, depth int) (Trace, []Trace) {
 	t := Trace{Language: Python, Kind: KindException}
 	p.at++
@@ -97,7 +97,7 @@ func (p *parser) pythonOne(margin string, depth int) (Trace, []Trace) {
 	return t, p.pythonMembers(margin, depth)
 }
 
-// pythonFrames reads frames and what stands below them, and returns them from the failure outwards.
+// pythonFrames reads frames with the lines below them, and returns them from the failure outwards.
 func (p *parser) pythonFrames(margin string) (frames []Frame) {
 	for ; p.at < len(p.lines); p.at++ {
 		line, ok := strip(p.lines[p.at], margin)
@@ -119,7 +119,7 @@ func (p *parser) pythonFrames(margin string) (frames []Frame) {
 	return frames
 }
 
-// pythonSource adds what a traceback shows below a frame: the line, then what of it is marked.
+// pythonSource adds the lines below a frame in a traceback: first the source, then its mark.
 func pythonSource(f *Frame, line string) {
 	if f.Source == "" {
 		f.Source = strings.TrimSpace(line)
@@ -133,7 +133,7 @@ func pythonSource(f *Frame, line string) {
 	}
 }
 
-// pythonFrame reads `  File "P", line N, in F`; in is false without a function, as of a SyntaxError.
+// pythonFrame parses `  File "P", line N, in F`; in is false without a function, as for a SyntaxError.
 func pythonFrame(line string) (f Frame, in, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimLeft(line, " "), `File "`)
 	if !ok {
@@ -151,7 +151,7 @@ func pythonFrame(line string) (f Frame, in, ok bool) {
 }
 
 // pythonRaised reads the exception: its type, the message, which may have several lines, and notes. More than one line belongs to it
-// only if nothing else follows: the program may go on to print.
+// only if no other output follows: the program may continue to print.
 func (p *parser) pythonRaised(t *Trace, margin string) {
 	line, ok := strip(p.line(0), margin)
 	if !ok || line == "" {
@@ -159,7 +159,7 @@ func (p *parser) pythonRaised(t *Trace, margin string) {
 	}
 	p.at++
 	t.Type, t.Message = cutType(line)
-	if t.Type == "" { // a class of a local scope: pkg.f.<locals>.Oops: message
+	if t.Type == "" { // a class in a local scope: pkg.f.<locals>.Oops: message
 		if name, message, ok := strings.Cut(line, ": "); ok && strings.HasSuffix(name[:strings.LastIndexByte(name, '.')+1], ">.") {
 			t.Type, t.Message = name, message
 		}
@@ -187,7 +187,7 @@ func (p *parser) pythonRaised(t *Trace, margin string) {
 	p.at += len(more)
 }
 
-// pythonKind tells a program that does not parse from one that failed.
+// pythonKind distinguishes a syntax error from a failed program.
 func pythonKind(t *Trace) {
 	switch t.Type {
 	case "SyntaxError", "IndentationError", "TabError":
@@ -195,7 +195,7 @@ func pythonKind(t *Trace) {
 	}
 }
 
-// pythonMembers reads the exceptions of a group, each below its separator, down to the closing one.
+// pythonMembers reads the exceptions of a group, each below its separator, up to the closing one.
 func (p *parser) pythonMembers(margin string, depth int) (members []Trace) {
 	if margin == "" || depth > 8 {
 		return nil
@@ -237,7 +237,7 @@ func (p *parser) pythonMembers(margin string, depth int) (members []Trace) {
 	}
 }
 
-// pythonSyntax reads what Python says of a program that does not parse: a place, the line, a mark and the error.
+// pythonSyntax reads Python's report of a syntax error: a place, the line, a mark and the error.
 func (p *parser) pythonSyntax(f Frame) bool {
 	for n := 1; n <= 4; n++ {
 		line := p.line(n)

@@ -8,18 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// Options say how a trace's paths become files below a root.
+// Options configures how a trace's paths are resolved to files below a root.
 type Options struct {
-	// Cwd is where the program ran, absolute or relative to the workspace; "" is the workspace. Relative paths count from there.
+	// Cwd is the working directory of the program, absolute or relative to the workspace; "" is the workspace. Relative paths start
+	// there.
 	Cwd string
-	// Artifacts are files of the run that the root may lack, by their paths in the workspace: captured ones. Compiled JavaScript and
-	// its source maps are read from there too. nil is none.
+	// Artifacts are captured files of the run that the root may lack, by their paths in the workspace. Compiled JavaScript and its
+	// source maps are read from there, too. nil is none.
 	Artifacts fs.FS
 }
 
-// Location is where a frame stands.
+// Location is the resolved location of a frame.
 type Location struct {
-	Frame Frame // as the trace has it, with the reason if it was skipped
+	Frame Frame // as in the trace, with the reason if it was skipped
 	// File is a slash-separated path below the root; "" if the frame was skipped.
 	File string
 	Line int // from 1
@@ -29,21 +30,21 @@ type Location struct {
 }
 
 const (
-	mostPlaces = 100      // frames of a trace that are resolved
-	mostFiles  = 20_000   // of a root whose Java files are looked for
-	mostSource = 32 << 20 // bytes of a file that is read
+	mostPlaces = 100      // resolved frames of a trace
+	mostFiles  = 20_000   // files of a root in which Java files are searched
+	mostSource = 32 << 20 // size of a file to read
 )
 
-// Resolver finds the places of traces below a root. It remembers what it has read of source maps and where Java files are, so that one
-// is for the traces of one program. It is not for more than one goroutine.
+// Resolver resolves the places of traces below a root. It caches source maps and the paths of Java files, so use one for the traces of
+// one program. It is not safe for concurrent use.
 type Resolver struct {
 	root    fs.FS
 	options Options
-	maps    map[string]*sourceMap // by the file they are of; nil for none
-	module  string                // of go.mod, with a slash; "" if that was not looked for
-	classes map[string][]string   // Java files by their names; nil if they were not looked for
+	maps    map[string]*sourceMap // by compiled file; nil for none
+	module  string                // of go.mod, with a slash; "" before the search
+	classes map[string][]string   // Java files by name; nil before the search
 
-	last, lastText string // the file that was read last
+	last, lastText string // the last file read
 }
 
 // NewResolver returns a resolver. A root from [os.Root.FS] keeps links inside.
@@ -51,8 +52,8 @@ func NewResolver(root fs.FS, o Options) *Resolver {
 	return &Resolver{root: root, options: o, maps: map[string]*sourceMap{}}
 }
 
-// First is the first place of a trace that lies below the root: frames from the failure outwards, then those of related traces. If
-// there is none, File is "" and Frame the one that a reader wants: the first with a file, runtime or not.
+// First returns the first place of a trace that is below the root: first the frames from the failure outwards, then those of related
+// traces. If there is none, File is "" and Frame is the most useful one: the first with a file, runtime or not.
 func (r *Resolver) First(t Trace) Location {
 	var first Location
 	for _, one := range t.All() {
@@ -69,7 +70,7 @@ func (r *Resolver) First(t Trace) Location {
 	return first
 }
 
-// Places are the first 100 frames of a trace, without related ones, in order. Those that lead nowhere have the reason in Frame.Skipped.
+// Places returns the first 100 frames of a trace, without related ones, in order. Unresolved frames have the reason in Frame.Skipped.
 func (r *Resolver) Places(t Trace) (list []Location) {
 	for _, f := range t.Frames[:min(len(t.Frames), mostPlaces)] {
 		list = append(list, r.locate(f))
@@ -98,7 +99,7 @@ func (r *Resolver) locate(f Frame) Location {
 	return l
 }
 
-// candidates are the paths below the root that a trace's path may mean, the likeliest first.
+// candidates returns the paths below the root to which a trace's path may refer, the likeliest first.
 func (r *Resolver) candidates(file string) (list []string) {
 	add := func(p string) {
 		if p = path.Clean(p); fs.ValidPath(p) && p != "." {
@@ -129,13 +130,13 @@ func (r *Resolver) candidates(file string) (list []string) {
 	return list
 }
 
-// inWorkspace is an absolute path of a sandbox relative to its workspace; "" is the workspace.
+// inWorkspace converts an absolute path in a sandbox to one relative to its workspace; "" is the workspace.
 func inWorkspace(name string) (string, bool) {
 	below, ok := strings.CutPrefix(path.Clean(name)+"/", "/workspace/")
 	return strings.TrimSuffix(below, "/"), ok
 }
 
-// goModule is the module path of go.mod where the program ran, or at the root; "\x00" if there is none.
+// goModule returns the module path of go.mod in the program's working directory, or at the root; "\x00" if there is none.
 func (r *Resolver) goModule() string {
 	if r.module == "" {
 		for _, name := range append(r.candidates("go.mod"), "go.mod") {
@@ -161,7 +162,7 @@ func moduleOf(root fs.FS, name string) string {
 	return "\x00"
 }
 
-// java finds package/File.java below the usual folders of source, and otherwise anywhere, if only one file ends so.
+// java finds package/File.java below the usual source folders, or else anywhere, if only one file has this path as its end.
 func (r *Resolver) java(file string) (string, bool) {
 	if !isJava(file) || !fs.ValidPath(file) {
 		return "", false
@@ -181,7 +182,7 @@ func (r *Resolver) java(file string) (string, bool) {
 	return found, found != ""
 }
 
-// javaFiles are the Java files below a root by their names, but for those in folders of packages; none if there are too many files.
+// javaFiles returns the Java files below a root by name, except those in package folders; none if there are too many files.
 func javaFiles(root fs.FS) map[string][]string {
 	found, visited := map[string][]string{}, 0
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
@@ -222,7 +223,7 @@ func (r *Resolver) text(file string) (string, bool) {
 	return r.lastText, true
 }
 
-// at fills in a place in a file.
+// at sets the place and text of a location in a file.
 func at(l Location, file, text string) Location {
 	l.File, l.Line = file, max(l.Frame.Line, 1)
 	l.Text = lineOf(text, l.Line)
@@ -230,7 +231,7 @@ func at(l Location, file, text string) Location {
 	return l
 }
 
-// columns are a frame's columns in bytes of the line.
+// columns converts a frame's columns to bytes of the line.
 func columns(f Frame, text string) (from, to int) {
 	if f.Column <= 0 {
 		return 0, 0
@@ -239,7 +240,7 @@ func columns(f Frame, text string) (from, to int) {
 	if f.Source != "" {
 		start = len(text) - len(strings.TrimLeft(text, " \t\f"))
 		if !strings.HasPrefix(text[start:], f.Source) {
-			return 0, 0 // another line than the one that ran
+			return 0, 0 // the line has changed since the run
 		}
 	}
 	offset := func(column int) int {
@@ -289,7 +290,7 @@ func load(fsys fs.FS, name string, bound int64) (string, error) {
 	return b.String(), nil
 }
 
-// lineOf is line n of a text, at most 8 KiB; "" if it has none.
+// lineOf returns line n of a text, at most 8 KiB; "" if there is none.
 func lineOf(text string, n int) string {
 	for line := range strings.Lines(text) {
 		if n--; n == 0 {

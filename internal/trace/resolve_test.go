@@ -51,7 +51,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestLinks has links out of the root and inside.
+// TestLinks resolves places through links that lead out of the root, and inside it.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{
@@ -102,7 +102,7 @@ func TestColumns(t *testing.T) {
 }
 
 func TestSourceMaps(t *testing.T) {
-	// The compiled line has two statements, of lines 1 and 3 of the source.
+	// The compiled line has two statements, from lines 1 and 3 of the source.
 	const mappings = `"mappings":"AAAA,IAEE"`
 	withMap := func(rest string) string { return `{"version":3,` + rest + `,` + mappings + `}` }
 	inlined := "x();y()\n//# sourceMappingURL=data:application/json;base64," + base64.StdEncoding.EncodeToString([]byte(withMap(`"sources":["../src/a.ts"]`)))

@@ -22,7 +22,7 @@ func (p *parser) rust(line string) bool {
 	if code != "" {
 		t.Type = strings.TrimSuffix(code, "]")
 	}
-	for n := range 6 { // the mark stands below the line with the number
+	for n := range 6 { // the mark is below the line with the number
 		_, mark, ok := strings.Cut(p.line(n), "|")
 		if i := strings.IndexByte(mark, '^'); ok && i >= 0 && strings.Trim(mark[:i], " -") == "" {
 			f.EndColumn = f.Column + len(mark[i:]) - len(strings.TrimLeft(mark[i:], "^"))

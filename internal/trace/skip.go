@@ -2,15 +2,15 @@ package trace
 
 import "strings"
 
-// Why a frame is none of the program's own.
+// The reasons why a frame is not in the program's own code.
 const (
 	SkippedRuntime   = "runtime"   // of the language, its standard library or the system
-	SkippedPackage   = "package"   // of an installed package
+	SkippedPackage   = "package"   // an installed package
 	SkippedInline    = "inline"    // it has no file: <string>, an eval, a command line
-	SkippedElsewhere = "elsewhere" // no such file lies below the root; [Resolver.Places] says so
+	SkippedElsewhere = "elsewhere" // the root has no such file; set by [Resolver.Places]
 )
 
-// skipped is why the place of a path is none of the program's own.
+// skipped returns why a path is not in the program's own code.
 func skipped(file string) string {
 	slashes := strings.ReplaceAll(file, `\`, "/")
 	switch {

@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// sourceMap is a map of version 3. Its mappings stay encoded: a trace asks for few positions, and a map may have millions.
+// sourceMap is a source map of version 3. Its mappings stay encoded: a trace needs few positions, and a map may have millions.
 type sourceMap struct {
 	Version    int       `json:"version"`
 	SourceRoot string    `json:"sourceRoot"`
 	Sources    []string  `json:"sources"`
 	Mappings   string    `json:"mappings"`
-	Sections   []section `json:"sections"` // in place of the three above
+	Sections   []section `json:"sections"` // instead of the three fields above
 
-	from string // the folder that sources are relative to
+	from string // the base folder of sources
 }
 
-// section is the map of a part of a file: bundlers join the maps of what they join.
+// section is the map of a part of a file: bundlers concatenate maps.
 type section struct {
 	Offset struct {
 		Line   int `json:"line"`
 		Column int `json:"column"`
-	} `json:"offset"` // where the part begins, from 0
+	} `json:"offset"` // start of the part, from 0
 	Map *sourceMap `json:"map"`
 }
 
-// part is the map of a place, and the place as that map counts: the last section that begins at it or before.
+// part returns the map of a place, and the place relative to that map: the last section that begins at or before it.
 func (m *sourceMap) part(line, column int) (*sourceMap, int, int) {
 	for i := len(m.Sections) - 1; i >= 0; i-- {
 		switch s := m.Sections[i]; {
@@ -43,8 +43,8 @@ func (m *sourceMap) part(line, column int) (*sourceMap, int, int) {
 	return m, line, column
 }
 
-// mapped is the place in the source that a frame of compiled JavaScript came from; false if no map says so or the source does not lie
-// below the root.
+// mapped returns the source place of a frame in compiled JavaScript; false if there is no mapping or the source is not below the
+// root.
 func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	switch path.Ext(file) {
 	case ".js", ".mjs", ".cjs", ".jsx":
@@ -82,7 +82,7 @@ func (r *Resolver) mapped(file string, f Frame) (Location, bool) {
 	return l, true
 }
 
-// sourceMap reads the map of a compiled file: one inside, one that its last comment names, or the one of the file's name and ".map".
+// sourceMap reads the map of a compiled file: an inline map, the file in its last comment, or the file with its name and ".map".
 func (r *Resolver) sourceMap(file string) *sourceMap {
 	for _, fsys := range []fs.FS{r.root, r.options.Artifacts} {
 		link := ""
@@ -110,7 +110,7 @@ func (r *Resolver) sourceMap(file string) *sourceMap {
 	return nil
 }
 
-// mapLink is what the last sourceMappingURL comment of a program says.
+// mapLink returns the URL of the last sourceMappingURL comment in a program.
 func mapLink(text string) string {
 	const mark = "# sourceMappingURL="
 	i := strings.LastIndex(text, mark)
@@ -121,7 +121,7 @@ func mapLink(text string) string {
 	return strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(link), "*/"))
 }
 
-// inline is the content of a data URL without its scheme.
+// inline returns the content of a data URL without its scheme.
 func inline(data string) string {
 	kind, body, ok := strings.Cut(data, ",")
 	if !ok {
@@ -156,7 +156,7 @@ func newSourceMap(text, from string) *sourceMap {
 	return &m
 }
 
-// source is the path of a source below the root.
+// source returns the path of a source below the root.
 func (m *sourceMap) source(i int) (string, bool) {
 	name := m.Sources[i]
 	if m.SourceRoot != "" {
@@ -183,7 +183,7 @@ func (m *sourceMap) source(i int) (string, bool) {
 	return name, fs.ValidPath(name)
 }
 
-// find is the source position of a compiled one, all from 0: that of the last segment at or before the column.
+// find returns the source position of a compiled one, all from 0: that of the last segment at or before the column.
 func (m *sourceMap) find(line, column int) (source, sourceLine, sourceColumn int, ok bool) {
 	d := decoder{s: m.Mappings}
 	var src, sl, sc int
@@ -196,7 +196,7 @@ func (m *sourceMap) find(line, column int) (source, sourceLine, sourceColumn int
 			var fields [5]int
 			n := d.segment(&fields)
 			if n == 0 {
-				return 0, 0, 0, false // no base 64: the map is broken
+				return 0, 0, 0, false // not base 64: the map is invalid
 			}
 			col += fields[0]
 			if n >= 4 {
@@ -232,7 +232,7 @@ func (d *decoder) take(c byte) bool {
 	return true
 }
 
-// segment reads the numbers of a segment, five at most, and returns how many it has; 0 if it is broken.
+// segment reads the numbers of a segment, at most five, and returns how many it has; 0 if it is invalid.
 func (d *decoder) segment(fields *[5]int) (n int) {
 	for !d.end() && d.s[d.i] != ',' && d.s[d.i] != ';' {
 		value, shift := 0, 0

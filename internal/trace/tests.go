@@ -2,7 +2,7 @@ package trace
 
 import "strings"
 
-// tests reads what runners of tests print.
+// tests reads the output of test runners.
 func (p *parser) tests(line string) bool {
 	return p.goTest(line) || p.pytestLine(line) || p.tap(line)
 }
@@ -13,7 +13,7 @@ type pytest struct {
 	message string
 }
 
-// pytestLine reads a line of pytest's. Its long form ends with "P:N: Type", its short one has "P:N: in F" and then the message.
+// pytestLine reads a line of pytest. Its long form ends with "P:N: Type", its short form has "P:N: in F" and then the message.
 func (p *parser) pytestLine(line string) bool {
 	t := &p.pytest
 	switch {
@@ -57,7 +57,7 @@ func (p *parser) pytestLine(line string) bool {
 	return true
 }
 
-// endPytest keeps the failing test that was read.
+// endPytest adds the failing test that was read.
 func (p *parser) endPytest() {
 	t := p.pytest
 	p.pytest = pytest{}
@@ -75,7 +75,7 @@ func (p *parser) endPytest() {
 	p.add(one)
 }
 
-// tap reads a failed test of Node's, with the lines between --- and ... that belong to it.
+// tap reads a failed test of Node, with its lines between --- and ....
 func (p *parser) tap(line string) bool {
 	margin := line[:indent(line)]
 	rest, ok := strings.CutPrefix(line[len(margin):], "not ok ")

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of what is read and kept.
+// Bounds of the input and the result.
 const (
 	headBytes   = 64 << 10
 	tailBytes   = 1 << 20
@@ -20,7 +20,7 @@ const (
 	lookBack    = 16 // lines of a message
 )
 
-// bound is the part of a text that [Parse] reads: its first 64 KiB and its last 1 MiB, in whole lines if it has any there.
+// bound returns the part of a text that [Parse] reads: its first 64 KiB and its last 1 MiB, split at line ends if possible.
 func bound(text string) (head, tail string) {
 	if len(text) <= headBytes+tailBytes {
 		return text, ""
@@ -35,8 +35,8 @@ func bound(text string) (head, tail string) {
 	return head, tail
 }
 
-// lines are the lines of a text without ends, escape sequences and bytes that are no UTF-8. An empty one stands where text was
-// left out, so that nothing begins before the gap and ends after it.
+// lines returns the lines of a text without line ends, escape sequences and invalid UTF-8. An empty line marks omitted text, so that no trace
+// spans the gap.
 func lines(text string) []string {
 	head, tail := bound(text)
 	list := split(make([]string, 0, strings.Count(head, "\n")+strings.Count(tail, "\n")+2), head)
@@ -55,26 +55,26 @@ func split(list []string, text string) []string {
 	return list
 }
 
-// clean is a line as a reader sees it.
+// clean limits the length of a line, and removes its CR, invalid UTF-8 and escape sequences.
 func clean(line string) string {
 	if len(line) > mostLine {
 		line = clip(line, mostLine)
 	}
 	line = strings.TrimSuffix(line, "\r")
 	line = strings.ToValidUTF8(line, "\uFFFD")
-	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "\u009b") { // as most lines are
+	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "\u009b") { // as in most lines
 		return line
 	}
 	return escapes().ReplaceAllString(line, "")
 }
 
-// escapes are the escape sequences of terminals: of control, those with a text such as links and titles, and short ones. One that
-// the line does not end is as long as the line's rest has bytes of a sequence.
+// escapes matches the escape sequences of terminals: control sequences, those with a text such as links and titles, and short
+// ones. An unterminated sequence extends over all following bytes that may belong to it.
 var escapes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:\x1b\[|\x{9b})[ -?]*[@-~]?|\x1b\][^\x07\x1b]*(?:\x07|\x1b.?)?|\x1b[\x00-\x7f]?`)
 })
 
-// clip is the beginning of s, of at most n bytes and whole characters.
+// clip returns the beginning of s, of at most n bytes and whole characters.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -85,7 +85,7 @@ func clip(s string, n int) string {
 	return s[:n]
 }
 
-// number reads decimal digits of a positive 31-bit number; false if s is none.
+// number parses decimal digits of a positive 31-bit number; false if s is invalid.
 func number(s string) (int, bool) {
 	if s == "" || len(s) > 9 {
 		return 0, false
@@ -100,7 +100,7 @@ func number(s string) (int, bool) {
 	return n, true
 }
 
-// lastNumber cuts ":N" off the end of s.
+// lastNumber splits ":N" off the end of s.
 func lastNumber(s string) (rest string, n int, ok bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {
@@ -113,7 +113,7 @@ func lastNumber(s string) (rest string, n int, ok bool) {
 	return s[:i], n, true
 }
 
-// position reads "P:L:C" or "P:L" as a frame.
+// position parses "P:L:C" or "P:L" to a frame.
 func position(s string) (Frame, bool) {
 	rest, n, ok := lastNumber(s)
 	if !ok || rest == "" {
@@ -125,7 +125,7 @@ func position(s string) (Frame, bool) {
 	return Frame{File: rest, Line: n}, true
 }
 
-// carets is the range that a line of blanks, ^ and ~ marks, in bytes from 0; false if it is no such line.
+// carets returns the range that a line of blanks, ^ and ~ marks, in bytes from 0; false for other lines.
 func carets(line string) (from, to int, ok bool) {
 	trimmed := strings.TrimRight(line, " \t")
 	from = len(trimmed) - len(strings.TrimLeft(trimmed, " \t"))
@@ -135,5 +135,5 @@ func carets(line string) (from, to int, ok bool) {
 	return from, len(trimmed), true
 }
 
-// indent is how many blanks a line begins with.
+// indent returns the number of leading blanks of a line.
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -24,7 +24,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestBound has a trace at the beginning, one at the end and one in what is left out.
+// TestBound has a trace at the beginning, one at the end and one in the omitted part.
 func TestBound(t *testing.T) {
 	trace := func(name string) string {
 		return "  File \"/workspace/" + name + ".py\", line 1\n    x\n    ^\nSyntaxError: " + name + "\n"

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// ParseURL reads the address of a server: http or https, a host, perhaps a port and a path, and nothing else. The result has a port, a
-// lower-case host, and a path without a slash at its end.
+// ParseURL parses the address of a server: http or https, a host, an optional port and path, and nothing else. The result has a port,
+// a lower-case host, and a path without a trailing slash.
 func ParseURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Opaque != "" {
@@ -43,7 +43,8 @@ func ParseURL(s string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: net.JoinHostPort(strings.ToLower(host), port), Path: trimmed}, nil
 }
 
-// CheckHost refuses what is no name of a host and no usual form of an address: some resolvers read 0x7f.1 or 2130706433 as 127.0.0.1.
+// CheckHost refuses text that is neither a host name nor a common form of an address: some resolvers read 0x7f.1 or 2130706433 as
+// 127.0.0.1.
 func CheckHost(host string) error {
 	if a, err := netip.ParseAddr(host); err == nil {
 		if a.Zone() != "" || classify(a) == forbidden {
@@ -66,7 +67,7 @@ func CheckHost(host string) error {
 	return nil
 }
 
-// class is what an address is part of.
+// class is the kind of network that an address belongs to.
 type class string
 
 const (
@@ -76,8 +77,8 @@ const (
 	forbidden class = "forbidden"
 )
 
-// classify returns the class of an address. Forms of IPv6 that carry an address of IPv4 across a translator are forbidden: what they
-// lead to is up to the network.
+// classify returns the class of an address. IPv6 forms that carry an IPv4 address across a translator are forbidden: the network
+// decides where they lead.
 func classify(a netip.Addr) class {
 	a = a.Unmap()
 	for _, p := range []string{"64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fd00:ec2::/32", "fec0::/10"} {
@@ -98,10 +99,10 @@ func classify(a netip.Addr) class {
 	return public
 }
 
-// pinned is how long the addresses of a name are used before it is resolved again.
+// pinned is how long the addresses of a name are reused before it is resolved again.
 const pinned = 30 * time.Second
 
-// names knows the addresses of one host. It connects to those that it has checked, and to no others.
+// names resolves one host. It connects only to addresses that it has checked.
 type names struct {
 	host   string
 	port   uint16
@@ -109,7 +110,7 @@ type names struct {
 	lookup func(context.Context, string) ([]netip.Addr, error)
 
 	mu    sync.Mutex
-	class class // of the first resolution; "" before
+	class class // of the first resolution; "" before it
 	addrs []netip.Addr
 	until time.Time
 }
@@ -124,8 +125,8 @@ func newNames(u *url.URL, lookup func(context.Context, string) ([]netip.Addr, er
 	return &names{host: u.Hostname(), port: uint16(port), secure: u.Scheme == "https", lookup: lookup}
 }
 
-// resolve returns the addresses of the host. All are of the class that the first ones were: a public name that has turned private is
-// an attack, or a mistake.
+// resolve returns the addresses of the host. All must have the class of the first ones: a public name that becomes private is an
+// attack, or a mistake.
 func (n *names) resolve(ctx context.Context) ([]netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,7 +158,7 @@ func (n *names) resolve(ctx context.Context) ([]netip.Addr, error) {
 	return addrs, nil
 }
 
-// dial connects to the host, whatever address it is asked for: the guard sends requests to no other.
+// dial connects to the host and ignores the given address: the guard sends requests to no other host.
 func (n *names) dial(ctx context.Context, network, _ string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

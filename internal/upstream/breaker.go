@@ -10,7 +10,7 @@ import (
 // The states of a circuit.
 const (
 	Closed   = "closed"    // requests are sent
-	HalfOpen = "half-open" // one request at a time is sent, to see whether the server is back
+	HalfOpen = "half-open" // one request at a time is sent, to test whether the server is back
 	Open     = "open"      // no request is sent
 )
 
@@ -24,8 +24,8 @@ type Breaker struct {
 
 	mu      sync.Mutex
 	failed  int
-	until   time.Time // it is open until then; zero if closed
-	probing bool      // a request is under way to see whether the server is back
+	until   time.Time // the end of the open state; zero if closed
+	probing bool      // a request is in progress to test whether the server is back
 }
 
 func (b *Breaker) now() time.Time {
@@ -35,7 +35,7 @@ func (b *Breaker) now() time.Time {
 	return time.Now()
 }
 
-// Allow reports whether a request may be sent. [Breaker.Done] or [Breaker.Forget] must follow if so.
+// Allow reports whether a request may be sent. If so, [Breaker.Done] or [Breaker.Forget] must follow.
 func (b *Breaker) Allow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *Breaker) Allow() bool {
 	return true
 }
 
-// Done reports how a request ended.
+// Done records how a request ended.
 func (b *Breaker) Done(ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,11 +61,11 @@ func (b *Breaker) Done(ok bool) {
 	}
 	if b.failed++; probe || b.failed >= cmp.Or(b.Failures, 5) {
 		rest := cmp.Or(b.Rest, 10*time.Second)
-		b.until = b.now().Add(rest + rand.N(rest/2)) // not all callers come back at once
+		b.until = b.now().Add(rest + rand.N(rest/2)) // so that callers do not all retry together
 	}
 }
 
-// Forget ends a request that shows nothing about the server.
+// Forget ends a request that gives no information about the server.
 func (b *Breaker) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,13 +19,13 @@ import (
 // RequestIDHeader carries the id of a request from server to server.
 const RequestIDHeader = "X-Request-Id"
 
-// attempts is how often an idempotent request is sent at most, and callTime how long it may take altogether.
+// attempts is the maximum number of times that an idempotent request is sent, and callTime the maximum time for all of them.
 const (
 	attempts = 3
 	callTime = 30 * time.Second
-	// firstPause is the pause before the second attempt, at most. Each further one is twice as long.
+	// firstPause is the maximum pause before the second attempt. Each further one is twice as long.
 	firstPause = 200 * time.Millisecond
-	// longestPause is the longest that a server may ask to wait; with more, the request fails.
+	// longestPause is the maximum wait that a server may request; for more, the request fails.
 	longestPause = 5 * time.Second
 )
 
@@ -34,12 +34,12 @@ type Call struct {
 	Method string // "" is GET
 	Path   string // below the server's own
 	Query  url.Values
-	ID     string // of the request; "" for one that is made up
-	Into   any    // what the answer is decoded into; nil discards it, whatever it is
+	ID     string // of the request; "" generates one
+	Into   any    // variable for the response; nil discards it unparsed
 }
 
-// Do sends a request. A GET is repeated, after a random pause, while the server does not answer. The header is that of the answer; the
-// error a [*Failure] or the context's.
+// Do sends a request. While the server does not answer, it retries a GET after a random pause. The header is that of the response; the
+// error is a [*Failure] or the context's.
 func (g *Guard) Do(ctx context.Context, c Call) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
@@ -97,7 +97,7 @@ func (g *Guard) once(ctx context.Context, c Call) (http.Header, error) {
 	}
 	defer resp.Body.Close()
 	if f := ofStatus(resp.StatusCode); f != nil {
-		return resp.Header, f // what it says may hold a token, so it is not read
+		return resp.Header, f // the body may contain a token, so it is not read
 	}
 	body, err := io.ReadAll(resp.Body)
 	switch {

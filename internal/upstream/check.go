@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// VersionHeader is the version of the workspace API that a server speaks, in each of its answers.
+// VersionHeader is the header with the server's version of the workspace API, in each of its responses.
 const VersionHeader = "X-Workspace-API-Version"
 
-// Check finds out whether a workspace service is there, lets us in, and fits. Its answer is kept for a while. Make one with [NewCheck];
-// it is safe for concurrent use.
+// Check tests whether a workspace service is reachable, accepts the credentials, and has a matching version. It caches the result for a
+// while. Make one with [NewCheck]; it is safe for concurrent use.
 type Check struct {
 	opts CheckOptions
 
@@ -25,18 +25,19 @@ type Check struct {
 // CheckOptions configure a check. Guard and Version are required.
 type CheckOptions struct {
 	Guard   *Guard
-	Version string // of the workspace API that is spoken here
+	Version string // this program's version of the workspace API
 	// Health and Meta are the paths; "" is /healthz and /__meta/version.
 	Health, Meta string
-	// Keep is how long a good answer holds; 0 is 1 min. A sandbox that is asked more often may never rest. A bad one holds for 5 s.
+	// Keep is how long a good result is reused; 0 is 1 min. A sandbox that is checked more often may never rest. A bad result is reused
+	// for 5 s.
 	Keep time.Duration
-	// Also is asked last; nil is nothing more.
+	// Also is a further check, called last; nil is none.
 	Also func(context.Context) error
-	// Observe learns how long a check took and why it failed, "" if it did not; nil is none.
+	// Observe gets the duration of each check and the reason of a failure, "" after a success; nil is none.
 	Observe func(took time.Duration, why Reason)
 }
 
-// NewCheck returns a check, which has asked for nothing yet.
+// NewCheck returns a check that has sent no request yet.
 func NewCheck(o CheckOptions) *Check {
 	o.Health = cmp.Or(o.Health, "/healthz")
 	o.Meta = cmp.Or(o.Meta, "/__meta/version")
@@ -46,11 +47,11 @@ func NewCheck(o CheckOptions) *Check {
 
 const (
 	checkTime = 5 * time.Second // how long a check may take
-	keepBad   = 5 * time.Second // how long a bad answer holds
+	keepBad   = 5 * time.Second // how long a bad result is reused
 )
 
-// Ready returns nil, or why the service cannot be used: a [*Failure]. Callers at the same time share one check, which goes on when they
-// leave.
+// Ready returns nil, or the reason why the service cannot be used: a [*Failure]. Concurrent callers share one check, which continues
+// when they leave.
 func (c *Check) Ready(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- c.now(context.WithoutCancel(ctx)) }()
@@ -107,7 +108,7 @@ func (c *Check) ask(ctx context.Context) error {
 	return nil
 }
 
-// fits reports whether two versions understand each other: the first number is the same and, as long as that is 0, the second one too.
+// fits reports whether two versions are compatible: the first numbers are equal and, while they are 0, the second ones, too.
 func fits(theirs, ours string) bool {
 	a, b := strings.Split(theirs, "."), strings.Split(ours, ".")
 	for _, n := range a {

@@ -11,27 +11,27 @@ import (
 	"syscall"
 )
 
-// Reason is why a request failed, for programs.
+// Reason is the reason why a request failed, for programs.
 type Reason string
 
 // The reasons.
 const (
 	Auth            Reason = "auth"             // the server refuses the credentials
-	Unreachable     Reason = "unreachable"      // it does not answer, or only that it cannot
-	BadPath         Reason = "bad_path"         // something answers that is not the server that was meant
-	VersionMismatch Reason = "version_mismatch" // it is the server, in a version that does not fit
-	Refused         Reason = "refused"          // by a rule of ours
+	Unreachable     Reason = "unreachable"      // the server does not answer, or answers that it is unavailable
+	BadPath         Reason = "bad_path"         // another program answers at that address
+	VersionMismatch Reason = "version_mismatch" // the server's version does not match
+	Refused         Reason = "refused"          // by a rule of this package
 )
 
-// Failure is why a request failed. Its text is ours: it has nothing of what the server has sent, and no address.
+// Failure describes why a request failed. Its text contains no data from the server, and no address.
 type Failure struct {
 	Reason Reason
 	Status int // of the answer; 0 if there was none
 	text   string
-	early  bool // nothing was sent
+	early  bool // the request was not sent
 }
 
-// Error is the reason in words, after which the subject "the server" is to be thought.
+// Error returns the reason in words, as a predicate of "the server".
 func (f *Failure) Error() string {
 	if f.Status != 0 {
 		return fmt.Sprintf("%s (%s, status %d)", f.text, f.Reason, f.Status)
@@ -39,7 +39,7 @@ func (f *Failure) Error() string {
 	return fmt.Sprintf("%s (%s)", f.text, f.Reason)
 }
 
-// Hint is what an operator can do.
+// Hint returns what an operator can do.
 func (f *Failure) Hint() string {
 	switch f.Reason {
 	case Auth:
@@ -65,7 +65,7 @@ func ReasonOf(err error) Reason {
 
 func refused(text string) *Failure { return &Failure{Reason: Refused, text: text, early: true} }
 
-// Answered is the failure that a status means; nil for a success.
+// Answered returns the failure for a status; nil for a success.
 func Answered(status int) error {
 	if f := ofStatus(status); f != nil {
 		return f
@@ -92,7 +92,7 @@ func ofStatus(status int) *Failure {
 	return f
 }
 
-// unanswered is the failure that an error of a connection means.
+// unanswered returns the failure for an error of a connection.
 func unanswered(err error) *Failure {
 	var f *Failure
 	if errors.As(err, &f) {

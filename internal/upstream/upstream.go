@@ -1,15 +1,15 @@
-// Package upstream is a guarded HTTP client for one server that an operator has named: a sandbox that is elsewhere depends on it.
+// Package upstream is a guarded HTTP client for one server that an operator has named, such as the server of a sandbox elsewhere.
 //
 // A [Guard] sends requests to that server alone, with methods and paths from a list. It ignores proxies of the environment, follows no
 // redirect, and connects only to addresses that it has resolved and checked itself, so that a name cannot lead elsewhere between a check
-// and a use. It sends its own credentials and none of a caller's, and limits the size of answers. A [Breaker] spares a server that does
-// not answer. What a server says is never part of an error: a [Failure] has a reason and our own words.
+// and a use. It sends its own credentials and none of a caller's, and limits the size of responses. A [Breaker] spares a server that
+// does not answer. An error never contains text from the server: a [Failure] has a reason and Belljar's own words.
 //
 //	upstream.go   the guard
-//	address.go    what a server's address may be, and what its name may lead to
+//	address.go    valid addresses of a server, and of its name
 //	breaker.go    the circuit breaker
 //	call.go       requests for JSON, with retries
-//	check.go      the handshake: is the server there, is it the right one
+//	check.go      the handshake: is the server reachable, is it the right one
 //	failure.go    why a request failed
 package upstream
 
@@ -29,7 +29,7 @@ import (
 	"time"
 )
 
-// Rule allows requests. Path is the whole path of a request; with Below, also what is below it.
+// Rule allows requests. Path is the complete path of a request; Below also allows the paths below it.
 type Rule struct {
 	Methods []string
 	Path    string
@@ -41,25 +41,25 @@ type Options struct {
 	URL   string // http or https, host and port; its path is the prefix of the paths in Allow
 	Token string // bearer token; "" sends none
 	Allow []Rule
-	// MaxBytes is the largest body of an answer; 0 is 1 MiB. Answers that switch protocols are not limited.
+	// MaxBytes is the maximum size of a response's body; 0 is 1 MiB. Responses that switch protocols are not limited.
 	MaxBytes int64
-	// Patience is how long the server may take to begin its answer; 0 is 10 s. A sandbox that wakes up takes seconds.
+	// Patience is how long the server may take to begin its response; 0 is 10 s. A sandbox that wakes up takes seconds.
 	Patience time.Duration
 	// Lookup resolves a name; nil is the system's resolver.
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// TLS is for servers with a certificate authority of their own; nil is the system's.
 	TLS *tls.Config
-	// Observe learns of each request; it must not block. nil is none.
+	// Observe gets each request; it must not block. nil is none.
 	Observe func(Observation)
 	Breaker *Breaker // nil is one with the defaults
 }
 
-// Observation is one request, for metrics. It holds nothing of what was asked or answered.
+// Observation is one request, for metrics. It contains no data of the request or the response.
 type Observation struct {
 	Method string
-	Status int // 0 if there was no answer
+	Status int // 0 if there was no response
 	Reason Reason
-	Took   time.Duration // until the answer began
+	Took   time.Duration // until the response began
 }
 
 // Guard is an [http.RoundTripper] for one server. Safe for concurrent use. Make one with [New].
@@ -91,7 +91,7 @@ func New(o Options) (*Guard, error) {
 	return g, nil
 }
 
-// URL returns the address of what is at a path below the server's own.
+// URL returns the address of a path below the server's own.
 func (g *Guard) URL(below string, query url.Values) string {
 	u := *g.base
 	u.Path, u.RawQuery = g.base.Path+below, query.Encode()
@@ -124,7 +124,7 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	var failed *Failure
 	switch {
 	case err != nil && errors.Is(r.Context().Err(), context.Canceled):
-		g.opts.Breaker.Forget() // the caller is gone, which says nothing about the server
+		g.opts.Breaker.Forget() // the caller is gone, which shows nothing about the server
 		return nil, context.Cause(r.Context())
 	case err != nil:
 		failed = unanswered(err)
@@ -140,7 +140,7 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else if of := ofStatus(o.Status); of != nil {
 		o.Reason = of.Reason
 	}
-	// One that asks for fewer requests is there: with a key that callers share, one of them has reached a limit.
+	// A server that asks for fewer requests is available: callers share a key, and one of them has reached a limit.
 	g.opts.Breaker.Done(o.Reason != Unreachable || o.Status == http.StatusTooManyRequests)
 	if g.opts.Observe != nil {
 		g.opts.Observe(o)
@@ -161,7 +161,7 @@ func (g *Guard) allowed(r *http.Request) error {
 	if u.Scheme != g.base.Scheme || u.Host != g.base.Host || u.User != nil || u.Opaque != "" || r.Host != "" && r.Host != u.Host {
 		return refused("a request to another server")
 	}
-	// One spelling for a path: what a server could read in two ways is refused.
+	// A path must have one spelling: the guard refuses paths that a server could parse in two ways.
 	escaped := strings.ToLower(u.EscapedPath())
 	if path.Clean(u.Path) != u.Path || strings.Contains(escaped, "%2f") || strings.Contains(escaped, "%5c") || strings.Contains(escaped, "%2e") ||
 		strings.ContainsFunc(u.Path, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == ';' }) {
@@ -176,7 +176,7 @@ func (g *Guard) allowed(r *http.Request) error {
 	return refused("a request that is not on the list")
 }
 
-// outgoing is the request as it is sent: without a caller's credentials, and without what is between two servers only.
+// outgoing returns the request to send: without the caller's credentials, and without hop-by-hop headers.
 func (g *Guard) outgoing(r *http.Request) *http.Request {
 	out := r.Clone(r.Context())
 	upgrade := strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
@@ -199,14 +199,14 @@ func (g *Guard) outgoing(r *http.Request) *http.Request {
 	return out
 }
 
-// dropped are the headers that are never sent on.
+// dropped returns the headers that are never forwarded.
 func dropped() []string {
 	return []string{
 		"authorization", "x-api-key", "cookie", "forwarded", "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade",
 	}
 }
 
-// screen refuses an answer that leads elsewhere or is too long, and limits the others.
+// screen refuses a response that is a redirect or too long, and limits the others.
 func (g *Guard) screen(resp *http.Response) *Failure {
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols:
@@ -224,13 +224,13 @@ func tooLong(most int64) *Failure {
 	return &Failure{Reason: Refused, text: "its answer is longer than " + strconv.FormatInt(most, 10) + " bytes"}
 }
 
-// bounded is a body that may not be longer than it says.
+// bounded is a body with a size limit.
 type bounded struct {
 	io.ReadCloser
 	left, most int64
 }
 
-// Read fails where a longer body goes on.
+// Read fails if the body exceeds the limit.
 func (b *bounded) Read(p []byte) (int, error) {
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]

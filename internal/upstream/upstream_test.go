@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
 const token = "secret-token-of-the-server"
 
-// serve starts a server and a guard of it that allows /a and what is below /b.
+// serve starts a server and a guard of it that allows /a and paths below /b.
 func serve(t *testing.T, h http.HandlerFunc, change func(*upstream.Options)) *upstream.Guard {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -68,7 +68,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// What is not on the list does not leave this machine.
+// A request that is not on the list does not leave this machine.
 func TestAllowList(t *testing.T) {
 	var seen atomic.Int32
 	g := serve(t, func(w http.ResponseWriter, r *http.Request) { seen.Add(1); json(w, "{}") }, nil)
@@ -108,7 +108,7 @@ func TestAllowList(t *testing.T) {
 	}
 }
 
-// A limit that one caller has reached does not keep the others from the server.
+// A limit that one caller has reached does not block the others.
 func TestLimitsOfOne(t *testing.T) {
 	g := serve(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, nil)
 	for range 10 {
@@ -151,7 +151,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// Each fault of a server has a reason, and no error has a word of what it sent.
+// Each fault of a server has a reason, and no error contains its text.
 func TestFaults(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer elsewhere.Close()
@@ -235,7 +235,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A caller who leaves, whatever the cause, says nothing about the server.
+// A caller that leaves, for any reason, does not affect the server's state.
 func TestCallersLeave(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	g := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -257,7 +257,8 @@ func TestCallersLeave(t *testing.T) {
 	}
 }
 
-// A caller's own deadline is not the server's failure to be reachable for ever, and a lookup that leads elsewhere is refused.
+// A name that resolves to a forbidden address, or to addresses of different classes, is refused. One resolution serves
+// several requests.
 func TestRebinding(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { json(w, "{}") }))
 	defer s.Close()
@@ -329,7 +330,7 @@ func TestBreaker(t *testing.T) {
 	b.Done(false)
 	state(upstream.Closed)
 	allow(true)
-	b.Done(true) // a success in between
+	b.Done(true) // a success resets the count
 	allow(true)
 	b.Done(false)
 	allow(true)

@@ -8,16 +8,16 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Known remembers which session the own workspace of a caller is, so that a request does not open it anew: front ends ask every few
-// seconds, and the audit trail has each opening. The zero value knows none.
+// Known caches the session that is a caller's own workspace, so that a request does not open it again: front ends send requests
+// every few seconds, and the audit trail records each opening. The zero value is empty.
 type Known struct {
-	// Trust is how long a session that was there counts as there without a question; 0 asks for each request.
+	// Trust is how long a session counts as alive without a check; 0 checks for each request.
 	Trust time.Duration
 
 	byCaller sync.Map // of sightings
 }
 
-// sighting is a session that was there.
+// sighting is a session that was alive.
 type sighting struct {
 	id string
 	at time.Time

@@ -1,7 +1,7 @@
-// Package workspace is the contract between the workspace API and what holds the files and runs the programs that it shows.
+// Package workspace is the contract between the workspace API and the engines that hold its files and run its programs.
 //
-// A workspace is a session of an engine: of this server, of a private one over a folder of this machine, or of one elsewhere.
-// The API therefore needs no more than the nouns and the interfaces of the root package, and behaves alike with all of them.
+// A workspace is a session of an engine: of this server, of a private one over a folder of this machine, or of one elsewhere. The API
+// therefore needs only the nouns and the interfaces of the root package, and behaves alike with all of them.
 package workspace
 
 import (
@@ -10,51 +10,51 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Source has the workspaces of callers. Its methods are safe for concurrent use.
+// Source provides the workspaces of callers. Its methods are safe for concurrent use.
 type Source interface {
 	// Mode is sandbox, local or remote, as GET /api/config shows it.
 	Mode() string
-	// Open returns a workspace of a caller. session is the id of one of the caller's sessions; "" is the caller's own workspace,
-	// which is made if it does not exist. [belljar.CodeNotFound] for what the caller may not see,
-	// [belljar.CodeRuntimeUnavailable] while what it depends on does not answer. Errors are shown to callers: they hold no
-	// credentials, addresses or answers of what it depends on.
+	// Open returns a workspace of a caller. session is the id of one of the caller's sessions; "" is the caller's own workspace, which is
+	// made if it does not exist. The error is [belljar.CodeNotFound] for a session that the caller may not see, and
+	// [belljar.CodeRuntimeUnavailable] while the source's own server or machine does not answer. Callers see errors: these contain no
+	// credentials, addresses or responses of that server.
 	Open(ctx context.Context, caller belljar.Caller, session string) (Workspace, error)
-	// Ready returns the state of what workspaces depend on. It may be called without authentication and often: it answers within a
-	// second.
+	// Ready returns the state of the systems that workspaces depend on. It may be called often, and without authentication: it answers
+	// within a second.
 	Ready(ctx context.Context) Readiness
 }
 
-// Workspace is one session, seen as its caller.
+// Workspace is one session, as its caller sees it.
 type Workspace struct {
 	Engine Engine
-	// Session is the id of the session in Engine. It is part of tokens, so it stays the same while programs live in it.
+	// Session is the id of the session in Engine. Tokens contain it, so it stays the same while programs live in it.
 	Session string
-	// Root is the folder of the files as its programs see it, such as /workspace.
+	// Root is the folder of the files as programs see it, such as /workspace.
 	Root string
-	// Git is asked before each git command; its error refuses it. nil allows all.
+	// Git is called before each git command; its error refuses the command. nil allows all.
 	Git func(context.Context) error
 }
 
-// Engine is what is used of a [belljar.Service].
+// Engine is the part of a [belljar.Service] that workspaces use.
 type Engine interface {
 	Files() belljar.Files
 	Terminals() belljar.Terminals
 	Runs() belljar.Runs
 }
 
-// Readiness is the state of what workspaces depend on.
+// Readiness is the state of the systems that workspaces depend on.
 type Readiness struct {
 	State   string `json:"state"`            // ready | degraded | down
 	Circuit string `json:"circuit"`          // closed | half-open | open
 	Reason  string `json:"reason,omitempty"` // auth | unreachable | bad_path | version_mismatch | … ; "" if it is ready
 }
 
-// Owner names the caller that a session was made for, in its labels, where sessions of many callers have one owner.
+// Owner is the label that names a session's caller, where sessions of many callers have one owner.
 const Owner = "workspace_user"
 
-// Open returns the workspace that is a session of an engine: the session of that id, or for "" the living session of
-// spec.Scope, which is made of spec if there is none. [belljar.CodeNotFound] for a session that has ended, and for one that is not of the
-// [Owner] that spec names.
+// Open returns the workspace that is a session of an engine: the session of that id, or for "" the living session of spec.Scope, which it
+// makes from spec if there is none. The error is [belljar.CodeNotFound] for a session that has ended, and for one whose [Owner] is not
+// spec's.
 func Open(ctx context.Context, s belljar.Service, session string, spec belljar.SessionSpec) (Workspace, error) {
 	var (
 		found belljar.Session
@@ -74,7 +74,7 @@ func Open(ctx context.Context, s belljar.Service, session string, spec belljar.S
 	return Workspace{Engine: s, Session: found.ID, Root: belljar.WorkspaceDir}, nil
 }
 
-// Spec is the session that a caller's own workspace is.
+// Spec returns the specification of a caller's own workspace.
 func Spec(image string) belljar.SessionSpec {
 	return belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, WorkspaceExec: true,

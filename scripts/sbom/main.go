@@ -1,4 +1,4 @@
-// Command sbom writes the parts that a Go program was built from, as Go records them in it, in CycloneDX's JSON.
+// Command sbom writes the components of a Go program, as Go records them in the binary, as CycloneDX JSON.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(out, version string, args []string) error {
 	return os.WriteFile(out, append(text, '\n'), 0o644)
 }
 
-// bom is as much of CycloneDX 1.6 as a Go program fills.
+// bom is the part of CycloneDX 1.6 that a Go program fills.
 type bom struct {
 	Format       string       `json:"bomFormat"`
 	Spec         string       `json:"specVersion"`
@@ -79,7 +79,7 @@ type dependency struct {
 	DependsOn []string `json:"dependsOn,omitempty"`
 }
 
-// list names the program, its modules and Go itself, whose standard library is in it as well.
+// list returns the program, its modules and Go itself, whose standard library is part of the program.
 func list(info *debug.BuildInfo, name, version, sum string) bom {
 	program := component{
 		Type: "application", Ref: "program", Name: name, Version: version,

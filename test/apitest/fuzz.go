@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Door is what can be put on a mux.
+// Door registers its routes on a mux.
 type Door interface{ Register(mux *http.ServeMux) }
 
-// Handler is the doors inside the edge, as in a server.
+// Handler returns the doors with the edge in front, as in a server.
 func Handler(tb testing.TB, edge api.EdgeOptions, doors ...Door) http.Handler {
 	tb.Helper()
 	if edge.Logger == nil {
@@ -35,7 +35,7 @@ func Handler(tb testing.TB, edge api.EdgeOptions, doors ...Door) http.Handler {
 	return front.Wrap(mux)
 }
 
-// alarm makes of a panic that the edge has caught one that ends the test.
+// alarm turns a panic that the edge has caught into one that ends the test.
 type alarm struct{ slog.Handler }
 
 func (alarm) Enabled(context.Context, slog.Level) bool { return true }
@@ -52,16 +52,16 @@ func (alarm) Handle(_ context.Context, r slog.Record) error {
 	panic(text.String())
 }
 
-// recorder is a connection without deadlines.
+// recorder is a response writer with deadlines that do nothing.
 type recorder struct{ *httptest.ResponseRecorder }
 
 func (recorder) SetReadDeadline(time.Time) error  { return nil }
 func (recorder) SetWriteDeadline(time.Time) error { return nil }
 
-// Route is one that is fuzzed: a method and a path, and a body that the door understands.
+// Route is a route to fuzz: a method and a path, and a valid body for the door.
 type Route struct{ Method, Path, Body string }
 
-// headers are those that doors and the edge read.
+// headers returns the headers that doors and the edge read.
 func headers() []string {
 	return []string{
 		"Accept", "Content-Type", "Content-Encoding", "Content-Length", "Authorization", "Idempotency-Key", "Range", "If-Range", "If-None-Match",
@@ -101,7 +101,7 @@ func FuzzHeader(f *testing.F, h http.Handler, routes []Route, seeds ...string) {
 	})
 }
 
-// FuzzBody sends any body, of one of the media types that doors take, to each route of a door.
+// FuzzBody sends any body, with one of the media types that doors accept, to each route of a door.
 func FuzzBody(f *testing.F, h http.Handler, routes []Route, seeds ...string) {
 	types := []string{
 		"", "application/json", "multipart/form-data; boundary=x", "application/x-tar", "application/gzip", "application/zip", "application/octet-stream", "text/plain",
@@ -118,11 +118,11 @@ func FuzzBody(f *testing.F, h http.Handler, routes []Route, seeds ...string) {
 	})
 }
 
-// ask sends a request of an operator. A panic and an internal error are ours, whatever was sent; an answer that calls itself
-// JSON is.
+// ask sends a request of an operator. A panic, an internal error, or invalid JSON in a JSON response fails the test,
+// whatever was sent.
 func ask(t *testing.T, h http.Handler, to Route, query string, header [][2]string, body []byte) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second) // a stream may wait for what comes
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second) // a stream may wait for events
 	defer stop()
 	r := httptest.NewRequestWithContext(ctx, to.Method, to.Path, strings.NewReader(string(body)))
 	r.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query}
@@ -144,7 +144,7 @@ func ask(t *testing.T, h http.Handler, to Route, query string, header [][2]strin
 	}
 	answer := w.Result()
 	switch {
-	case answer.StatusCode == http.StatusInternalServerError && ctx.Err() == nil: // otherwise nobody reads the answer
+	case answer.StatusCode == http.StatusInternalServerError && ctx.Err() == nil: // after ctx ends, no client reads the answer
 		t.Fatalf("%s %s?%q %q %q answers %d: %s", to.Method, to.Path, query, header, body, answer.StatusCode, w.Body)
 	case answer.Header.Get("Content-Type") == "application/json" && to.Method != http.MethodHead && !json.Valid(w.Body.Bytes()):
 		t.Fatalf("%s %s?%q %q %q answers %d with what is no JSON: %s", to.Method, to.Path, query, header, body, answer.StatusCode, w.Body)

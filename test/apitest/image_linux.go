@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/test/registry"
 )
 
-// WithImage returns the name of an image with this config, and the change that gives it to a [World].
+// WithImage returns the name of an image with this config, and a change that adds it to a [World].
 func WithImage(tb testing.TB, config map[string]any) (ref string, change func(*service.Options)) {
 	tb.Helper()
 	hub := registry.New(tb)
@@ -28,7 +28,7 @@ func WithImage(tb testing.TB, config map[string]any) (ref string, change func(*s
 	return ref, func(o *service.Options) { o.Images, o.Runtimes[0] = store, unpacked{o.Runtimes[0]} }
 }
 
-// unpacked is a runtime that takes images. Programs are the host's all the same.
+// unpacked is a runtime that accepts images. It still runs the host's programs.
 type unpacked struct{ runtime.Runtime }
 
 func (u unpacked) Probe(ctx context.Context) (runtime.Capabilities, error) {

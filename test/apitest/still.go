@@ -1,5 +1,5 @@
-// Package apitest is what tests of the doors share: callers with keys, an engine that runs nothing, the real service on the
-// fake runtime, and fuzzing of whole doors.
+// Package apitest is shared by the tests of the doors: callers with keys, an engine that runs nothing, the real service on
+// the fake runtime, and fuzzing of whole doors.
 package apitest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// ID is that of everything that [Still] has: its session, its run, its terminal and its key.
+// ID is the id of all objects of [Still]: its session, its run, its terminal and its key.
 const ID = "01920000-0000-7000-8000-000000000001"
 
-// Keys are the callers that a door knows, by their key: in X-API-KEY, or a bearer token.
+// Keys are the callers that a door knows, by key: in X-API-KEY, or as a bearer token.
 type Keys map[string]belljar.Caller
 
 // Callers are two users and an operator.
@@ -42,7 +42,7 @@ func (k Keys) Authenticate(r *http.Request) (belljar.Caller, error) {
 }
 
 // Still is an engine that runs and stores nothing: it validates requests, reads their bodies, and answers each with the same
-// session, run, file and image. It serves the doors that are fuzzed.
+// session, run, file and image. It is the engine of fuzzed doors.
 type Still struct{}
 
 var _ belljar.Engine = Still{}
@@ -111,7 +111,7 @@ func (templates) Remove(_ context.Context, name string, _ bool) error { return k
 
 func then() time.Time { return time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC) }
 
-// known is nil for what there is.
+// known returns nil for the id of an existing object.
 func known(id string) error {
 	if id == ID {
 		return nil
@@ -136,7 +136,7 @@ func session() belljar.Session {
 
 func (runs) Start(_ context.Context, req belljar.RunRequest) (belljar.Run, error) {
 	if req.Upload != nil {
-		_, _ = io.Copy(io.Discard, req.Upload) // it is the door's to say what is wrong with it
+		_, _ = io.Copy(io.Discard, req.Upload) // the door reports read errors
 	}
 	return run(), req.Validate()
 }
@@ -147,7 +147,7 @@ func (runs) List(_ context.Context, q belljar.RunQuery) (belljar.RunPage, error)
 	return belljar.RunPage{Items: []belljar.Run{run()}, Total: 1, Limit: q.Limit, Offset: q.Offset}, nil
 }
 
-// Frames are output on both streams and the end.
+// Frames yields output on both streams, and the end.
 func (runs) Frames(_ context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		if err := known(id); err != nil {
@@ -166,7 +166,7 @@ func (runs) Frames(_ context.Context, id string, from uint64) iter.Seq2[belljar.
 	}
 }
 
-// Network and SetNetwork are about a session that may reach nothing.
+// Network returns the network of a session that may reach nothing.
 func (sessions) Network(_ context.Context, id string) (belljar.NetworkSpec, error) {
 	return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, known(id)
 }
@@ -244,7 +244,7 @@ func entry(path string) belljar.FileEntry {
 	return belljar.FileEntry{Path: path, Type: "file", Size: 4, Mode: "0644"}
 }
 
-// place is nil for a file of the session.
+// place returns nil for a file of the session.
 func place(id, path string) error {
 	if err := known(id); err != nil {
 		return err

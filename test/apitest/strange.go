@@ -2,8 +2,8 @@ package apitest
 
 import "strings"
 
-// StrangeRequests are requests of the REST API, method and path below its prefix, with ids and filters that no object has: each must be
-// refused, or be found to match nothing.
+// StrangeRequests returns requests of the REST API, as method and path below its prefix, with ids and filters that no object has: each
+// must be refused, or match nothing.
 func StrangeRequests() (all []string) {
 	strange := []string{"%00", "%ff", "a%0Ab", "%F0%9F%92%A9", "..%2F..", "%2e%2e", "%27%20OR%201=1--", "%25", "a%2Fb", strings.Repeat("x", 5000), "%E2%80%AE"}
 	for _, id := range strange {
@@ -20,7 +20,7 @@ func StrangeRequests() (all []string) {
 	return all
 }
 
-// StrangeStatus reports whether a status is a right answer to one of the [StrangeRequests].
+// StrangeStatus reports whether a status is a correct answer to one of the [StrangeRequests].
 func StrangeStatus(request string, status int) bool {
 	filter := strings.Contains(request, "?") && !strings.HasPrefix(request, "POST") || strings.Contains(request, "/quotas/")
 	return status == 400 || status == 404 || filter && status == 200

@@ -20,10 +20,11 @@ import (
 type World struct {
 	Service *service.Service
 	Runtime *fake.Runtime
-	Dir     string // its own
+	Dir     string // the world's own
 }
 
-// NewWorld makes a world, with limits that a busy machine keeps to. It ends with the test, which fails if a sandbox is left.
+// NewWorld makes a world, with time limits that suit a busy machine. It ends with the test, which fails if a sandbox is
+// left.
 func NewWorld(tb testing.TB, enforces []string, change ...func(*service.Options)) *World {
 	tb.Helper()
 	dir := tb.TempDir()
@@ -49,7 +50,7 @@ func NewWorld(tb testing.TB, enforces []string, change ...func(*service.Options)
 	return w
 }
 
-// Serve serves doors inside the edge until the test ends.
+// Serve serves doors with the edge in front until the test ends.
 func Serve(tb testing.TB, edge api.EdgeOptions, doors ...Door) *httptest.Server {
 	tb.Helper()
 	server := httptest.NewServer(Handler(tb, edge, doors...))

@@ -31,7 +31,7 @@ func Alone() error {
 	return os.Setenv(aloneEnv, "1")
 }
 
-// Patient is the environment of a belljar on a machine that has other things to do as well.
+// Patient returns the environment of a belljar on a busy machine.
 func Patient() []string {
 	return []string{"SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC=300", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC=300"}
 }

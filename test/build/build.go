@@ -1,4 +1,4 @@
-// Package build makes the programs that black-box tests run, from the source tree they stand in.
+// Package build makes the programs that black-box tests run, from the source tree that it is in.
 package build
 
 import (
@@ -13,10 +13,10 @@ import (
 	"sync"
 )
 
-// programsVariable names a folder that has all programs already. make test builds them once for every package.
+// programsVariable names a folder that already has all programs. make test builds them once for every package.
 const programsVariable = "BELLJAR_TEST_PROGRAMS"
 
-// Programs are paths of what was made.
+// Programs are the paths of the built programs.
 type Programs struct {
 	Agent   string
 	Belljar string // with the agent embedded
@@ -26,7 +26,7 @@ type Programs struct {
 	Net     string // a program that uses the network
 }
 
-// Prepared reports whether make test has built what the tests need, the SDK for TypeScript in its folder included.
+// Prepared reports whether make test has built the programs of the tests, including the TypeScript SDK in its folder.
 func Prepared() bool { return os.Getenv(programsVariable) != "" }
 
 // Into returns the programs: those of BELLJAR_TEST_PROGRAMS, or else built into dir.
@@ -83,12 +83,13 @@ func around(source, agent, out string) error {
 	return compile(source, out, "./cmd/belljar", "-overlay", file)
 }
 
-// Agent returns the agent alone: that of BELLJAR_TEST_PROGRAMS, or else built into dir, where every user may run it.
+// Agent returns only the agent: that of BELLJAR_TEST_PROGRAMS, or else built into dir, where every user may run it.
 func Agent(dir string) (string, error) {
 	return one(dir, "./cmd/belljar-agent", func(p Programs) string { return p.Agent })
 }
 
-// Net returns the program that uses the network alone, as Agent does. Beside it lies one that uses musl, where that can be compiled.
+// Net returns only the program that uses the network, as Agent does. Next to it is one linked with musl, if this machine can compile
+// that.
 func Net(dir string) (string, error) {
 	path, err := one(dir, "./test/net", func(p Programs) string { return p.Net })
 	if err != nil || Prepared() {
@@ -101,13 +102,13 @@ func Net(dir string) (string, error) {
 	return path, compileMusl(source, path)
 }
 
-// Musl is what the name of Net's companion ends with.
+// Musl is the suffix of the name of the program next to Net's.
 const Musl = "-musl"
 
 func compileMusl(source, net string) error {
 	compiler, err := exec.LookPath("musl-gcc")
 	if err != nil {
-		return nil // who needs it says so
+		return nil // a test that needs it reports that
 	}
 	cmd := exec.Command(compiler, "-static", "-O1", "-o", net+Musl, filepath.Join(source, "test/net/musl/lookup.c"))
 	if report, err := cmd.CombinedOutput(); err != nil {
@@ -129,7 +130,7 @@ func one(dir, pkg string, path func(Programs) string) (string, error) {
 	return made, errors.Join(compile(source, made, pkg), os.Chmod(dir, 0o755), os.Chmod(made, 0o755))
 }
 
-// AgentProgram returns the agent's bytes. The first call builds it, where BELLJAR_TEST_PROGRAMS has none.
+// AgentProgram returns the agent's bytes. The first call builds it, unless BELLJAR_TEST_PROGRAMS has one.
 var AgentProgram = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "belljar-agent-")
 	if err != nil {
@@ -148,7 +149,7 @@ func programs(dir string) Programs {
 	return Programs{Agent: at("belljar-agent"), Belljar: at("belljar"), Forged: at("belljar-forged"), Probe: at("probe"), Soak: at("soak"), Net: at("net")}
 }
 
-// Paths are the paths of all programs.
+// Paths returns the paths of all programs.
 func (p Programs) Paths() []string {
 	return []string{p.Agent, p.Belljar, p.Forged, p.Probe, p.Soak, p.Net}
 }

@@ -4,5 +4,5 @@ package build
 
 import "syscall"
 
-// usualMask has new files be as readable as on most machines.
+// usualMask makes new files as readable as on most machines.
 func usualMask() { syscall.Umask(0o022) }

@@ -13,7 +13,7 @@ import (
 
 const profile = "../../deploy/apparmor/belljar"
 
-// TestProfile has AppArmor's own parser read the profile, where there is one that knows user namespaces (4.0).
+// TestProfile parses the profile with AppArmor's own parser, if it supports user namespaces (4.0).
 func TestProfile(t *testing.T) {
 	raw, err := os.ReadFile(profile)
 	if err != nil {

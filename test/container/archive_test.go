@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// archive makes a tar in memory. The first mistake stays.
+// archive makes a tar in memory. It keeps the first error.
 type archive struct {
 	buf bytes.Buffer
 	w   *tar.Writer

@@ -25,7 +25,7 @@ import (
 // image holds busybox and belljar.
 const image = "belljar-inside"
 
-// doctor is what belljar doctor --json prints.
+// doctor is the output of belljar doctor --json.
 type doctor struct {
 	Host struct {
 		Container string `json:"container"`
@@ -57,7 +57,7 @@ func TestContainer(t *testing.T) {
 
 // inDocker follows doctor's advice step by step, like a user who has just put belljar into a container.
 func inDocker(t *testing.T, host string) {
-	// Without flags it does not work, and doctor lists the missing ones.
+	// Without flags belljar does not work, and doctor lists the missing ones.
 	plain, status := examine(t, host, nil, "")
 	if caps := plain.native(t); caps.Available || status != 1 {
 		t.Fatalf("native works in a container without any flag, status %d: %+v", status, caps)
@@ -71,11 +71,11 @@ func inDocker(t *testing.T, host string) {
 	}
 	t.Logf("doctor's flags: %v", flags)
 
-	// Each of them is needed: no user should lower a protection needlessly.
+	// Each flag is needed: no user should lower a protection needlessly.
 	commands := remounts(t, host, flags)
 	for i, flag := range flags {
 		if flag.value == "apparmor=unconfined" && !appArmor() {
-			continue // there is none on this kernel
+			continue // this kernel has no AppArmor
 		}
 		rest := slices.Delete(slices.Clone(flags), i, i+1)
 		got, _ := examine(t, host, rest, "{ "+commands+"; } 2>/dev/null || :")
@@ -84,7 +84,7 @@ func inDocker(t *testing.T, host string) {
 		}
 	}
 
-	// With them programs run, and only limits may be missing, for which doctor has a command.
+	// With the flags programs run. Only limits may be missing, for which doctor prints a command.
 	withFlags, status := examine(t, host, flags, "")
 	if caps := withFlags.native(t); !caps.Available || status != 0 {
 		t.Fatalf("native does not work with doctor's flags, status %d: %+v", status, caps)
@@ -94,12 +94,12 @@ func inDocker(t *testing.T, host string) {
 		t.Fatalf("belljar run in the container: %+v", out)
 	}
 
-	// With the command too doctor is content, and the limits hold.
+	// With the command, too, doctor reports no problem, and the limits hold.
 	all, status := examine(t, host, flags, commands)
 	if caps := all.native(t); !complete(caps) || status != 0 || all.Host.Hint != "" {
 		t.Fatalf("doctor is not content, status %d: %+v", status, all)
 	}
-	// What its file systems may hold comes on top of the 64 MiB.
+	// The limits of its file systems are added to the 64 MiB.
 	hog := run(t, host, flags, commands, "belljar", "run", "--memory", "64m", "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=900M", "count=1")
 	if hog.status != 137 || !strings.Contains(hog.stderr, "memory") {
 		t.Errorf("900 MiB with a limit of 64: %+v", hog)
@@ -126,7 +126,7 @@ func inKubernetes(t *testing.T, host string) {
 // flag is one flag of docker run.
 type flag struct{ name, value string }
 
-// flagsOf reads the flags out of doctor's advice.
+// flagsOf returns the flags in doctor's advice.
 func flagsOf(hint string) []flag {
 	var flags []flag
 	for _, m := range regexp.MustCompile(`(--[a-z-]+)[ =](\S+)`).FindAllStringSubmatch(hint, -1) {
@@ -135,7 +135,7 @@ func flagsOf(hint string) []flag {
 	return flags
 }
 
-// remounts are the commands that doctor advises inside a container with flags, as a line of shell.
+// remounts returns the commands that doctor advises inside a container with flags, as a shell line.
 func remounts(t *testing.T, host string, flags []flag) string {
 	t.Helper()
 	got, _ := examine(t, host, flags, "")
@@ -160,7 +160,7 @@ func appArmor() bool {
 	return err == nil && strings.TrimSpace(string(raw)) == "Y"
 }
 
-// examine runs doctor in a new container, after a line of shell.
+// examine runs doctor in a new container, after a shell line.
 func examine(t *testing.T, host string, flags []flag, first string) (doctor, int) {
 	t.Helper()
 	out := run(t, host, flags, first, "belljar", "doctor", "--json")
@@ -171,13 +171,13 @@ func examine(t *testing.T, host string, flags []flag, first string) (doctor, int
 	return d, out.status
 }
 
-// output is what a container printed, and how it ended.
+// output is the output and the exit status of a container.
 type output struct {
 	stdout, stderr string
 	status         int
 }
 
-// run runs args in a new container, after a line of shell.
+// run runs args in a new container, after a shell line.
 func run(t *testing.T, host string, flags []flag, first string, args ...string) output {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package dockerd starts a Docker engine for tests: a private one, on a socket in a folder of its own, never the
-// machine's. It has no network, and leaves nothing when it is stopped.
+// Package dockerd starts a Docker engine for tests: a private one, on a socket in a folder of its own, never the machine's. It has
+// no network, and leaves no files when it is stopped.
 //
 //	func TestMain(m *testing.M) { os.Exit(dockerd.Main(m)) }
 //
@@ -36,7 +36,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// startTime is how long an engine may take to answer, on a slow and busy machine.
+// startTime limits the start of an engine on a slow and busy machine.
 const startTime = 3 * time.Minute
 
 // Engine is a Docker engine that belongs to the tests.
@@ -46,7 +46,7 @@ type Engine struct {
 	who    who
 	client *http.Client
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	process *process
 	images  map[string]bool
 }
@@ -62,8 +62,7 @@ var shared struct {
 	engine *Engine
 }
 
-// Main runs the tests of a package and then stops the engine that they have started, if they have. It returns the status
-// to exit with.
+// Main runs the tests of a package and then stops the engine that they may have started. It returns the exit status.
 func Main(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
@@ -77,8 +76,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Start returns the engine of this process, for a package whose TestMain is [Main]. Where there can be none the test is
-// skipped; as root on Debian, where there should be one, it fails.
+// Start returns the engine of this process, for a package whose TestMain is [Main]. If the machine cannot run one, the test is
+// skipped; as root on Debian, where an engine is expected, it fails.
 func Start(t testing.TB) *Engine {
 	t.Helper()
 	require(t)
@@ -94,22 +93,22 @@ func Start(t testing.TB) *Engine {
 	return shared.engine
 }
 
-// New returns an engine of the test's own, for what others must not see: its death, and flags. It is stopped with the
-// test.
+// New returns a separate engine for a test whose effects other tests must not see: a killed engine, or flags. It is stopped with
+// the test.
 func New(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	return own(t, asRoot, flags...)
 }
 
-// NewMapped is [New] for an engine whose containers have a user namespace with 65,536 ids, where root is another user. It does not
-// change the machine's own table of subordinate ids.
+// NewMapped is [New] for an engine whose containers have a user namespace with 65,536 ids, in which root is another user. It does
+// not change the machine's own table of subordinate ids.
 func NewMapped(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	return own(t, asRemapper, append(flags, "--userns-remap", "nobody:nogroup")...)
 }
 
-// NewRootless is [New] for a rootless engine: it runs as an unprivileged user, in that user's own user namespace. It ends the
-// test if users may have none.
+// NewRootless is [New] for a rootless engine: it runs as an unprivileged user, in that user's own user namespace. It ends the test
+// if users may not have one.
 func NewRootless(t testing.TB, flags ...string) *Engine {
 	t.Helper()
 	require(t)
@@ -140,7 +139,7 @@ func require(t testing.TB) {
 	need.Program(t, "dockerd")
 }
 
-// short is the folder for temporary ones, or the usual one where its name is long.
+// short returns a folder with a short name for temporary folders.
 func short() string {
 	if dir := os.TempDir(); len(dir) < 40 {
 		return dir
@@ -179,7 +178,7 @@ func (e *Engine) Socket() string { return filepath.Join(e.dir, "docker.sock") }
 // Host is the engine's address, as DOCKER_HOST has it.
 func (e *Engine) Host() string { return "unix://" + e.Socket() }
 
-// run starts the daemon and returns when it answers.
+// run starts the daemon and returns when it responds.
 func (e *Engine) run() error {
 	name := strconv.Itoa(os.Getpid()) + "-" + filepath.Base(e.dir)
 	args := append([]string{
@@ -201,7 +200,7 @@ func (e *Engine) run() error {
 		return err
 	}
 	cmd.Stdout, cmd.Stderr = log, log
-	// If the tests are killed, it ends too. That is bound to the thread which starts it, so that has to stay.
+	// If the tests are killed, the daemon ends, too. The kernel ties that to the thread that starts it, so that thread must live on.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
 	started := make(chan error, 1)
 	p := &process{exited: make(chan struct{})}
@@ -214,7 +213,7 @@ func (e *Engine) run() error {
 		}
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in its log
+			_ = cmd.Wait() // its log has the exit status
 		}
 		close(p.exited)
 	}()
@@ -240,7 +239,7 @@ func (e *Engine) run() error {
 	}
 }
 
-// Log is the end of what the daemon has logged.
+// Log returns the end of the daemon's log.
 func (e *Engine) Log() string {
 	text, _ := os.ReadFile(filepath.Join(e.dir, "log"))
 	return string(text[max(0, len(text)-4000):])
@@ -266,7 +265,7 @@ func (e *Engine) Kill(t testing.TB) {
 }
 
 // endContainerd ends the containerd of a killed daemon, which the kernel should have killed with it. The next daemon checks only
-// its pid, and would take even a zombie for alive.
+// its pid, and would treat even a zombie as alive.
 func (e *Engine) endContainerd() error {
 	file := filepath.Join(e.dir, "exec", "containerd", "containerd.pid")
 	text, err := os.ReadFile(file)
@@ -294,8 +293,8 @@ func (e *Engine) Again(t testing.TB) {
 	}
 }
 
-// Freeze stops the daemon's processes where they are, as a machine that has no time for them; the returned function
-// sets them going again, and may be called twice.
+// Freeze stops the daemon's processes, like a machine without free processor time. The returned function resumes them, and may be
+// called twice.
 func (e *Engine) Freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	e.mu.Lock()
@@ -334,7 +333,7 @@ func (e *Engine) signal(sig syscall.Signal) error {
 	}
 }
 
-// stop removes what is on the engine, ends it, and removes its folder.
+// stop removes all containers, ends the engine, and removes its folder.
 func (e *Engine) stop() error {
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), startTime)
@@ -354,7 +353,8 @@ func (e *Engine) stop() error {
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }
 
-// endChildren ends what a daemon that was killed has left, and returns when it has: until then it may write to the folder.
+// endChildren ends the remaining processes of a killed daemon, and returns when they have ended: until then they may write to the
+// folder.
 func (e *Engine) endChildren() error {
 	for deadline := time.Now().Add(startTime); ; time.Sleep(5 * time.Millisecond) {
 		left := e.children()
@@ -388,7 +388,7 @@ func (e *Engine) empty(ctx context.Context) error {
 	return nil
 }
 
-// children are the processes that the engine has started, as their arguments tell: they name its folder.
+// children returns the processes that the engine has started, which have its folder in their arguments.
 func (e *Engine) children() (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, entry := range entries {
@@ -406,7 +406,7 @@ func (e *Engine) children() (pids []int) {
 	return pids
 }
 
-// mounts are the places below the engine's folder where something is mounted, the deepest first.
+// mounts returns the mount points below the engine's folder, the deepest first.
 func (e *Engine) mounts() (points []string) {
 	text, _ := os.ReadFile("/proc/self/mountinfo")
 	for line := range strings.Lines(string(text)) {
@@ -418,7 +418,7 @@ func (e *Engine) mounts() (points []string) {
 	return points
 }
 
-// call asks the engine, and returns its answer.
+// call sends a request to the engine, and returns its response.
 func (e *Engine) call(ctx context.Context, method, path string, query url.Values, body io.Reader) ([]byte, error) {
 	if query != nil {
 		path += "?" + query.Encode()

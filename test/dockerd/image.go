@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Import gives the engine an image made of the tar of a root file system. changes are lines as of a Dockerfile.
+// Import imports the tar of a root file system as an image. changes are lines of a Dockerfile.
 func (e *Engine) Import(t testing.TB, name string, root io.Reader, changes ...string) {
 	t.Helper()
 	query := url.Values{"fromSrc": {"-"}, "repo": {name}, "changes": changes}
@@ -30,7 +30,7 @@ func (e *Engine) Import(t testing.TB, name string, root io.Reader, changes ...st
 	}
 }
 
-// Busybox is the name of an image with Debian's static busybox: a shell and its usual companions.
+// Busybox returns the name of an image with Debian's static busybox: a shell and the common small programs.
 func (e *Engine) Busybox(t testing.TB) string {
 	t.Helper()
 	const name = "belljar-test/busybox:latest"
@@ -47,7 +47,7 @@ func (e *Engine) Busybox(t testing.TB) string {
 	return name
 }
 
-// BusyboxRoot is the root file system of [Engine.Busybox], as a tar.
+// BusyboxRoot returns the root file system of [Engine.Busybox], as a tar.
 func BusyboxRoot(t testing.TB) []byte {
 	t.Helper()
 	program, err := os.ReadFile("/bin/busybox")
@@ -90,7 +90,7 @@ func BusyboxRoot(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// Names are the names of the containers that are on the engine, running or not.
+// Names returns the names of the engine's containers, running or not.
 func (e *Engine) Names(t testing.TB) (names []string) {
 	t.Helper()
 	text, err := e.call(context.Background(), http.MethodGet, "/containers/json?all=1", nil, nil)

@@ -19,11 +19,11 @@ const (
 	asNobody       // a user without privileges
 )
 
-// rootlessID is the user and group of an engine that is not root's.
+// rootlessID is the user and group of a rootless engine.
 const rootlessID = 61502
 
-// command starts an engine with these arguments. The machine's own tables of users and subordinate ids are not touched: where
-// others are needed, that is in a mount namespace of the engine's own.
+// command starts an engine with these arguments. It does not change the machine's own tables of users and subordinate ids: if
+// others are needed, the engine gets a mount namespace with its own.
 func (w who) command(dir string, args []string) (*exec.Cmd, error) {
 	ids := filepath.Join(dir, "subid")
 	switch w {
@@ -58,7 +58,7 @@ func rootless(dir string, args []string) (*exec.Cmd, error) {
 		os.WriteFile(filepath.Join(bin, "rootlesskit-docker-proxy"), []byte("#!/bin/sh\nexit 1\n"), 0o755),
 	)
 	for name, mode := range map[string]os.FileMode{"passwd": 0o644, "subid": 0o644, "bin": 0o755, "bin/rootlesskit-docker-proxy": 0o755} {
-		err = errors.Join(err, os.Chmod(filepath.Join(dir, name), mode)) // whatever the umask
+		err = errors.Join(err, os.Chmod(filepath.Join(dir, name), mode)) // regardless of the umask
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func rootless(dir string, args []string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// unprivileged tries whether that works here.
+// unprivileged checks whether that works here.
 func unprivileged() (string, error) {
 	dir, err := os.MkdirTemp(short(), "dockerd")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// The example runs of the sandbox API, to the letter.
+// The example runs of the sandbox API, unchanged.
 const (
 	pythonExample = `{
   "runtime": "docker",
@@ -36,8 +36,8 @@ const (
 }`
 )
 
-// TestExampleRuns sends the sandbox API's examples to a server whose operator lets their images stand for ones of Debian packages, as
-// they are and with each of the other runtimes.
+// TestExampleRuns sends the sandbox API's examples to a server whose operator maps their images to images of Debian packages. It
+// sends them unchanged, and with each of the other runtimes.
 func TestExampleRuns(t *testing.T) {
 	t.Parallel()
 	var args []string
@@ -53,7 +53,7 @@ func TestExampleRuns(t *testing.T) {
 	for name, example := range map[string]string{"python": pythonExample, "node": nodeExample} {
 		t.Run(name, func(t *testing.T) {
 			tar := tier.Pick(image.Python, func(t testing.TB) string { return image.Debian(t, "python") })
-			if name == "node" { // an image takes its time to build
+			if name == "node" { // building an image takes time
 				tier.Soak(t)
 				tar = func(t testing.TB) string { return image.Debian(t, name) }
 			}
@@ -83,7 +83,7 @@ func TestExampleRuns(t *testing.T) {
 	ends(s)
 }
 
-// networkInContainer reaches the peer from a container, whose image has programs of its own.
+// networkInContainer reaches the peer from a container whose image has its own programs.
 func networkInContainer(s *server, p *peer.Peer) {
 	s.t.Helper()
 	request := fetching(p, "belljar/python")
@@ -97,7 +97,7 @@ func networkInContainer(s *server, p *peer.Peer) {
 	}
 }
 
-// ends stops a server, which takes down what it keeps ready on every runtime.
+// ends stops a server, which removes the sandboxes that it keeps ready on every runtime.
 func ends(s *server) {
 	s.t.Helper()
 	if code := s.stop(); code != 0 {
@@ -105,7 +105,7 @@ func ends(s *server) {
 	}
 }
 
-// TestChoiceOfRuntime asks for walls instead of runtimes.
+// TestChoiceOfRuntime requests isolation instead of runtimes.
 func TestChoiceOfRuntime(t *testing.T) {
 	l := lanes()[1]
 	args := l.open(t)

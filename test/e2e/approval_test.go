@@ -22,7 +22,7 @@ type hook struct {
 	url string
 
 	mu   sync.Mutex
-	seen map[string]bool // type and approval
+	seen map[string]bool // by type and approval
 }
 
 func newHook(t *testing.T, data string) *hook {
@@ -64,7 +64,7 @@ func (h *hook) has(what string, ids ...string) bool {
 }
 
 // TestApproval kills a server while requests wait for an operator, and right after a decision. Nothing starts without its approval, and
-// what was approved runs once. A user decides nothing, whatever they send.
+// an approved request runs once. A user can decide nothing, whatever they send.
 func TestApproval(t *testing.T) {
 	data := t.TempDir()
 	hook := newHook(t, data)
@@ -88,7 +88,7 @@ func TestApproval(t *testing.T) {
 	first, second := asked("/runs", body("first")), asked("/runs?wait=0.1", body("second"))
 	session := asked("/sessions", map[string]any{"spec_version": "1.1", "base_image": "host", "timeout_sec": 900})
 	approve := map[string]any{"decision": "approve"}
-	for _, id := range []string{first, session} { // their own
+	for _, id := range []string{first, session} { // the users' own requests
 		if status, said := s.ask("POST", api+"/admin/approvals/"+id, approve, as); status != http.StatusForbidden {
 			t.Errorf("%d %v", status, said)
 		}
@@ -114,7 +114,7 @@ func TestApproval(t *testing.T) {
 			t.Fatalf("%d %v", status, said)
 		}
 	}
-	s.kill() // it may have begun, or not
+	s.kill() // it may or may not have begun
 
 	s = serve(t, data, append(args[:2:2], "--set", "end_sessions=true")...)
 	if run := s.wait(first); run["approval"].(map[string]any)["state"] != "approved" {
@@ -123,7 +123,7 @@ func TestApproval(t *testing.T) {
 		t.Errorf("it printed %q", log)
 	}
 	if status, run := s.ask("GET", api+"/runs/"+second, nil, as); status != http.StatusOK || run["phase"] != "queued" || run["approval"].(map[string]any)["state"] != "pending" {
-		t.Errorf("one that nobody approved: %d %v", status, run)
+		t.Errorf("a run without an approval: %d %v", status, run)
 	}
 	if status, said := s.ask("POST", api+"/admin/approvals/"+second, map[string]any{"decision": "deny", "note": "no"}); status != http.StatusOK {
 		t.Errorf("%d %v", status, said)

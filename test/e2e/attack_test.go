@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// user makes a user of the server and returns his key.
+// user makes a user of the server and returns their key.
 func (s *server) user(name string) string {
 	s.t.Helper()
 	status, token := s.ask("POST", api+"/admin/tokens", map[string]any{"user_id": name, "name": name})
@@ -61,7 +61,7 @@ func (s *server) send(method, path, key, body string, header ...string) (int, ht
 	return resp.StatusCode, resp.Header, string(answer)
 }
 
-// made starts what has an id under name, as the user with key.
+// made creates an object as the user with key, and returns the id in the response's field name.
 func (s *server) made(path, key, name string, body map[string]any) string {
 	s.t.Helper()
 	status, answer := s.ask("POST", api+path, body, "X-API-KEY: "+key)
@@ -72,7 +72,7 @@ func (s *server) made(path, key, name string, body map[string]any) string {
 	return id
 }
 
-// host is a session in the image host.
+// host returns a session in the image host.
 func host() map[string]any { return map[string]any{"spec_version": "1.0", "base_image": "host"} }
 
 // upgrading returns the headers of a WebSocket handshake.
@@ -82,7 +82,7 @@ func upgrading() []string {
 	}
 }
 
-// TestAttackOthers requests another user's resources in every way: they do not exist.
+// TestAttackOthers requests another user's resources in every way: for this user they do not exist.
 func TestAttackOthers(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann, bob := s.user("ann"), s.user("bob")
@@ -96,7 +96,7 @@ func TestAttackOthers(t *testing.T) {
 	}
 	for _, c := range []struct {
 		method, path, body string
-		want               int // for another user
+		want               int // status for another user
 	}{
 		{"GET", "/runs/" + id, "", 404},
 		{"POST", "/runs/" + id + "/cancel", "", 404},
@@ -146,7 +146,7 @@ func TestAttackOthers(t *testing.T) {
 			t.Errorf("another user, %s %s: %d %s", c.method, c.path, status, answer)
 		}
 	}
-	// What is not his and what is not at all look alike.
+	// Another user's resource and a missing one give the same response.
 	none := strings.Repeat("0", 8) + id[8:]
 	_, _, foreign := s.send("GET", api+"/runs/"+id, bob, "")
 	if _, _, missing := s.send("GET", api+"/runs/"+none, bob, ""); strings.ReplaceAll(foreign, id, none) != missing {
@@ -156,7 +156,7 @@ func TestAttackOthers(t *testing.T) {
 	if _, other := s.ask("POST", api+"/runs?wait=600s", body, "X-API-KEY: "+bob, "Idempotency-Key: same"); other["run_id"] == id || other["phase"] != "completed" {
 		t.Errorf("another's key: %v", other)
 	}
-	// So does a ticket, once and for streams.
+	// So does a ticket. It works once, and for streams.
 	ticket := func(key string) string { return s.made("/tickets", key, "token", map[string]any{}) }
 	if status, _, answer := s.send("GET", api+"/runs/"+id+"/logs?token="+ticket(bob), "", ""); status != http.StatusNotFound {
 		t.Errorf("another's ticket: %d %s", status, answer)
@@ -175,7 +175,8 @@ func TestAttackOthers(t *testing.T) {
 	}
 }
 
-// TestAttackBodies sends what no client should: each gets its error, soon, and not the whole of it back.
+// TestAttackBodies sends bodies that no client should send: each quickly gets its error, which does not repeat the
+// whole body.
 func TestAttackBodies(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann := s.user("ann")
@@ -237,7 +238,7 @@ func TestAttackBodies(t *testing.T) {
 	}
 }
 
-// tarOf is an archive of empty files.
+// tarOf returns an archive of empty files.
 func tarOf(headers ...tar.Header) string {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -259,7 +260,7 @@ func manyHeaders(n int) []tar.Header {
 	return all
 }
 
-// TestAttackStorms does the same thing in many places at once, and things that exclude each other.
+// TestAttackStorms does the same thing in many places concurrently, and things that exclude each other.
 func TestAttackStorms(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann := s.user("ann")
@@ -296,7 +297,7 @@ func TestAttackStorms(t *testing.T) {
 						t.Errorf("cancel: %d %v %v", status, answer, err)
 					}
 				}
-				if _, logs := s.get(api + "/runs/" + id + "/logs?follow=true"); err != nil || logs != nil { // they end with the run
+				if _, logs := s.get(api + "/runs/" + id + "/logs?follow=true"); err != nil || logs != nil { // logs end with the run
 					t.Errorf("cancelled: %v %v", err, logs)
 				}
 				if _, run, err := s.try("GET", api+"/runs/"+id, nil, key); err != nil || run["phase"] != "killed" || run["reason_code"] != "canceled_by_user" {
@@ -338,7 +339,8 @@ func TestAttackStorms(t *testing.T) {
 
 func long() string { return strings.Repeat("x", 3<<20) }
 
-// TestAttackMemory has one user send and ask for as much as he can. The server stays small, and others do not notice.
+// TestAttackMemory makes one user send and request as much as they can. The server stays small, and other users are
+// not affected.
 func TestAttackMemory(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann, bob := s.user("ann"), s.user("bob")
@@ -363,7 +365,7 @@ func TestAttackMemory(t *testing.T) {
 		}
 	}()
 
-	// Bodies that do not end.
+	// Bodies without an end.
 	body := strings.Repeat(" ", 4<<20-1)
 	var held sync.WaitGroup
 	for range 100 {
@@ -380,7 +382,7 @@ func TestAttackMemory(t *testing.T) {
 		t.Errorf("another user waits %v for %v", time.Since(begun), run["phase"])
 	}
 
-	// Bodies that are a lot of work, of another user.
+	// Bodies that cost much work, from another user.
 	carl := s.user("carl")
 	work := `{"spec_version":"1.0","base_image":"host","command":[` + strings.Repeat(`"a",`, 1<<20-50) + `"a"]}`
 	var workers sync.WaitGroup
@@ -420,7 +422,7 @@ func TestAttackMemory(t *testing.T) {
 	t.Logf("%d MiB before, at most %d MiB", before>>20, most.Load()>>20)
 }
 
-// TestAttackSecrets looks for keys everywhere but where they belong.
+// TestAttackSecrets searches for keys everywhere outside their proper places.
 func TestAttackSecrets(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "log_level=debug", "--set", "ws_signed_urls=true")
 	ann := s.user("ann")
@@ -454,7 +456,7 @@ func TestAttackSecrets(t *testing.T) {
 		}
 		info, err := e.Info()
 		if err != nil {
-			return nil // gone meanwhile
+			return nil // the file is gone
 		}
 		if info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s is %v", path, info.Mode())

@@ -29,16 +29,16 @@ func (s *server) dial() net.Conn {
 	return conn
 }
 
-// size is how much memory the server has, in bytes.
+// size returns the server's memory, in bytes.
 func (s *server) size() int64 {
-	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid)) // none after its end
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid)) // empty after its end
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	kib, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 	n, _ := strconv.ParseInt(kib, 10, 64)
 	return n << 10
 }
 
-// descriptors is how many files and connections the server has open.
+// descriptors returns the number of files and connections that the server has open.
 func (s *server) descriptors() int {
 	s.t.Helper()
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid))
@@ -48,14 +48,14 @@ func (s *server) descriptors() int {
 	return len(open)
 }
 
-// TestAttackWire speaks HTTP badly.
+// TestAttackWire sends invalid HTTP.
 func TestAttackWire(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann := s.user("ann")
 	known := "Host: h\r\nX-API-KEY: " + ann + "\r\nConnection: close\r\n"
 	for name, c := range map[string]struct {
 		send string
-		want string // how the answer begins; "" for a connection that is closed without one
+		want string // beginning of the response; "" for a connection that is closed without one
 	}{
 		"no host":            {"GET /healthz HTTP/1.1\r\n\r\n", "HTTP/1.1 400"},
 		"HTTP/1.0":           {"GET " + api + "/me HTTP/1.0\r\nHost: h\r\nX-API-KEY: " + ann + "\r\n\r\n", "HTTP/1.0 200"},
@@ -84,7 +84,7 @@ func TestAttackWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			conn := s.dial()
 			begun := time.Now()
-			_, _ = io.WriteString(conn, c.send)               // it may have had enough before the end
+			_, _ = io.WriteString(conn, c.send)               // the server may stop reading before the end
 			line, _ := bufio.NewReader(conn).ReadString('\n') // the server sends this first
 			if !strings.HasPrefix(line, c.want) || time.Since(begun) > promptly {
 				t.Errorf("%q after %v", line, time.Since(begun))
@@ -132,7 +132,7 @@ func TestAttackIdle(t *testing.T) {
 	if status, _, _ := s.send("GET", api+"/me", key, ""); status != http.StatusOK {
 		t.Fatal(status)
 	}
-	s.full() // ready sandboxes have descriptors too
+	s.full() // ready sandboxes have descriptors, too
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	before := s.descriptors()
 	var limit syscall.Rlimit
@@ -162,7 +162,7 @@ func TestAttackIdle(t *testing.T) {
 	}
 }
 
-// TestAttackFrames speaks WebSocket badly. The run does not notice.
+// TestAttackFrames sends invalid WebSocket frames. The run is not affected.
 func TestAttackFrames(t *testing.T) {
 	s := serve(t, t.TempDir())
 	ann := s.user("ann")
@@ -199,7 +199,7 @@ func TestAttackFrames(t *testing.T) {
 			if err != nil || answer.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatalf("%v %v", answer, err)
 			}
-			_, _ = io.WriteString(conn, c.send) // it may have had enough before the end
+			_, _ = io.WriteString(conn, c.send) // the server may stop reading before the end
 			if code := closing(t, in); code != c.want {
 				t.Errorf("closed with %d, want %d", code, c.want)
 			}
@@ -220,7 +220,7 @@ func TestAttackFrames(t *testing.T) {
 	}
 }
 
-// masked is a WebSocket frame of a client's; head is its first byte. The mask is zero, which is allowed.
+// masked returns a client's WebSocket frame; head is its first byte. The mask is zero, which is allowed.
 func masked(head byte, data string) string {
 	b := []byte{head}
 	switch n := len(data); {
@@ -263,7 +263,7 @@ func closing(t *testing.T, in *bufio.Reader) uint16 {
 	}
 }
 
-// textAs is what a user gets as text.
+// textAs returns a text response to a user.
 func (s *server) textAs(key, path string) string {
 	s.t.Helper()
 	status, _, text := s.send("GET", path, key, "")

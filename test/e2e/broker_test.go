@@ -45,7 +45,7 @@ func brokering(t *testing.T, data string) (*peer.Peer, func() *server) {
 	}
 }
 
-// lent is a request with a secret for api.test.
+// lent returns a request with a secret for api.test.
 func lent(p *peer.Peer, more map[string]any) map[string]any {
 	request := map[string]any{
 		"spec_version": "1.1", "base_image": "host", "network_policy": "allowlist",
@@ -88,7 +88,7 @@ public class Main { public static void main(String[] args) throws Exception {
   var answer = HttpClient.newHttpClient().send(HttpRequest.newBuilder(URI.create("https://api.test/who")).build(), HttpResponse.BodyHandlers.ofString());
   System.out.print(answer.body() + answer.version() + "\n"); } }`
 	for _, tt := range []struct {
-		name, tool string // that has to be installed
+		name, tool string // must be installed
 		request    map[string]any
 		want       string
 	}{
@@ -136,7 +136,7 @@ public class Main { public static void main(String[] args) throws Exception {
 	}
 }
 
-// TestBrokerRestart kills the server: the programs of a session go on to reach the host with the secret.
+// TestBrokerRestart kills the server: the programs of a session still reach the host with the secret.
 func TestBrokerRestart(t *testing.T) {
 	data := t.TempDir()
 	p, start := brokering(t, data)

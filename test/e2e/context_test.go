@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// A context outlives its server: code that runs goes on, its results are whole, and the variables are there.
+// A context outlives its server: running code continues, its results are complete, and the variables remain.
 func TestContextOutlivesTheServer(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)
@@ -58,7 +58,7 @@ x + 1`))
 	if err != nil || after.Context.State != belljar.ShellKept || len(out.Results) != 1 {
 		t.Errorf("%+v, %v", after, err)
 	}
-	// Its code from before can be executed again, too.
+	// Earlier code can be executed again, too.
 	if lost, _, err := finished(t, c, code("import os; os._exit(1)")); err != nil || lost.Context.State != belljar.ShellReplaced {
 		t.Errorf("%+v, %v", lost, err)
 	}
@@ -79,7 +79,7 @@ x + 1`))
 	}
 }
 
-// A session without a process for an interpreter says so.
+// A session without a free process for an interpreter reports that.
 func TestContextWithoutProcesses(t *testing.T) {
 	s := serve(t, t.TempDir())
 	c := s.client()
@@ -95,7 +95,7 @@ signal.pause()`},
 		t.Fatal(err)
 	}
 	awaitOutput(t, c, run)
-	for n := 0; err == nil && n < 20; n++ { // what started the run may have left room for one
+	for n := 0; err == nil && n < 20; n++ { // after its start the run may have left room for one
 		_, err = c.Contexts().Create(t.Context(), id, belljar.ContextSpec{Language: "bash", Name: fmt.Sprint("b", n)})
 	}
 	if belljar.CodeOf(err) != belljar.CodeQuotaExceeded || !strings.Contains(err.Error(), "as many processes as it may have (20)") {

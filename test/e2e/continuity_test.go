@@ -16,10 +16,10 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// episodeRounds is how many kills one set of runs lives through.
+// episodeRounds is the number of kills during one set of runs.
 const episodeRounds = 5
 
-// burst is how many lines are printed at once: more than an agent holds while no server is there.
+// burst is the number of lines printed together: more than an agent buffers without a server.
 var burst = tier.Pick(200_000, 1_000_000)
 
 // TestContinuity kills a server repeatedly while commands, in a session and alone, print numbered lines: slowly, in bursts, and in
@@ -59,22 +59,22 @@ func continuity(t *testing.T, l lane, rounds int) {
 	nothingLeft(t, data)
 }
 
-// episode is a session, and what outlives servers in it.
+// episode is a session, with runs, a shell and a terminal that outlive servers.
 type episode struct {
 	t                    *testing.T
 	image                string
 	session              string
 	slow, bursts, spoken string // ids of runs
 	terminal             string
-	stirred              int    // bursts asked for, words spoken, commands of the shell
-	shell                string // id of the shell's command under way
+	stirred              int    // number of bursts requested, words spoken and shell commands
+	shell                string // id of the active shell command
 	waited               []string
-	seen                 []map[string]any // frames of slow, as its reader saw them
+	seen                 []map[string]any // frames of slow, as its reader received them
 	reader               sync.WaitGroup
 	waiters              sync.WaitGroup
 }
 
-// begin makes a session and sets its runs going.
+// begin makes a session and starts its runs.
 func begin(t *testing.T, s *server, image string) *episode {
 	t.Helper()
 	e := &episode{t: t, image: image}
@@ -118,7 +118,7 @@ func (e *episode) start(s *server, body map[string]any) string {
 	return id
 }
 
-// exercise has the runs do something, and a client wait for one.
+// exercise makes the runs do something, and a client wait for one.
 func (e *episode) exercise(s *server) {
 	e.t.Helper()
 	e.stirred++
@@ -126,7 +126,7 @@ func (e *episode) exercise(s *server) {
 	e.waited = append(e.waited, label)
 	body := e.inSession("sleep 0.4; echo " + label)
 	body["labels"] = map[string]string{"name": label}
-	e.waiters.Go(func() { s.start("?wait=600s", body) }) // the server may die, and this with it
+	e.waiters.Go(func() { s.start("?wait=600s", body) }) // it fails if the server dies
 	until(e.t, label+" is on record", func() bool { return e.find(s, label) != "" })
 	e.begun(s, e.find(s, label))
 	e.speak(s, fmt.Sprint("word", e.stirred))
@@ -137,7 +137,7 @@ func (e *episode) exercise(s *server) {
 	e.put(s, fmt.Sprint("burst-", e.stirred))
 }
 
-// begun waits until a run has started: one that has not is not promised to.
+// begun waits until a run has started: the server makes no promise about others.
 func (e *episode) begun(s *server, id string) {
 	e.t.Helper()
 	until(e.t, id+" has begun", func() bool {
@@ -146,7 +146,7 @@ func (e *episode) begun(s *server, id string) {
 	})
 }
 
-// find is the id of a run in the session, by its label.
+// find returns the id of a run in the session, by its label.
 func (e *episode) find(s *server, label string) string {
 	e.t.Helper()
 	_, list := s.ask(http.MethodGet, api+"/runs?limit=100&session_id="+e.session, nil)
@@ -170,7 +170,7 @@ func (e *episode) put(s *server, name string) {
 	}
 }
 
-// speak sends a word to the run that is spoken to, and waits until it has answered.
+// speak sends a word to the run spoken, and waits for its answer.
 func (e *episode) speak(s *server, word string) {
 	e.t.Helper()
 	in, err := s.client().Runs().Stdin(e.t.Context(), e.spoken)
@@ -187,7 +187,7 @@ func (e *episode) speak(s *server, word string) {
 	})
 }
 
-// inShell has the session's shell do something at once.
+// inShell runs a short command in the session's shell.
 func (e *episode) inShell(s *server, cmd string) {
 	e.t.Helper()
 	status, answer := s.ask(http.MethodPost, api+"/sessions/"+e.session+"/shell", map[string]any{"cmd": cmd})
@@ -196,7 +196,7 @@ func (e *episode) inShell(s *server, cmd string) {
 	}
 }
 
-// types types a line at the terminal, and waits for what it prints.
+// types types a line at the terminal, and waits for its output.
 func (e *episode) types(s *server, line, answer string) {
 	e.t.Helper()
 	screen := s.watch(s.client(), e.terminal)
@@ -205,7 +205,7 @@ func (e *episode) types(s *server, line, answer string) {
 	screen.await(answer)
 }
 
-// read reads along with the slow run, until its server dies or it ends.
+// read follows the slow run, until its server dies or it ends.
 func (e *episode) read(s *server) {
 	from := len(e.seen) + 1
 	e.reader.Go(func() {
@@ -214,7 +214,7 @@ func (e *episode) read(s *server) {
 	})
 }
 
-// resume looks at the session and its runs on the next server, and reads on.
+// resume checks the session and its runs on the next server, and follows the slow run again.
 func (e *episode) resume(s *server) {
 	e.t.Helper()
 	e.reader.Wait()
@@ -269,7 +269,7 @@ func (e *episode) end(s *server) {
 			fmt.Fprintf(&want, "%d %d\n", n+1, i+1)
 		}
 	}
-	// The last bursts may have been asked for and not begun.
+	// The last bursts may have been requested but not begun.
 	if stdout == "" || stdout != want.String()[:min(len(stdout), want.Len())] || !strings.HasSuffix(stdout, fmt.Sprintf(" %d\n", burst)) {
 		e.same("the bursts", stdout, want.String())
 	}
@@ -289,7 +289,7 @@ func (e *episode) end(s *server) {
 	}
 }
 
-// result follows a run to its end, which has to be that exit status, and returns its log.
+// result follows a run to its end, checks its exit status, and returns its log.
 func (e *episode) result(s *server, id string, code float64) (frames []map[string]any, stdout, stderr string) {
 	e.t.Helper()
 	frames, err := s.frames(api+"/runs/"+id+"/logs?format=json&follow=true", nil)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCopiedDataFolder starts a server on a copy of another's data folder, as an operator does who tries a backup. It is refused while
-// the original runs, and works with an installation of its own. The original's sessions live on.
+// TestCopiedDataFolder starts a server on a copy of another's data folder, as an operator does to test a backup. It is refused while
+// the original runs, and works with an installation of its own. The original's sessions continue.
 func TestCopiedDataFolder(t *testing.T) {
 	data, duplicate := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	s := serve(t, data)

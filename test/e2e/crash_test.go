@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// agentOf is the process of a sandbox's agent on this machine.
+// agentOf returns the process of a sandbox's agent on this machine.
 func (s *server) agentOf(sandbox string) int {
 	s.t.Helper()
 	installation, err := os.ReadFile(filepath.Join(s.data, "installation"))
@@ -36,8 +36,8 @@ func (s *server) agentOf(sandbox string) int {
 	return record.Pid
 }
 
-// TestCrash kills the agents of sandboxes, under the server that made them and under the next one. Sessions have crashed, runs
-// failed for that, a scope is free again, and nothing is left.
+// TestCrash kills the agents of sandboxes, under the server that made them and under the next one. Their sessions are crashed,
+// their runs fail for that reason, their scopes are free again, and no sandbox is left.
 func TestCrash(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)
@@ -94,8 +94,8 @@ func TestCrash(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// TestMemoryHogInASession has a command use up its session's memory, under the server that made it and under the next one:
-// it fails for that, others do not, and the session lives.
+// TestMemoryHogInASession makes a command use up its session's memory, under the server that made it and under the next one:
+// it fails for that reason, others do not, and the session lives.
 func TestMemoryHogInASession(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)

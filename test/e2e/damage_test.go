@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestDamagedInstallation starts a server on damaged data. It names the file and what to do, exits with 125, and leaves the file
+// TestDamagedInstallation starts a server on damaged data. It names the file and the fix, exits with 125, and leaves the file
 // unchanged.
 func TestDamagedInstallation(t *testing.T) {
 	data := t.TempDir()
@@ -74,7 +74,8 @@ func TestDamagedInstallation(t *testing.T) {
 	}
 }
 
-// TestDamagedRun damages what is kept of single runs. Each says so for itself; others, and the server, are as before.
+// TestDamagedRun damages the stored data of single runs. Each reports its own damage; other runs, and the server, are
+// unaffected.
 func TestDamagedRun(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)

@@ -17,7 +17,7 @@ import (
 )
 
 // TestSandboxDiesInUse kills the agent of a session that is in use: by an exec, its shell, an attached terminal, an upload and a
-// download. Each soon gets an error, the session has crashed, and its scope can be opened again.
+// download. Each soon gets an error, the session is crashed, and its scope can be opened again.
 func TestSandboxDiesInUse(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)
@@ -132,8 +132,8 @@ func TestSandboxDiesInUse(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// TestForgottenSandboxes has servers forget what they made, by a store in memory and by a data folder that goes while they run. The
-// next one ends what it knows by its installation, and a server of another data folder has no part in it.
+// TestForgottenSandboxes makes servers forget their sandboxes, with a store in memory and with a data folder that is deleted while
+// they run. The next server ends the sandboxes of its installation, and a server of another data folder does not touch them.
 func TestForgottenSandboxes(t *testing.T) {
 	other := t.TempDir()
 	bystander := serve(t, other)
@@ -154,7 +154,7 @@ func TestForgottenSandboxes(t *testing.T) {
 	}
 	nothingLeft(t, data)
 
-	data = t.TempDir() // the memory's folder has logs, which a new store would not know
+	data = t.TempDir() // the first folder has logs, which a new store would not know
 	s = serve(t, data)
 	_, session = s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
 	id, _ = session["session_id"].(string)

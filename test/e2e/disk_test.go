@@ -33,7 +33,7 @@ func query(t *testing.T, path, text string) {
 	}
 }
 
-// smallDisk mounts a disk of its own, of size bytes.
+// smallDisk mounts a separate disk of size bytes.
 func smallDisk(t *testing.T, size string) string {
 	t.Helper()
 	need.Root(t)
@@ -47,7 +47,7 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// fill takes all the room that a disk has but for left bytes, and returns how to give it back.
+// fill uses all the space of a disk except left bytes, and returns a function that frees it.
 func fill(t *testing.T, dir string, left int) (free func()) {
 	t.Helper()
 	path := filepath.Join(dir, "ballast")
@@ -75,7 +75,7 @@ func fill(t *testing.T, dir string, left int) (free func()) {
 	}
 }
 
-// until asks again until an answer is as it should be.
+// until polls until a condition is true.
 func until(t *testing.T, what string, right func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
@@ -89,8 +89,8 @@ func until(t *testing.T, what string, right func() bool) {
 	}
 }
 
-// TestNoFilesLeft takes the last free file of the disk, which has room for bytes. The server is not ready, refuses runs and says how to see
-// why, and works again when files are free.
+// TestNoFilesLeft takes the last free file of the disk, which still has free bytes. The server is not ready, refuses runs and reports how
+// to see the reason, and works again when files are free.
 func TestNoFilesLeft(t *testing.T) {
 	disk := smallDisk(t, "64m,nr_inodes=200")
 	s := serve(t, filepath.Join(disk, "data"), "--set", "min_free_mb=1")
@@ -120,8 +120,8 @@ func TestNoFilesLeft(t *testing.T) {
 	}
 }
 
-// TestFullDisk fills the disk under a busy server. Data that cannot be stored is refused with 507 or reported as missing, reads
-// succeed, and with free space everything works again without a restart.
+// TestFullDisk fills the disk under a busy server. Data that cannot be stored is refused with 507 or reported as missing, reads succeed,
+// and with free space everything works again without a restart.
 func TestFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")
@@ -147,7 +147,7 @@ func TestFullDisk(t *testing.T) {
 	sessionID, _ := session["session_id"].(string)
 	talker := oneShot("echo begun; while [ ! -e stop ]; do head -c 20000 /dev/zero; sleep 0.01; done; echo over >out; head -c 2000000 /dev/zero >big")
 	talker["session_id"], talker["capture_patterns"] = sessionID, []string{"out", "big"}
-	talker["resources"] = map[string]any{"log_bytes": 4 << 20} // else it fills the disk by itself while a slow machine takes its time
+	talker["resources"] = map[string]any{"log_bytes": 4 << 20} // otherwise it fills the disk by itself on a slow machine
 	delete(talker, "base_image")
 	_, under := s.ask(http.MethodPost, api+"/runs", talker)
 	id, _ := under["id"].(string)
@@ -208,8 +208,8 @@ func TestFullDisk(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// TestStartOnAFullDisk kills a server on a full disk, where it cannot record its work, and starts the next one there: it serves
-// the existing data, continues with active runs, and records the rest when there is space.
+// TestStartOnAFullDisk kills a server on a full disk, where it cannot record its work, and starts the next one there: it serves the
+// existing data, continues active runs, and records the rest when there is space.
 func TestStartOnAFullDisk(t *testing.T) {
 	disk := smallDisk(t, "12m")
 	data := filepath.Join(disk, "data")

@@ -41,7 +41,7 @@ func TestParallelRuns(t *testing.T) { soak(t, "-parallel", strconv.Itoa(tier.Rou
 func soak(t *testing.T, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), built.Soak, append(args, "-agent", built.Agent)...)
-	if os.Geteuid() == 0 { // it counts mounts, and other tests make some
+	if os.Geteuid() == 0 { // the soak counts mounts, and other tests make some
 		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	}
 	out, err := cmd.CombinedOutput()
@@ -51,7 +51,7 @@ func soak(t *testing.T, args ...string) {
 	t.Logf("%s", out)
 }
 
-// TestCommandLineRuns runs the binary again and again.
+// TestCommandLineRuns runs the binary many times.
 func TestCommandLineRuns(t *testing.T) {
 	for i := range tier.Rounds(t, 5, 50) {
 		tmp := t.TempDir()
@@ -76,7 +76,7 @@ func TestCommandLineRuns(t *testing.T) {
 	}
 }
 
-// named lists what has part in its name below root.
+// named lists the paths below root whose name contains part.
 func named(root, part string) []string {
 	var found []string
 	groups := strings.HasPrefix(root, "/sys/fs/cgroup")
@@ -92,7 +92,7 @@ func named(root, part string) []string {
 	return found
 }
 
-// leaf reports whether a cgroup has no other below it. Its files bear no names of ours, and there are dozens.
+// leaf reports whether a cgroup has no child. Its files have no names of ours, and there are dozens.
 func leaf(d fs.DirEntry) bool {
 	if !d.IsDir() {
 		return false

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// TestSpecificationExample is the end-to-end example of the sandbox API as written, but for the image, which is the host's own
-// programs here, and the runtime, which is left out.
+// TestSpecificationExample is the end-to-end example of the sandbox API as written, except that the image is the host's own
+// programs, and the runtime is omitted.
 func TestSpecificationExample(t *testing.T) {
 	s := serve(t, t.TempDir())
 
@@ -70,7 +70,7 @@ func TestSpecificationExample(t *testing.T) {
 		t.Errorf("the same request again made another run: %v", again)
 	}
 
-	// 4) Stream logs (WS), by a client that has nothing of ours
+	// 4) Stream logs (WS), with a client that shares no code with belljar
 	frames := follow(t, s, stream)
 	var out bytes.Buffer
 	for i, f := range frames {
@@ -194,7 +194,7 @@ func follow(t *testing.T, s *server, url string, args ...string) []frame {
 	return frames
 }
 
-// TestElsewhere asks for what is not there.
+// TestElsewhere requests paths that do not exist.
 func TestElsewhere(t *testing.T) {
 	s := serve(t, t.TempDir())
 	if status, answer := s.ask(http.MethodGet, "/nowhere", nil); status != http.StatusNotFound || answer["error"] == nil {
@@ -205,7 +205,7 @@ func TestElsewhere(t *testing.T) {
 			t.Errorf("the root leads %s to %s %d", accept, path, status)
 		}
 	}
-	// The page is at its own paths only.
+	// The page is only at its own paths.
 	mark := `<meta name="csp-nonce"`
 	if status, _, body := s.page("/webui/sandbox/runs/x", "text/html"); status != http.StatusOK || !strings.Contains(body, mark) {
 		t.Errorf("the page: %d %s", status, body)
@@ -228,7 +228,7 @@ func TestNoPage(t *testing.T) {
 	}
 }
 
-// page requests a path as a browser does, without a key, and returns where it led.
+// page requests a path as a browser does, without a key, and returns the final path.
 func (s *server) page(path, accept string) (status int, at, body string) {
 	s.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)

@@ -15,15 +15,15 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// answered is an exec that a client has an answer about.
+// answered is an exec for which a client has received a response.
 type answered struct {
 	id, want string
 	done     bool // its end was reported
-	begun    bool // it was seen to run; one that has not begun is not promised to
+	begun    bool // it was seen running; the server makes no promise about others
 }
 
-// TestExecsThroughKills kills a server while clients run short and longer commands in a session. Whatever was answered
-// before is known to the next server, with all that it printed, once.
+// TestExecsThroughKills kills a server while clients run short and longer commands in a session. The next server knows
+// every exec that was answered before, with its complete output, once.
 func TestExecsThroughKills(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -45,12 +45,12 @@ func TestExecsThroughKills(t *testing.T) {
 					if n%4 > 0 {
 						body, want = map[string]any{"cmd": []string{"sh", "-c", "printf '%s' " + word + "; printf err >&2"}}, word
 					}
-					if n%4 == 2 { // too long to lie with its run
+					if n%4 == 2 { // too long to be stored with its run
 						body, want = map[string]any{"cmd": []string{"sh", "-c", "head -c 9000 /dev/zero | tr '\\0' x"}}, strings.Repeat("x", 9000)
 					}
 					status, got, err := s.try(http.MethodPost, session+"/exec", body)
 					if err != nil {
-						return // it is dead
+						return // the server is dead
 					}
 					if status != http.StatusOK {
 						t.Errorf("exec answers %d: %v", status, got)
@@ -58,7 +58,7 @@ func TestExecsThroughKills(t *testing.T) {
 					}
 					a := answered{id: got["exec_id"].(string), want: want, done: got["status"] == "completed"}
 					if a.begun = a.done; !a.done {
-						run, wrong := s.run(a.id) // the server may die before it says
+						run, wrong := s.run(a.id) // the server may die before it responds
 						a.begun = wrong == "" && run["started_at"] != nil
 					}
 					if a.done && got["stdout"] != want {
@@ -85,7 +85,7 @@ func TestExecsThroughKills(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// checkAnswered asks about every exec that was answered.
+// checkAnswered checks every answered exec.
 func checkAnswered(t *testing.T, s *server, session string, all []answered) {
 	t.Helper()
 	for _, a := range all {

@@ -109,7 +109,8 @@ EOF`)
 	if list = w.must("list", map[string]any{"path": "deep", "recursive": true}); list["truncated"] != true || len(list["entries"].([]any)) != 255 {
 		t.Errorf("%d entries of the deep one, truncated %v", len(list["entries"].([]any)), list["truncated"])
 	}
-	// A search of everything has five seconds, and reports that it is incomplete; how much it covers depends on the machine.
+	// A search of everything takes at most five seconds, and reports that it is incomplete. How much it covers depends on
+	// the machine.
 	begun := time.Now()
 	found := w.must("search", map[string]any{"content": "needle"})
 	if took := time.Since(begun); took > patience || found["truncated"] != true {
@@ -129,7 +130,7 @@ EOF`)
 	} else if z, err := zip.NewReader(strings.NewReader(packed), int64(len(packed))); err != nil || len(z.File) != 12000 {
 		t.Errorf("a zip of %d bytes: %v", len(packed), err)
 	}
-	// The sandbox is none the worse for it.
+	// The sandbox still works.
 	w.must("delete", map[string]any{"path": "deep", "recursive": true})
 	w.must("delete", map[string]any{"path": "sparse", "recursive": true})
 	run := w.made("/runs", s.Key, "run_id", map[string]any{
@@ -150,7 +151,7 @@ EOF`)
 	}
 }
 
-// broken requests an archive that cannot be complete: the server reports that, or the stream breaks off.
+// broken requests an archive that cannot be complete: the server reports that, or cuts the stream.
 func (w *workspace) broken(path string) (int64, error) {
 	req, err := http.NewRequestWithContext(w.t.Context(), "GET", w.URL+api+"/sessions/"+w.id+"/fs/archive?path="+path, nil)
 	if err != nil {
@@ -168,7 +169,7 @@ func (w *workspace) broken(path string) (int64, error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// TestFilesAtOnce is a hundred at once.
+// TestFilesAtOnce runs a hundred file operations concurrently.
 func TestFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")

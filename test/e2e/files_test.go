@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// workspace is that of a session of a test's own.
+// workspace is the workspace of a test's own session.
 type workspace struct {
 	*server
 	id string
@@ -33,13 +33,13 @@ func (s *server) workspace(more map[string]any) *workspace {
 	return &workspace{s, s.made("/sessions", s.Key, "session_id", body)}
 }
 
-// fs asks for an operation on files.
+// fs requests an operation on files.
 func (w *workspace) fs(op string, body map[string]any) (int, map[string]any) {
 	w.t.Helper()
 	return w.ask("POST", api+"/sessions/"+w.id+"/fs/"+op, body)
 }
 
-// must is fs that has to go well.
+// must is fs for a request that must succeed.
 func (w *workspace) must(op string, body map[string]any) map[string]any {
 	w.t.Helper()
 	status, answer := w.fs(op, body)
@@ -49,7 +49,7 @@ func (w *workspace) must(op string, body map[string]any) map[string]any {
 	return answer
 }
 
-// program runs a script in the session and returns what it prints.
+// program runs a script in the session and returns its output.
 func (w *workspace) program(script string) string {
 	w.t.Helper()
 	status, run := w.ask("POST", api+"/runs?wait=600s", map[string]any{
@@ -62,20 +62,20 @@ func (w *workspace) program(script string) string {
 	return out
 }
 
-// raw asks for bytes.
+// raw requests bytes.
 func (w *workspace) raw(method, name, path, query, body string) (int, http.Header, string) {
 	w.t.Helper()
 	return w.send(method, api+"/sessions/"+w.id+"/fs/"+name+"?path="+url.QueryEscape(path)+query, w.Key, body)
 }
 
-// codeOf is the code of an answer that is an error.
+// codeOf returns the code of an error response.
 func codeOf(answer map[string]any) string {
 	e, _ := answer["error"].(map[string]any)
 	code, _ := e["code"].(string)
 	return code
 }
 
-// decoded is a JSON answer as it came.
+// decoded returns a JSON response in decoded form.
 func decoded(t *testing.T, header http.Header, body string) (answer map[string]any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(body), &answer); err != nil {
@@ -84,12 +84,12 @@ func decoded(t *testing.T, header http.Header, body string) (answer map[string]a
 	return answer
 }
 
-// everything does all that can be done with a path, and returns the code of each answer, "" where it went well.
+// everything tries all operations with a path, and returns the error code of each, "" on success.
 func (w *workspace) everything(path string) map[string]string {
 	w.t.Helper()
 	codes := map[string]string{}
 	note := func(name string, answer map[string]any) {
-		if codes[name] = codeOf(answer); codes[name] == "internal" { // the server's log knows why
+		if codes[name] = codeOf(answer); codes[name] == "internal" { // the server's log has the reason
 			w.t.Errorf("%s %.60q: %v\n%s", name, path, answer, w.said)
 		}
 	}
@@ -129,7 +129,7 @@ func (w *workspace) everything(path string) map[string]string {
 	return codes
 }
 
-// TestFilePaths tries names that want to lead somewhere else, with all that can be done with a name.
+// TestFilePaths tries names that try to lead elsewhere, with every operation that takes a name.
 func TestFilePaths(t *testing.T) {
 	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
@@ -165,7 +165,8 @@ func TestFilePaths(t *testing.T) {
 	}
 	for _, path := range invalid {
 		if strings.Trim(strings.TrimPrefix(path, "//workspace"), "./") == "" || strings.Trim(path, "/") == "workspace" {
-			// The workspace itself, in which one may look but not touch; no path at all is it too, where a folder is meant.
+			// These mean the workspace itself, which may be read but not changed. An empty path means it, too, if a folder is
+			// expected.
 			but := []string{"list ", "list all ", "search ", "GET archive "}
 			if path != "" {
 				but = append(but, "stat ", "read conflict", "GET raw conflict")
@@ -188,7 +189,7 @@ func TestFilePaths(t *testing.T) {
 	}
 }
 
-// TestFileLinks follows links that a program made, as far as they lead.
+// TestFileLinks follows links that a program made.
 func TestFileLinks(t *testing.T) {
 	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
@@ -204,7 +205,7 @@ func TestFileLinks(t *testing.T) {
 	}
 	for _, path := range []string{"out/file", "leak", "up/etc/passwd", "root/etc/passwd", "sly/file", "slyer/file", "loop", "loop/x", "a/x", "chain60/file", "here/out/file"} {
 		for op, body := range map[string]map[string]any{"read": {}, "batch": nil, "write": {"contents": "evil", "overwrite": true}} {
-			if op == "batch" { // which goes through no link at all
+			if op == "batch" { // it follows no links at all
 				status, answer := w.fs(op, map[string]any{"overwrite": true, "files": []any{map[string]any{"path": path + "/x", "contents": "evil"}}})
 				if code := codeOf(answer); status == http.StatusOK || code != "path_escapes" && code != "conflict" {
 					t.Errorf("batch below %s: %d %v", path, status, answer)
@@ -234,7 +235,7 @@ func TestFileLinks(t *testing.T) {
 	if got := fmt.Sprint(w.must("search", map[string]any{"content": "secret"})); strings.Contains(got, "out/file") {
 		t.Errorf("a search went through a link: %v", got)
 	}
-	// A link is moved and deleted itself.
+	// Moving and deleting affect the link itself.
 	w.must("rename", map[string]any{"from": "out", "to": "elsewhere"})
 	w.must("delete", map[string]any{"path": "elsewhere", "recursive": true})
 	w.must("delete", map[string]any{"path": "leak"})
@@ -243,7 +244,7 @@ func TestFileLinks(t *testing.T) {
 	}
 }
 
-// TestFileSwap writes and reads through a folder that a program makes a link out of the workspace and back, without end.
+// TestFileSwap writes and reads through a folder while a program repeatedly swaps it with a link out of the workspace.
 func TestFileSwap(t *testing.T) {
 	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")
@@ -292,7 +293,7 @@ while not os.path.exists('stop'):
 	}
 }
 
-// TestSpecialFiles looks at what must never be opened. Nothing hangs.
+// TestSpecialFiles accesses files that must never be opened. No request hangs.
 func TestSpecialFiles(t *testing.T) {
 	t.Parallel()
 	s := serve(t, t.TempDir(), "--set", "rate_limit_per_min=0", "--set", "rate_limit_per_address=0")

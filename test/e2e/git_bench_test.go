@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// BenchmarkClone clones a repository of 10 MB with git alone and for a run, in turns: added-ms is what Belljar adds to git's own time,
-// without what a run takes that has no repository.
+// BenchmarkClone clones a repository of 10 MB with git alone and for a run, in turns. added-ms is the time that Belljar adds to git's
+// own, without that of a run without a repository.
 func BenchmarkClone(b *testing.B) {
 	p := peer.Start(b, "git.test")
 	dir := b.TempDir()

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// TestGitHostile clones repositories that attack who clones them. A repository with a path that leads to .git, by whatever
-// name a file system may know it, is refused; what others ask git to run or fetch does not happen.
+// TestGitHostile clones repositories that attack their users. A repository with a path that leads to .git, under any name that a
+// file system may accept for it, is refused. Programs and fetches that others request from git do not happen.
 func TestGitHostile(t *testing.T) {
 	t.Parallel()
 	p := peer.Start(t, "git.test", "other.test")
@@ -100,7 +100,7 @@ func TestGitHostile(t *testing.T) {
 	}
 }
 
-// TestGitCaps clones more than a workspace holds: bytes that were sent as few, and files that are one object.
+// TestGitCaps clones more than a workspace holds: bytes that were sent compressed, and files that share one object.
 func TestGitCaps(t *testing.T) {
 	t.Parallel()
 	p := peer.Start(t, "git.test")
@@ -130,7 +130,7 @@ func TestGitCaps(t *testing.T) {
 	}
 }
 
-// TestGitInSession makes sessions that begin with a repository. A run in one cannot ask for another.
+// TestGitInSession makes sessions that begin with a repository. A run in one cannot request another.
 func TestGitInSession(t *testing.T) {
 	t.Parallel()
 	p := peer.Start(t, "git.test")
@@ -168,7 +168,7 @@ func TestGitInSession(t *testing.T) {
 	}
 }
 
-// TestGitEnds ends clones whose server does not answer: by a cancel, and by a kill of Belljar. Nothing is left of their sandboxes.
+// TestGitEnds ends clones whose server does not answer: by a cancel, and by a kill of Belljar. Nothing of their sandboxes is left.
 func TestGitEnds(t *testing.T) {
 	t.Parallel()
 	p := peer.Start(t, "git.test")

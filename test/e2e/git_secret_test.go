@@ -18,8 +18,8 @@ import (
 
 const gitToken = "g1t+t0ken/0123456789"
 
-// private starts a peer whose repositories need gitToken: below /private/ as most servers want it, and below /mine/ from me. Below
-// /echo/ and /split/ it sends back what it got. The server starts with more arguments.
+// private starts a peer whose repositories need gitToken: below /private/ in the form of most servers, and below /mine/ with the
+// user me. Below /echo/ and /split/ it sends the request's header back. The server starts with more arguments.
 func private(t *testing.T, data string) (p *peer.Peer, commit string, start func(args ...string) *server) {
 	t.Helper()
 	p = peer.Start(t, "git.test", "other.test")
@@ -55,7 +55,7 @@ func private(t *testing.T, data string) (p *peer.Peer, commit string, start func
 	return p, commit, func(args ...string) *server { return serve(t, data, append(args, flags...)...) }
 }
 
-// mentions reports the files of a folder that have the token, in any of these forms.
+// mentions reports the files of a folder that contain the token, in any of these forms.
 func mentions(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -79,7 +79,7 @@ func hidden(t *testing.T, what, text string) {
 	}
 }
 
-// TestGitSecret clones private repositories. The server gets the token, and nothing else has it.
+// TestGitSecret clones private repositories. Only the server gets the token.
 func TestGitSecret(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -178,7 +178,7 @@ func TestGitSecret(t *testing.T) {
 	mentions(t, data)
 }
 
-// TestGitSecretRestart kills a server while a run and a session over a private repository wait. Both begin on the next one.
+// TestGitSecretRestart kills a server while a run and a session over a private repository wait. Both start on the next one.
 func TestGitSecretRestart(t *testing.T) {
 	data := t.TempDir()
 	_, commit, start := private(t, data)

@@ -72,7 +72,7 @@ func app(t *testing.T, dir string) (first, second string) {
 	return first, second
 }
 
-// TestGit clones a repository in each way that a request can ask for. The run itself has no network.
+// TestGit clones a repository in each way that a request allows. The run itself has no network.
 func TestGit(t *testing.T) {
 	t.Parallel()
 	p := peer.Start(t, "git.test", "other.test")
@@ -137,7 +137,8 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// TestGitFails asks for what cannot be had: each has one clear error, in a run that failed or in the answer.
+// TestGitFails requests repositories and revisions that are unavailable: each has one clear error, in a
+// failed run or in the response.
 func TestGitFails(t *testing.T) {
 	t.Parallel()
 	p := peer.Start(t, "git.test", "other.test")

@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestHibernateWithPackages has sessions with packages and a network hibernate, and their server killed. Both are there when they wake: what
-// was imported (on gvisor), what can be imported, and the way to the index, and no other. So are terminals and ports.
+// TestHibernateWithPackages hibernates sessions with packages and a network, and kills their server. After they wake, they have everything
+// again: imported modules (on gvisor), modules to import, the way to the index and no other, terminals and ports.
 func TestHibernateWithPackages(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()

@@ -54,8 +54,8 @@ func (s *server) stateOf(id, want string) map[string]any {
 	}
 }
 
-// TestHibernate has sessions hibernate and wake, with a server that is killed meanwhile, on each runtime. All that they had is there again:
-// files with their checksums, the shell, scope and network.
+// TestHibernate makes sessions hibernate and wake, with a server that is killed in between, on each runtime. Everything returns: files with
+// their checksums, the shell, scope and network.
 func TestHibernate(t *testing.T) {
 	t.Parallel()
 	for _, l := range lanes()[:2] {
@@ -82,7 +82,7 @@ func TestHibernate(t *testing.T) {
 					t.Fatalf("%d %v", status, session)
 				}
 			}
-			for warm := false; !warm; { // an interpreter that waits keeps no session awake
+			for warm := false; !warm; { // a waiting interpreter does not keep a session awake
 				status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{"spec_version": "1.1", "session_id": id, "code": "print(6 * 7)", "language": "python"})
 				if status/100 != 2 || run["stdout"] != "42\n" {
 					t.Fatalf("%d %v", status, run)
@@ -121,7 +121,7 @@ func TestHibernate(t *testing.T) {
 				}
 			}
 			check("after a kill")
-			s.stateOf(id, "hibernated") // by itself
+			s.stateOf(id, "hibernated") // automatically
 			check("after a rest of its own")
 			if status, answer := s.ask(http.MethodDelete, api+"/sessions/"+id, nil); status/100 != 2 {
 				t.Errorf("%d %v", status, answer)
@@ -133,7 +133,7 @@ func TestHibernate(t *testing.T) {
 	}
 }
 
-// rounds is how often a session hibernates: a sandbox of gVisor's takes 30 times the processor time of a native one.
+// rounds returns how often a session hibernates: a gVisor sandbox takes 30 times the processor time of a native one.
 func (l lane) rounds(t *testing.T) int {
 	if l.runtime == "gvisor" {
 		return tier.Rounds(t, 1, 100)
@@ -141,8 +141,8 @@ func (l lane) rounds(t *testing.T) int {
 	return tier.Rounds(t, 1, 1000)
 }
 
-// TestHibernatedSessionsAreFree has many sessions hibernate at once: what each of them costs the server is its record. Make test has a few of
-// them, which shows that no sandbox is left.
+// TestHibernatedSessionsAreFree hibernates many sessions: each costs the server only its record. make test uses a few, which shows that no
+// sandbox is left.
 func TestHibernatedSessionsAreFree(t *testing.T) {
 	t.Parallel()
 	n := tier.Rounds(t, 4, 1000)

@@ -97,7 +97,7 @@ func TestIdleSessions(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// groupMemory is what the cgroups of an installation's sandboxes have charged, with the agents in them.
+// groupMemory returns the memory charged to the cgroups of an installation's sandboxes, including the agents.
 func groupMemory(t *testing.T, data string) (sum int) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(data, "installation"))
@@ -106,7 +106,7 @@ func groupMemory(t *testing.T, data string) (sum int) {
 	}
 	for _, dir := range named("/sys/fs/cgroup", strings.TrimSpace(string(raw))) {
 		for _, file := range []string{"memory.current", "memory.usage_in_bytes"} {
-			list, _ := filepath.Glob(filepath.Join(dir, "*", file)) // the pattern is good
+			list, _ := filepath.Glob(filepath.Join(dir, "*", file)) // the pattern is valid
 			for _, path := range list {
 				if text, err := os.ReadFile(path); err == nil {
 					size, _ := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -118,10 +118,10 @@ func groupMemory(t *testing.T, data string) (sum int) {
 	return sum
 }
 
-// resident is what the server has in memory, in bytes.
+// resident returns the server's resident memory, in bytes.
 func (s *server) resident() int { return s.holdings(s.t).resident << 10 }
 
-// processor is the time that the server has used.
+// processor returns the processor time that the server has used.
 func (s *server) processor() time.Duration {
 	s.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))

@@ -75,11 +75,11 @@ func TestImages(t *testing.T) {
 	if status, _ := s.ask("DELETE", "/api/v1/sandbox/sessions/"+session, nil); status >= 300 {
 		t.Fatalf("the session ends with %d", status)
 	}
-	for range 3 { // so that some are made ahead
+	for range 3 { // so that the pool makes some
 		run(s, map[string]any{"base_image": digest, "command": []string{"true"}})
 	}
-	// One that is just being made ahead has the image, too.
-	until(t, "an image that nobody uses can be removed", func() bool {
+	// A sandbox that the pool is just making has the image, too.
+	until(t, "an unused image can be removed", func() bool {
 		status, refused = s.ask("DELETE", at, nil)
 		if status != 204 && status != 409 {
 			t.Fatalf("it is removed with %d, %v", status, refused)

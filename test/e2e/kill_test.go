@@ -20,7 +20,7 @@ func TestKill(t *testing.T) {
 	args := []string{"--set", "max_concurrent_runs=3", "--set", "cancel_grace_seconds=0.5", "--set", "quota_sessions=0"}
 	w := &witness{}
 	for round := range tier.Rounds(t, 2, 100) {
-		if round%4 == 3 { // in the middle of taking up what the one before has left
+		if round%4 == 3 { // while it recovers the work of the previous server
 			s, _ := launch(t, data, args...)
 			time.Sleep(rand.N(120 * time.Millisecond))
 			s.kill()

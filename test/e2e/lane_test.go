@@ -13,13 +13,13 @@ import (
 	"github.com/belljar/belljar/test/image"
 )
 
-// lane is a runtime that servers under test have as their default, and an image that it can use.
+// lane is a default runtime for servers under test, and an image for it.
 type lane struct {
 	runtime string
 	image   string
 }
 
-// lanes are the runtimes that everything a server promises has to hold on.
+// lanes are the runtimes on which every promise of a server must hold.
 func lanes() []lane {
 	return []lane{{"native", "host"}, {"gvisor", "host"}, {"docker", "busybox"}}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestServerLeaksNothing has a server do a lot and looks at what it holds: descriptors, threads, goroutines and memory are
-// no more after many runs than after some.
+// TestServerLeaksNothing makes a server do much work and checks its resources: many runs later it has no more descriptors,
+// threads, goroutines and memory than after some runs.
 func TestServerLeaksNothing(t *testing.T) {
 	runs := tier.Rounds(t, 24, 1000)
 	data := t.TempDir()
@@ -49,12 +49,12 @@ func TestServerLeaksNothing(t *testing.T) {
 		}
 		clients.Wait()
 	}
-	work(max(40, runs/5)) // until everything is as large as it gets
+	work(max(40, runs/5)) // until everything has reached its full size
 	s.full()
 	before := s.holdings(t)
 	work(runs)
 	s.full()
-	// A crowd may have the database opened once more, which stays; what is lost with a run or a session is more than that.
+	// Concurrent work may open the database once more, which stays. A leak for each run or session would be larger.
 	var after holdings
 	begun := time.Now()
 	for after = s.holdings(t); after.descriptors > before.descriptors+12 || after.goroutines > before.goroutines+12; after = s.holdings(t) {
@@ -76,16 +76,16 @@ func TestServerLeaksNothing(t *testing.T) {
 
 // opened lists what a server has open.
 func (s *server) opened() (list []string) {
-	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.cmd.Process.Pid)) // the pattern is good
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", s.cmd.Process.Pid)) // the pattern is valid
 	for _, link := range links {
-		to, _ := os.Readlink(link) // it may be closed meanwhile
+		to, _ := os.Readlink(link) // it may have been closed
 		list = append(list, to)
 	}
 	slices.Sort(list)
 	return list
 }
 
-// holdings are what a server has of its machine.
+// holdings are the resources of a server's process.
 type holdings struct {
 	descriptors, threads, goroutines, resident int // resident in KiB
 }

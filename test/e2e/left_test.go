@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
-// nothingLeft checks that a server which has ended has left nothing on this machine but its data folder. What was killed
-// last may take a moment to be gone.
+// nothingLeft checks that a server that has ended has left only its data folder on this machine. Processes that were
+// killed last may take a moment to end.
 func nothingLeft(t *testing.T, data string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(data, "installation"))
@@ -39,8 +39,8 @@ func nothingLeft(t *testing.T, data string) {
 	}
 }
 
-// leftOf lists what belongs to an installation: cgroups, files, and processes that are in such a cgroup, have its folders
-// mounted or its files open.
+// leftOf lists everything that belongs to an installation: cgroups, files, and processes that are in such a cgroup, have
+// its folders mounted or its files open.
 func leftOf(installation, data string) (left []string) {
 	for _, path := range named("/sys/fs/cgroup", installation) {
 		left = append(left, "cgroup "+path)
@@ -51,7 +51,7 @@ func leftOf(installation, data string) (left []string) {
 		}
 	}
 	if len(left) > 0 {
-		return left // the rest takes longer to look for
+		return left // the other searches take longer
 	}
 	table := process.ReadTable()
 	self := table[os.Getpid()]
@@ -60,15 +60,15 @@ func leftOf(installation, data string) (left []string) {
 			continue // it is older than all servers of the tests, as most processes are
 		}
 		if x.Zombie && x.Parent == 1 {
-			continue // it has ended; init reaps it when it looks
+			continue // it has ended, and init will reap it
 		}
 		for _, file := range []string{"cgroup", "mountinfo", "cmdline"} {
 			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file)); err == nil && strings.Contains(string(text), installation) {
-				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may end
+				status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may have ended
 				left = append(left, fmt.Sprintf("process %d by its %s\n%.400s", pid, file, status))
 			}
 		}
-		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is good
+		links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid)) // the pattern is valid
 		for _, link := range links {
 			if to, err := os.Readlink(link); err == nil && (strings.Contains(to, installation) || strings.HasPrefix(to, data+"/")) {
 				left = append(left, "descriptor "+link+" of "+to)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestLiveCopies holds that copies of a session with its processes go on where it was, as do a session of a live snapshot and sessions that
-// hibernated, also after the server was killed, and that what cannot be live is refused.
+// TestLiveCopies checks that live copies of a session continue where it was, as do a session from a live snapshot and hibernated sessions,
+// also after the server was killed. Requests that cannot be live are refused.
 func TestLiveCopies(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -34,7 +34,7 @@ func TestLiveCopies(t *testing.T) {
 	}
 	spec := map[string]any{"spec_version": "1.1", "base_image": "host"}
 	id := fmt.Sprint(post(s, "/sessions", spec, http.StatusOK)["session_id"])
-	// It counts, and waits by a FIFO into which nothing is written: a process for each step would cost more than all the rest.
+	// It counts, and waits by reading a FIFO that stays empty: a process for each step would cost more than all the rest.
 	shell(s, id, `mkdir w; cd w; X=hello; mkfifo /tmp/never; exec 9<>/tmp/never; (while :; do echo $((++i)) >n; read -t .05 -u 9; done) >/dev/null 2>&1 &
 while ! [ -s n ]; do read -t .05 -u 9; done`)
 	post(s, "/sessions/"+id+"/contexts", map[string]any{"language": "bash", "name": "notes"}, http.StatusOK)
@@ -93,7 +93,7 @@ while ! [ -s n ]; do read -t .05 -u 9; done`)
 	check(s, id)
 	snapshot := fmt.Sprint(made["snapshot_id"])
 
-	// What cannot be is refused, in words.
+	// Impossible requests are refused with a message.
 	withSnapshot := func(more map[string]any) map[string]any {
 		body := map[string]any{"spec_version": "1.1", "base_image": "host", "snapshot": snapshot}
 		maps.Copy(body, more)
@@ -138,7 +138,7 @@ while ! [ -s n ]; do read -t .05 -u 9; done`)
 	if got := shell(s, ids[1], "cat /tmp/file; greet; echo $X ${PWD##*/}"); got != "temporary\nhi\nhello w\n" {
 		t.Errorf("%q", got)
 	}
-	// What was saved of the processes is damaged: the files and the shell are there, and the context says that it is new.
+	// The saved processes are damaged: the files and the shell remain, and the context reports that it is new.
 	hibernate(s, ids[1], false)
 	states, err := filepath.Glob(filepath.Join(data, "snapshots", "*", "state", "*"))
 	if err != nil || len(states) == 0 {

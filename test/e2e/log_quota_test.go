@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// kept is how many bytes the files below a folder hold.
+// kept returns the size of the files below a folder, in bytes.
 func kept(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {

@@ -25,8 +25,8 @@ func (s *server) as(credential string) int {
 	return status
 }
 
-// TestLogin signs in to a server that is killed and started again: tokens stay valid, what was spent or ended stays so, and the data
-// folder and the log have none of the secrets.
+// TestLogin signs in to a server that is killed and restarted: tokens stay valid, spent codes and ended tokens stay invalid, and the data
+// folder and the log contain none of the secrets.
 func TestLogin(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)
@@ -91,8 +91,8 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestServePage reads the address that serve prints, and signs in with it. Under a service manager, which keeps what it prints, it has no
-// code, and no key is printed.
+// TestServePage reads the address that serve prints, and signs in with it. Under a service manager, which keeps the output, the address
+// has no code, and no key is printed.
 func TestServePage(t *testing.T) {
 	start := func(more ...string) (line, key string) {
 		t.Helper()

@@ -13,11 +13,10 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// A random program goes for this part of its limit, or stays below it.
+// greedy is the percentage of its limit that a greedy program aims for. Calm programs stay below their limit.
 const greedy = 300
 
-// outcomes are how much more than its limit each greedy program has held, in parts of what it may, and what became of the
-// calm ones.
+// outcomes are the overshoots of greedy programs, as parts of the allowed one, and the ends of calm programs.
 type outcomes struct {
 	mu     sync.Mutex
 	most   float64
@@ -65,8 +64,8 @@ func (o *outcomes) String() string {
 	return b.String()
 }
 
-// randomProgram runs one, by its seed, and judges it. Every other is calm: it holds no more than a part of its limit, in
-// percent.
+// randomProgram runs the program with this seed, and judges it. Every other program is calm: it holds no more than calm
+// percent of its limit.
 func randomProgram(t *testing.T, s *server, seed, calm int, all *outcomes) {
 	t.Helper()
 	mb := 16 + rand.New(rand.NewPCG(uint64(seed), 16)).IntN(512-16+1)
@@ -110,7 +109,8 @@ func randomProgram(t *testing.T, s *server, seed, calm int, all *outcomes) {
 	}
 }
 
-// randomPrograms runs as many, some at once, every other pair on a server. Of the calm ones at most so many may be killed.
+// randomPrograms runs n programs, atOnce at a time, every other pair on a server. At most killed of the calm ones may be
+// killed.
 func randomPrograms(t *testing.T, n, atOnce, calm, killed int) {
 	t.Helper()
 	memoryIsHeld(t)
@@ -143,7 +143,7 @@ func randomPrograms(t *testing.T, n, atOnce, calm, killed int) {
 	}
 }
 
-// TestMemoryRandom has programs that take and give back memory of all kinds, and files, at random: none holds more than it
-// may, and none that stays below its limit is hindered. Those stay farther below it than in the soak: on a busy machine a
-// program that writes files at full speed close to its limit may be killed, which docs/specification.md says.
+// TestMemoryRandom runs programs that allocate and free memory of all kinds, and files, at random. None may exceed its
+// limit, and none below its limit is hindered. Here calm programs stay farther below it than in the soak: on a busy
+// machine, a program that writes files at full speed close to its limit may be killed, as docs/specification.md explains.
 func TestMemoryRandom(t *testing.T) { randomPrograms(t, 4, 2, 60, 0) }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSoakMemoryRandom is TestMemoryRandom with a thousand programs. Of 500 that stay just below their limit, about one meets a warden that
-// is late: docs/specification.md has that figure.
+// TestSoakMemoryRandom is TestMemoryRandom with a thousand programs. A late warden kills about one of 500 programs that stay just below
+// their limit: docs/specification.md has that figure.
 func TestSoakMemoryRandom(t *testing.T) { randomPrograms(t, 1000, 2, 95, 5) }
 
 // TestSoakMemoryLegal fills all file systems at full speed many times, and reads a whole image.

@@ -14,14 +14,14 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// memoryRun is what belljar run --json prints.
+// memoryRun is the output of belljar run --json.
 type memoryRun struct {
 	belljar.Run
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 }
 
-// within runs the probe in a sandbox whose programs may have mb MiB. With a server it takes place there.
+// within runs the probe in a sandbox with a memory limit of mb MiB, on the server if there is one.
 func within(t *testing.T, s *server, mb int, args ...string) memoryRun {
 	t.Helper()
 	flags := []string{"run", "--json", "--quiet", "--memory", fmt.Sprint(mb), "--workspace-exec", "--timeout", "5m", "--file", built.Probe + ":probe", "--", "./probe"}
@@ -37,7 +37,7 @@ func within(t *testing.T, s *server, mb int, args ...string) memoryRun {
 	return got
 }
 
-// memoryIsHeld skips a test where nothing holds the memory of native sandboxes.
+// memoryIsHeld skips a test if this host cannot limit the memory of native sandboxes.
 func memoryIsHeld(t *testing.T) {
 	t.Helper()
 	need.Root(t)
@@ -46,10 +46,10 @@ func memoryIsHeld(t *testing.T) {
 	}
 }
 
-// The legal programs hold most of their memory all the while.
+// The legal programs hold most of their memory all the time.
 const (
 	legalMB = 256
-	// fillAll writes as fast as it can until each place is full, into all at once, and deletes it all.
+	// fillAll fills all places concurrently, as fast as it can, and then deletes everything.
 	fillAll = `for place in /workspace /tmp /dev/shm; do
 	dd if=/dev/zero of=$place/ballast bs=256k 2>/dev/null &
 done
@@ -63,7 +63,7 @@ rm /workspace/ballast /tmp/ballast /dev/shm/ballast /workspace/more /tmp/more /d
 	i=0; while [ $i -lt 2000 ]; do echo $i >$i || exit; i=$((i+1)); done
 	[ $n = 1 ] || rm -r /workspace/$((n-1)) || exit
 done`
-	// readImage reads from so many large files so many bytes. To look for all files takes longer than to read a hundred.
+	// readImage reads that many bytes from that many large files. Finding all files takes longer than reading a hundred.
 	readImage = `find /usr -xdev -type f -size +2000k 2>/dev/null | head -n %d | tr '\n' '\0' | xargs -0 cat 2>/dev/null | head -c %d | wc -c`
 )
 

@@ -24,7 +24,7 @@ func reachable(t *testing.T, data string, p *peer.Peer, more ...string) *server 
 		"--set", "egress_resolver="+p.Resolver)...)
 }
 
-// egressOf is what a finished run reports about its network.
+// egressOf returns a finished run's report about its network.
 func egressOf(t *testing.T, run map[string]any) map[string]any {
 	t.Helper()
 	report, ok := run["egress"].(map[string]any)
@@ -34,7 +34,7 @@ func egressOf(t *testing.T, run map[string]any) map[string]any {
 	return report
 }
 
-// fetch is a program that gets from api.test, and tries to from other.test. fetched is what it prints.
+// fetch is a program that gets a page from api.test, and tries other.test. fetched is its output.
 const (
 	fetch = `import os, socket, sys, time, urllib.request
 for url in ("http://api.test/", "https://api.test/"):
@@ -52,7 +52,7 @@ print("quick" if time.monotonic() - begun < 15 else "slow", os.environ["BELLJAR_
 	fetched = "hello from api.test\nhello from api.test\ndenied\ndenied\nquick http://127.0.0.53:1080\n"
 )
 
-// fetching is a request for that program, which may reach api.test.
+// fetching returns a request for that program, which may reach api.test.
 func fetching(p *peer.Peer, base string) map[string]any {
 	return map[string]any{
 		"spec_version": "1.0", "base_image": base, "language": "python", "code": fetch, "env": map[string]string{"SSL_CERT_FILE": "/workspace/ca.pem"},
@@ -61,8 +61,8 @@ func fetching(p *peer.Peer, base string) map[string]any {
 	}
 }
 
-// TestNetwork runs real clients that reach an allowed host over HTTP and HTTPS, and are denied others at once. All of it is
-// reported: in the run, its warnings and its log, in the audit trail and in the metrics.
+// TestNetwork runs real clients that reach an allowed host over HTTP and HTTPS, and are immediately denied others. All of it is reported:
+// in the run, its warnings and its log, in the audit trail and in the metrics.
 func TestNetwork(t *testing.T) {
 	p := peer.Start(t, "api.test", "other.test", "a.wild.test")
 	s := reachable(t, t.TempDir(), p)
@@ -83,7 +83,7 @@ func TestNetwork(t *testing.T) {
 	}
 	id := run["run_id"].(string)
 	log, err := s.get(api + "/runs/" + id + "/logs?format=json")
-	if err != nil || strings.Count(log, `"event":"egress"`) != 2 { // one host that was allowed, and one that was denied
+	if err != nil || strings.Count(log, `"event":"egress"`) != 2 { // one allowed host, and one denied
 		t.Errorf("%v, %s", err, log)
 	}
 	until(t, "the audit trail has both", func() bool {
@@ -145,7 +145,7 @@ for i in range(32):
 	})
 }
 
-// trailOf is the audit trail in a data folder.
+// trailOf returns the audit trail in a data folder.
 func trailOf(data string) string {
 	files, _ := filepath.Glob(filepath.Join(data, "audit", "*"))
 	var trail strings.Builder
@@ -156,7 +156,7 @@ func trailOf(data string) string {
 	return trail.String()
 }
 
-// TestNetworkReady: a sandbox that was ready before anyone asked has the network of the request that gets it, and no other.
+// TestNetworkReady: a sandbox from the pool has exactly the network of the request that claims it.
 func TestNetworkReady(t *testing.T) {
 	p := peer.Start(t, "api.test")
 	s := reachable(t, t.TempDir(), p, "--set", "pool_size=2")
@@ -185,8 +185,7 @@ func TestNetworkReady(t *testing.T) {
 	}
 }
 
-// TestNetworkQuota: what a user's runs and sessions have sent and received counts, once, until the day's quota refuses the next run with a
-// network.
+// TestNetworkQuota: the traffic of a user's runs and sessions counts, once, until the day's quota refuses the next run with a network.
 func TestNetworkQuota(t *testing.T) {
 	p := peer.Start(t, "api.test")
 	p.Handle("/large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) })
@@ -254,7 +253,7 @@ func (s *server) wait(id string) (run map[string]any) {
 	return run
 }
 
-// toText is a value as JSON.
+// toText returns a value as JSON.
 func toText(v any) string {
 	text, _ := json.Marshal(v)
 	return string(text)
@@ -274,8 +273,8 @@ func hasLine(text string, all []string) bool {
 	return false
 }
 
-// TestSessionNetwork changes what a session may reach while a program has a connection, and kills the server: what was set last
-// is in force on the next one.
+// TestSessionNetwork changes a session's network while a program has a connection, and kills the server: the last setting is in force on
+// the next one.
 func TestSessionNetwork(t *testing.T) {
 	p := peer.Start(t, "api.test")
 	data := t.TempDir()
@@ -323,7 +322,7 @@ func TestSessionNetwork(t *testing.T) {
 	}
 	connection := exec(s, "", slow)
 	<-p.Slow
-	set(s, map[string]any{"network_policy": "allowlist"}) // an empty list is nothing
+	set(s, map[string]any{"network_policy": "allowlist"}) // an empty list allows nothing
 	select {
 	case <-p.Gone:
 	case <-time.After(promptly):

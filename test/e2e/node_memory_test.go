@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestNodeMemory has three sessions fill their workspaces above the limit for all sandboxes. The server, a host process and an
+// TestNodeMemory makes three sessions fill their workspaces above the limit for all sandboxes. The server, a host process and an
 // innocent sandbox survive, and the report of an ended one names the node's memory, not its own limit.
 func TestNodeMemory(t *testing.T) {
 	neighbour := exec.Command("/bin/sleep", "600")
@@ -52,13 +52,13 @@ func TestNodeMemory(t *testing.T) {
 	}
 	greedy := []string{session(150), session(150), session(150)}
 	for _, id := range greedy {
-		// In parts: the limit of programs follows files that fill at full speed only while a processor is free.
+		// In parts: a program's limit keeps up with files that fill at full speed only while a processor is free.
 		r := run(id, "for i in $(seq 35); do head -c 4194304 /dev/zero >>x || exit; done")
 		if reason := r["reason_code"]; r["phase"] != "completed" && reason != "node_out_of_memory" {
 			t.Errorf("filling a workspace: %v", r)
 		}
 	}
-	// Above the brink one of them is ended, if not at once then when the memory is next looked at.
+	// Above the node's limit one session is ended, immediately or at the next check of the memory.
 	until(t, "a session is ended, and says why", func() bool {
 		return slices.ContainsFunc(greedy, func(id string) bool {
 			_, now := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
@@ -77,7 +77,7 @@ func TestNodeMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryAdmissionByCaps refuses a session, and has a run wait, that might use more than is left.
+// TestMemoryAdmissionByCaps refuses a session, and makes a run wait, that might use more than the remaining memory.
 func TestMemoryAdmissionByCaps(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "node_memory_mb=400", "--set", "memory_admission=caps", "--set", "pool_size=0", "--set", "quota_memory_mb=1000")
 	small := map[string]any{"memory_mb": 64, "workspace_mb": 32} // 240 MiB with /tmp and the rest
@@ -115,14 +115,14 @@ func TestMemoryAdmissionByCaps(t *testing.T) {
 }
 
 // TestHostOutOfMemory runs the machine out of memory, simulated by a cgroup around belljar, while the limits of all sandboxes and
-// of this one are far away: the run's report does not name its own limit.
+// of this one are not reached: the run's report does not name its own limit.
 func TestHostOutOfMemory(t *testing.T) {
 	memoryIsHeld(t)
 	machine, err := os.MkdirTemp("/sys/fs/cgroup/memory", "belljar-test-machine-")
 	if err != nil {
 		t.Skip("needs cgroup v1, where the kernel does not count whose limit a kill was for")
 	}
-	t.Cleanup(func() { // the sandbox's own groups go with it
+	t.Cleanup(func() { // the sandbox's own groups are removed with it
 		err := filepath.WalkDir(machine, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.IsDir() {
 				t.Cleanup(func() { os.Remove(path) })

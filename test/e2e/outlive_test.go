@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestManySessionsOutliveTheServer kills a server with many sessions at work. They are there when the next one is ready, with
-// what runs in them, and nothing of them is left on this machine when they have been deleted.
+// TestManySessionsOutliveTheServer kills a server with many active sessions. When the next one is ready, the sessions and
+// their programs are still there. After their deletion nothing of them is left on this machine.
 func TestManySessionsOutliveTheServer(t *testing.T) {
 	sessions, runs := tier.Pick(8, 20), 3
 	data := t.TempDir()
@@ -36,7 +36,7 @@ func TestManySessionsOutliveTheServer(t *testing.T) {
 			for n := range runs {
 				marker := fmt.Sprintf("session %d run %d", i, n)
 				path, line, ended := "?wait=600s", "echo "+marker, true
-				if n > 0 { // under way at the end, with children that hide
+				if n > 0 { // active at the end, with children that hide
 					path, line, ended = "", "echo "+marker+"; setsid sleep 1000 & sleep 1000", false
 				}
 				run, ok := s.start(path, map[string]any{

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// installing starts a server with an index of packages, and its own key's user.
+// installing starts a server with an index of packages, with the operator as the user.
 func installing(t *testing.T, more ...string) (*server, *index.Index) {
 	t.Helper()
 	if out, err := exec.Command("/usr/bin/python3", "-c", "import pip").CombinedOutput(); err != nil {
@@ -41,7 +41,7 @@ func settings(t *testing.T, p *peer.Peer, x *index.Index, more ...string) []stri
 	}, more...)
 }
 
-// run runs a command with packages to its end.
+// withPackages runs a command with packages to its end.
 func (s *server) withPackages(packages map[string]any, command ...string) map[string]any {
 	s.t.Helper()
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
@@ -53,7 +53,7 @@ func (s *server) withPackages(packages map[string]any, command ...string) map[st
 	return run
 }
 
-// layers are the folders that the server keeps.
+// layers returns the folders that the server keeps.
 func (s *server) layers() []string {
 	s.t.Helper()
 	list, err := filepath.Glob(filepath.Join(s.data, "packages", "layer-*[0-9]"))
@@ -63,14 +63,14 @@ func (s *server) layers() []string {
 	return list
 }
 
-// TestPackages installs packages once, and later runs and sessions read them and cannot change them.
+// TestPackages installs packages once. Later runs and sessions read them and cannot change them.
 func TestPackages(t *testing.T) {
 	s, x := installing(t)
 	x.Wheel("base-thing", "2.1", map[string]string{"base_thing.py": "value = 42\n"})
 	x.Wheel("greeter", "1.0", map[string]string{"greeter/__init__.py": "import base_thing\nprint('greeter', base_thing.value)\n"}, "Requires-Dist: base-thing>=2")
 	both := map[string]any{"pip": []string{"greeter", "base_thing"}}
 
-	// Two at once install once.
+	// Two concurrent requests install once.
 	var runs [2]map[string]any
 	var wait sync.WaitGroup
 	for i := range runs {
@@ -106,10 +106,10 @@ func TestPackages(t *testing.T) {
 		}
 	}
 	if told == 0 {
-		t.Error("no log tells of the installation")
+		t.Error("no log shows the installation")
 	}
 
-	// In another order they are the same, and nothing in the sandbox changes them.
+	// The same packages in another order are reused, and nothing in the sandbox changes them.
 	run := s.withPackages(map[string]any{"pip": []string{"base_thing", "greeter"}}, "sh", "-c",
 		`python3 -c 'import greeter'; for c in 'echo x >> greeter/__init__.py' 'touch new' 'rm -r greeter' 'mv greeter other' 'chmod -R 777 .'; do (cd /packages/pip && sh -c "$c") 2>/dev/null && echo "changed by $c"; done; python3 -c 'import greeter'`)
 	if run["stdout"] != "greeter 42\ngreeter 42\n" {
@@ -119,7 +119,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("fetched %d times", n)
 	}
 
-	// What the caller sets comes first.
+	// The caller's settings come first.
 	status, own := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
 		"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", "echo $PYTHONPATH; echo $PATH"}, "packages": both,
 		"env": map[string]string{"PYTHONPATH": "/workspace/mine", "PATH": "/usr/bin:/bin"},
@@ -128,7 +128,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("%d %v", status, own["stdout"])
 	}
 
-	// A session has them for all its runs; one of its runs has none of its own.
+	// A session has them for all its runs; a run in it cannot set its own.
 	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host", "packages": both})
 	if status != http.StatusCreated && status != http.StatusOK || !strings.Contains(toText(made["packages"]), `"greeter"`) {
 		t.Fatalf("%d %v", status, made)
@@ -147,7 +147,7 @@ func TestPackages(t *testing.T) {
 		t.Errorf("%d %v", status, refused)
 	}
 
-	// A newer version is found when it is looked for.
+	// refresh finds a newer version.
 	x.Wheel("base-thing", "2.2", map[string]string{"base_thing.py": "value = 43\n"})
 	if run = s.withPackages(both, "python3", "-c", "import greeter"); run["stdout"] != "greeter 42\n" {
 		t.Errorf("%v", run["stdout"])
@@ -155,7 +155,7 @@ func TestPackages(t *testing.T) {
 	if run = s.withPackages(map[string]any{"pip": both["pip"], "refresh": true}, "python3", "-c", "import greeter"); run["stdout"] != "greeter 43\n" {
 		t.Errorf("%v", run["stdout"])
 	}
-	_, run = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{ // the session keeps its own
+	_, run = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{ // the session keeps its own version
 		"spec_version": "1.0", "session_id": id, "command": []string{"python3", "-c", "import greeter"},
 	})
 	if run["stdout"] != "greeter 42\n" {
@@ -183,7 +183,7 @@ func TestNodePackages(t *testing.T) {
 	}
 }
 
-// backend builds a wheel, and tells in it what it could see.
+// backend builds a wheel that contains a report of what the build could see.
 const backend = `import base64, hashlib, os, socket, zipfile
 def build_wheel(where, config=None, metadata=None):
     try:
@@ -202,8 +202,8 @@ def build_wheel(where, config=None, metadata=None):
     return "built-1.0-py3-none-any.whl"
 `
 
-// TestPackagesAreHostile holds what packages and their requests may not: programs of theirs run on demand only, and in the sandbox of the
-// installation; nothing leaves its folder; what a user has had built is that user's.
+// TestPackagesAreHostile checks the restrictions of packages and their requests. Their programs run only on demand, and in the
+// installation's sandbox. They write nothing outside their folder. Only the user who requested a build gets its result.
 func TestPackagesAreHostile(t *testing.T) {
 	s, x := installing(t)
 	x.Source("built", "1.0", map[string]string{
@@ -244,7 +244,7 @@ func TestPackagesAreHostile(t *testing.T) {
 	}
 }
 
-// TestPackagesOfUsers holds that users share what comes from the operator's index, and nothing that a build script has made.
+// TestPackagesOfUsers checks that users share packages from the operator's index, but nothing that a build script has made.
 func TestPackagesOfUsers(t *testing.T) {
 	s, x := installing(t)
 	x.Wheel("plain", "1.0", map[string]string{"plain.py": ""})
@@ -270,7 +270,7 @@ func TestPackagesOfUsers(t *testing.T) {
 	}
 }
 
-// TestPackagesSurvive holds that a session has its packages after the server was killed, although others were swept meanwhile.
+// TestPackagesSurvive checks that a session has its packages after the server was killed, although others were swept in the meantime.
 func TestPackagesSurvive(t *testing.T) {
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")

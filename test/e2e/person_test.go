@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// person sits at a real terminal in which a command of ours runs.
+// person is a user at a real terminal in which a belljar command runs.
 type person struct {
 	t    *testing.T
 	desk *os.File // the terminal's master
@@ -26,8 +26,8 @@ type person struct {
 
 	mu    sync.Mutex
 	seen  []byte
-	grown chan struct{} // closed and replaced when more is seen
-	done  chan struct{} // closed at the end of what is shown
+	grown chan struct{} // closed and replaced when there is more output
+	done  chan struct{} // closed at the end of the output
 }
 
 // sit starts a command in a terminal of 100 by 40.
@@ -99,7 +99,7 @@ func (p *person) look() {
 	}
 }
 
-// types types.
+// types types keys.
 func (p *person) types(keys string) {
 	p.t.Helper()
 	if _, err := p.desk.WriteString(keys); err != nil {
@@ -107,7 +107,7 @@ func (p *person) types(keys string) {
 	}
 }
 
-// sees waits until something is on the screen that was not looked at yet.
+// sees waits for new output that contains what.
 func (p *person) sees(what string) {
 	p.t.Helper()
 	late := time.After(patience)
@@ -146,7 +146,7 @@ func TestSessionShell(t *testing.T) {
 	p.sees("$ ")
 	p.types("echo $((6*7)); stty size\r")
 	p.sees("42\r\n40 100")
-	p.sees("$ ") // before its prompt, bash reads the size and sets it again: one that changes in between is lost
+	p.sees("$ ") // before its prompt, bash reads the size and sets it again: a change in between is lost
 	p.resize(120, 50)
 	p.types("until [ \"$(stty size)\" = '50 120' ]; do :; done; echo re''sized\r")
 	p.sees("resized")

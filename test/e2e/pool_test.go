@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// figure reads one of the pool's figures.
+// figure returns one of the pool's metrics.
 func (s *server) figure(name string) int {
 	s.t.Helper()
 	m := regexp.MustCompile(`(?m)^sandbox_pool_` + regexp.QuoteMeta(name) + ` (\d+)$`).FindStringSubmatch(s.text("/metrics"))
@@ -35,13 +35,13 @@ const (
 	poolHits  = `claims_total{result="hit",runtime="native"}`
 )
 
-// full waits until everything is ready that should be.
+// full waits until the pool is full.
 func (s *server) full() {
 	s.t.Helper()
 	until(s.t, "the pool is full", func() bool { return s.figure(poolReady) > 0 && s.figure(poolReady) == s.figure(poolSize) })
 }
 
-// readyGroups are the cgroups of the sandboxes that were ready, claimed or not.
+// readyGroups returns the cgroups of sandboxes from the pool, claimed or not.
 func readyGroups(t *testing.T, data string) map[string]bool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(data, "installation"))
@@ -50,7 +50,7 @@ func readyGroups(t *testing.T, data string) map[string]bool {
 	}
 	found := map[string]bool{}
 	for _, dir := range named("/sys/fs/cgroup", strings.TrimSpace(string(raw))) {
-		list, _ := filepath.Glob(filepath.Join(dir, "*", "pool-*")) // the pattern is good
+		list, _ := filepath.Glob(filepath.Join(dir, "*", "pool-*")) // the pattern is valid
 		for _, path := range list {
 			found[filepath.Base(path)] = true
 		}
@@ -104,7 +104,7 @@ func TestPool(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// TestPoolBurst asks for many sessions at once, a few of which are ready.
+// TestPoolBurst requests many sessions concurrently, a few of which are ready.
 func TestPoolBurst(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "pool_size=4")

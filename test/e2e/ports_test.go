@@ -112,15 +112,15 @@ func (w *site) get(c *http.Client, url string, change func(*http.Request)) (*htt
 	return resp, string(b)
 }
 
-// A program in a session is listed, and reached by belljar session forward: by many at once, with large answers, and no longer
-// after the session.
+// A program in a session is listed, and can be reached by belljar session forward: by many clients concurrently, with large
+// answers, until the session ends.
 func TestForward(t *testing.T) {
 	w := newSite(t)
 	list, err := w.client.Ports().List(t.Context(), w.id)
 	if err != nil || len(list) != 1 || list[0].Port != 3000 || list[0].Address != "127.0.0.1" || list[0].Program != "python3" || list[0].PID == 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	for _, port := range []int{53, 1080, 3001} { // the agent's own would be elsewhere
+	for _, port := range []int{53, 1080, 3001} { // the agent's own ports would be elsewhere
 		if c, err := w.client.Ports().Dial(t.Context(), w.id, port); belljar.CodeOf(err) != belljar.CodeNotFound {
 			t.Errorf("port %d: %v, %v", port, c, err)
 		}
@@ -230,7 +230,7 @@ func (w *site) preview(spec belljar.PreviewSpec) belljar.Preview {
 	return p
 }
 
-// A preview is seen with its token and without it refused. Its host and the API's are apart.
+// A preview is visible with its token, and refused without it. Its host and the API's are separate.
 func TestPreview(t *testing.T) {
 	w := newSite(t, "--set", "preview_domain=preview.localhost", "--set", "allowed_origins=https://app.example")
 	p := w.preview(belljar.PreviewSpec{Port: 3000})
@@ -273,7 +273,7 @@ func TestPreview(t *testing.T) {
 			t.Errorf("%s: %s %v %s", name, resp.Status, resp.Header, body)
 		}
 	}
-	// A host name of another kind is the API's, whatever the address says.
+	// A host name of another kind belongs to the API, whatever the path.
 	resp, body := w.get(user, w.URL+"/api/v1/sandbox/me", func(r *http.Request) { r.Host = "preview.localhost.evil.example"; r.Header.Set("X-API-KEY", w.Key) })
 	if resp.StatusCode != 200 || !strings.Contains(body, "user_id") {
 		t.Errorf("the API: %s %s", resp.Status, body)
@@ -346,7 +346,7 @@ func (w *site) seenByProgram(user *http.Client, p belljar.Preview) {
 	}
 }
 
-// hostile checks answers of a hostile program.
+// hostile checks the answers of a hostile program.
 func (w *site) hostile(user *http.Client, p belljar.Preview) {
 	w.t.Helper()
 	resp, _ := w.get(user, p.URL+"cookies", nil)
@@ -364,7 +364,7 @@ func (w *site) hostile(user *http.Client, p belljar.Preview) {
 	}
 }
 
-// Many requests, large answers, events as they come and WebSockets pass a preview. Those that are open end with it.
+// Many requests, large answers, streamed events and WebSockets pass a preview. Open ones end with it.
 func TestPreviewStreams(t *testing.T) {
 	w := newSite(t, "--set", "preview_domain=preview.localhost", "--set", "preview_public=true")
 	p := w.preview(belljar.PreviewSpec{Port: 3000, Public: true, TTLSec: 600})

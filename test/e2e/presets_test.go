@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// supplied starts a server with an index for every tool, the operator's mirrors. github has two hosts.
+// supplied starts a server with an index for every tool as the operator's mirrors. github has two hosts.
 func supplied(t *testing.T, more ...string) (*server, *index.Index, *peer.Peer) {
 	t.Helper()
 	p := peer.Start(t, "packages.test", "files.test", "other.test")
@@ -54,15 +54,15 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 	return run
 }
 
-// packager is a tool that gets a package from its index, and prints what is in it.
+// packager is a tool that gets a package from its index, and prints the package's content.
 type packager struct {
 	preset, tool string // the tool of the image host
 	hosts        []string
 	script, want string
-	other        string // has it look for a package elsewhere
+	other        string // makes it look for a package elsewhere
 }
 
-// packagers are all of them. The last two need an image of their own.
+// packagers returns all tools. The last two need an image of their own.
 func packagers() []packager {
 	const (
 		crate = `touch src/lib.rs && printf '[package]\nname = "x"\nversion = "1.0.0"\nedition = "2021"\n[dependencies]\n%s = "1"\n' `
@@ -96,7 +96,7 @@ func packagers() []packager {
 	}
 }
 
-// TestPresets has tools of this machine get packages from the operator's indexes, and a quick refusal for all else.
+// TestPresets makes this machine's tools get packages from the operator's indexes, and checks that all other hosts are refused quickly.
 func TestPresets(t *testing.T) {
 	t.Parallel()
 	s, x, p := supplied(t)
@@ -117,7 +117,7 @@ func TestPresets(t *testing.T) {
 	t.Run("a context", func(t *testing.T) { s.magicPip(p) })
 }
 
-// magicPip has code in a context install a package.
+// magicPip makes code in a context install a package.
 func (s *server) magicPip(p *peer.Peer) {
 	s.t.Helper()
 	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{
@@ -142,7 +142,7 @@ func (s *server) magicPip(p *peer.Peer) {
 	}
 }
 
-// TestPresetsOfClients is [TestPresets] with all tools but apt, of an image, on every runtime.
+// TestPresetsOfClients is [TestPresets] with an image's tools, except apt, on every runtime.
 func TestPresetsOfClients(t *testing.T) {
 	tier.Soak(t)
 	for _, l := range lanes() {
@@ -151,7 +151,7 @@ func TestPresetsOfClients(t *testing.T) {
 			stock(t, x)
 			s.imports("clients", image.Clients(t))
 			for _, c := range packagers() {
-				if c.preset == "apt" { // is not in an image that never changes
+				if c.preset == "apt" { // the image, which never changes, has no apt
 					continue
 				}
 				t.Run(c.preset, func(t *testing.T) { c.use(t, s, p, "clients") })
@@ -163,7 +163,7 @@ func TestPresetsOfClients(t *testing.T) {
 // stock fills the indexes.
 func stock(t *testing.T, x *index.Index) {
 	t.Helper()
-	x.Wheel("pip", "99", map[string]string{}) // what the indexes are asked about
+	x.Wheel("pip", "99", map[string]string{}) // the tools also query these
 	x.Node("npm", "99.0.0", map[string]string{}, nil, nil)
 	x.Wheel("greeter", "1.0", map[string]string{"greeter.py": "print('from pip')\n"})
 	x.Node("pad", "1.0.0", map[string]string{"index.js": "console.log('from npm')\n"}, nil, nil)
@@ -173,7 +173,7 @@ func stock(t *testing.T, x *index.Index) {
 	x.Parent("test", "parent", "1.0")
 }
 
-// use has the tool of an image get its package, and try another host.
+// use makes the tool of an image get its package, and try another host.
 func (c packager) use(t *testing.T, s *server, p *peer.Peer, base string) {
 	t.Helper()
 	defer func(whole *testing.T) { s.t = whole }(s.t)
@@ -208,7 +208,7 @@ func (c packager) use(t *testing.T, s *server, p *peer.Peer, base string) {
 	}
 }
 
-// release is the version of this machine's Debian.
+// release returns the version of this machine's Debian.
 func release(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("sh", "-c", ". /etc/os-release && echo $VERSION_CODENAME").Output()
@@ -218,8 +218,8 @@ func release(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// TestPresetsOnLanes holds on every runtime that a preset reaches its hosts alone, and sets its tool, and that a session that loses it loses
-// its connections.
+// TestPresetsOnLanes checks on every runtime that a preset reaches only its hosts, and configures its tool, and that a session that loses it
+// loses its connections.
 func TestPresetsOnLanes(t *testing.T) {
 	const get = `get() { curl -sS "$1" 2>/dev/null || wget -qO- "$1" 2>/dev/null || echo "none of $1"; }; `
 	for _, l := range lanes() {
@@ -238,7 +238,7 @@ func TestPresetsOnLanes(t *testing.T) {
 	}
 }
 
-// narrows has a session lose its network while a program has a connection.
+// narrows removes a session's network while a program has a connection.
 func (s *server) narrows(t *testing.T, p *peer.Peer, base, script string) {
 	t.Helper()
 	status, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{
@@ -275,7 +275,7 @@ func (s *server) narrows(t *testing.T, p *peer.Peer, base, script string) {
 	}
 }
 
-// TestPresetsOfImages asks the tools of an image what they are set to, within what the server allows.
+// TestPresetsOfImages reads the indexes from an image's tool settings, within the server's rules.
 func TestPresetsOfImages(t *testing.T) {
 	p := peer.Start(t, "packages.test", "files.test")
 	x := index.Start(t, p, "packages.test", "files.test")
@@ -293,7 +293,7 @@ func TestPresetsOfImages(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, flags...)
 
-	// An image does not say what a sandbox may reach.
+	// An image does not decide what a sandbox may reach.
 	const script = `cat .cargo/config.toml; echo $CARGO_HOME; wget -qO- http://packages.test/cargo/ti/ny/tiny | cut -c 1-10`
 	refused := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "cargo: the image takes packages from packages.test") {
@@ -308,7 +308,7 @@ func TestPresetsOfImages(t *testing.T) {
 	}
 	s.stop()
 
-	// Nor does its index, though the server's rules cover that.
+	// Nor does the image's index: the server's rules cover its host, but not the one that it leads to.
 	s = serve(t, data, append(flags, "--set", "egress_allow=packages.test,"+p.Address)...)
 	refused = s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "the index packages.test leads to files.test") {
@@ -337,7 +337,7 @@ func TestPresetsOfImages(t *testing.T) {
 		t.Errorf("asked again: %v, before %v", again, cargo)
 	}
 
-	// A session has its preset after the server was killed, and gets and loses one later.
+	// A session has its preset after the server was killed. It can gain and lose one later.
 	status, made := s.ask(http.MethodPost, api+"/sessions", map[string]any{
 		"spec_version": "1.0", "base_image": ref, "network_policy": "allowlist", "egress": map[string]any{"presets": []string{"cargo"}},
 	})
@@ -382,7 +382,7 @@ func TestPresetsOfImages(t *testing.T) {
 	}
 }
 
-// presets are what the server says of presets in an image.
+// presets returns the server's report on presets in an image.
 func (s *server) presets(image string) map[string]map[string]any {
 	s.t.Helper()
 	begun := time.Now()

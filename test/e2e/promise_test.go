@@ -15,26 +15,26 @@ import (
 	"time"
 )
 
-// promise is what a server has said of one run. What follows from it holds of every later server:
+// promise is the server's response about one run. Every later server must keep it:
 //
-//   - the run is known, comes to one end and is then in that phase; it has started at most once
-//   - once its command runs it is not lost, whatever becomes of the server
+//   - the run is known, ends once and stays in that phase; it has started at most once
+//   - once its command runs it is not lost, whatever happens to the server
 //   - its log is numbered from 1 without a gap, and begins with the frames that were seen
-//   - a client that saw its end, or the finished run, finds it finished so; its artifacts have the same bytes
-//   - cancelled, it does not run on
-//   - its Idempotency-Key stands for it
+//   - a client that saw its end, or the finished run, gets the same end again; its artifacts have the same bytes
+//   - once cancelled, it does not continue
+//   - its Idempotency-Key returns it
 type promise struct {
 	id       string
-	output   string // what the command prints
-	ended    bool   // the finished run was answered, or its end event seen
+	output   string // output of the command
+	ended    bool   // a response or an event has reported its end
 	canceled bool
 	seen     []map[string]any // frames, from seq 1 on
 	artifact string           // content of out/a; "" for none
-	key      string           // Idempotency-Key, and what was sent with it
+	key      string           // Idempotency-Key, and the body sent with it
 	body     map[string]any
 }
 
-// check holds a server to a promise. It returns what is wrong, or "".
+// check checks that a server keeps a promise. It returns the violation, or "".
 func (p *promise) check(s *server) string {
 	path := api + "/runs/" + p.id
 	run, wrong := s.run(p.id)
@@ -42,9 +42,9 @@ func (p *promise) check(s *server) string {
 		return wrong
 	}
 	if p.ended && run["finished_at"] == nil {
-		return fmt.Sprintf("was told to have ended and is %v", run["phase"])
+		return fmt.Sprintf("was reported as ended and is %v", run["phase"])
 	}
-	if run["finished_at"] == nil { // it waited in the queue, and runs now
+	if run["finished_at"] == nil { // it was queued, and runs now
 		if _, err := s.frames(path+"/logs?format=json&follow=true", nil); err != nil {
 			return err.Error()
 		}
@@ -142,7 +142,7 @@ func (s *server) run(id string) (run map[string]any, wrong string) {
 	return run, ""
 }
 
-// frames reads a log in JSON to its end, and passes on each frame as it arrives. It returns the earlier frames with an error, too.
+// frames reads a log in JSON to its end, and calls each for each frame. After an error it also returns the earlier frames.
 func (s *server) frames(path string, each func(map[string]any)) (frames []map[string]any, err error) {
 	body, err := s.open(path)
 	if err != nil {
@@ -180,8 +180,8 @@ func (s *server) get(path string) (string, error) {
 	return string(raw), err
 }
 
-// open asks for something and returns the body of the successful answer. It ends when nothing comes for longer than the test
-// has patience.
+// open sends a request and returns the body of the successful response. It gives an error if no data arrives for longer than
+// patience.
 func (s *server) open(path string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	late := time.AfterFunc(patience, cancel)
@@ -205,7 +205,7 @@ func (s *server) open(path string) (io.ReadCloser, error) {
 	return &body{resp.Body, cancel, late}, nil
 }
 
-// body is an answer's, with the end of its time.
+// body is the body of a response, with its timeout.
 type body struct {
 	io.ReadCloser
 	cancel context.CancelFunc

@@ -18,7 +18,7 @@ type example struct {
 	prints  string
 }
 
-// examples returns what the console block below a heading of a document shows.
+// examples returns the commands and outputs in the console block below a heading of a document.
 func examples(t *testing.T, document, heading string) []example {
 	t.Helper()
 	raw, err := os.ReadFile(document)
@@ -86,7 +86,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// like compares output with an example, in which … stands for anything on its line.
+// like compares output with an example, in which … matches anything on its line.
 func like(example, got string) bool {
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(strings.TrimSpace(example)), "…", ".*")
 	return regexp.MustCompile("^" + pattern + "$").MatchString(strings.TrimSpace(got))

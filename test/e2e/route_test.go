@@ -49,14 +49,14 @@ func TestEveryDocumentedRoute(t *testing.T) {
 			doors[op.Tags[0]]++
 		}
 	}
-	// The thread API has eight routes, the workspace API nineteen; the shell API has seven, and lists and deletes files besides, and streams.
+	// The thread API has eight routes, the workspace API nineteen; the shell API has seven, and also lists and deletes files, and streams.
 	if doors["threads"] != 8 || doors["workspace"] != 19 || doors["shell"] != 10 || doors["sessions"] < 12 || doors["files"] < 13 || doors["terminals"] < 4 {
 		t.Errorf("documented: %v", doors)
 	}
 }
 
-// TestSessionsThatAreNotThere requests every documented route of a session for inaccessible sessions: unknown, another user's,
-// closed, expired. Another user's session does not exist; an ended one is reported as ended.
+// TestSessionsThatAreNotThere requests every documented route of a session for inaccessible sessions: unknown, another user's, closed,
+// expired. Another user's session does not exist; an ended one is reported as ended.
 func TestSessionsThatAreNotThere(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "preview_domain=preview.localhost")
 	open := func(id string, more ...string) string {
@@ -88,7 +88,7 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.text("/openapi.json")), &doc); err != nil {
 		t.Fatal(err)
 	}
-	about := map[string]bool{ // of these an ended session is a thing like others
+	about := map[string]bool{ // these routes treat an ended session like others
 		"get-session": true, "delete-session": true, "v1-get-session": true, "v1-destroy-session": true, "list-terminals": true,
 	}
 	bodies := map[string]any{
@@ -107,7 +107,7 @@ func TestSessionsThatAreNotThere(t *testing.T) {
 			if strings.HasPrefix(path, "/v1/sessions/{id}") {
 				parameter = "{id}"
 			}
-			if method == "parameters" || !strings.Contains(path, parameter) || op.OperationID == "open-tunnel" { // it answers over its WebSocket
+			if method == "parameters" || !strings.Contains(path, parameter) || op.OperationID == "open-tunnel" { // it responds over its WebSocket
 				continue
 			}
 			asked++

@@ -48,7 +48,7 @@ func TestDamagedSandboxFiles(t *testing.T) {
 	}
 	ids := map[string]string{}
 	for name := range damage {
-		s.full() // so that it is a ready one, under another name in the cgroups
+		s.full() // so that it is from the pool, with another name in the cgroups
 		ids[name], _ = open(strings.ReplaceAll(name, " ", "-"))
 		s.ask(http.MethodPost, api+"/runs", map[string]any{"spec_version": "1.0", "session_id": ids[name], "command": []string{"sleep", "1000"}})
 	}

@@ -29,20 +29,20 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// patience bounds everything that a test waits for: what has to happen, on a machine that has other things to do as well.
+// patience limits every wait of a test, on a busy machine.
 const patience = 10 * time.Minute
 
-// promptly bounds what must not wait for anything.
+// promptly limits operations that must not wait for anything.
 const promptly = time.Minute
 
-// Bounds of a server's own: it is ready, ends, and is gone after a kill, within these.
+// Limits of the tests' servers: for the start, the end, and the end after a kill.
 const (
 	readyTime = 3 * time.Minute
 	stopTime  = 3 * time.Minute
 	goneTime  = 2 * time.Minute
 )
 
-// server is a belljar serve of a test's own, on a port of the system's choosing.
+// server is a test's own belljar serve, on a port that the system chooses.
 type server struct {
 	t     *testing.T
 	URL   string `json:"url"`
@@ -50,11 +50,11 @@ type server struct {
 	data  string
 	cmd   *exec.Cmd
 	done  chan struct{}
-	ended error // of its process; after done
+	ended error // result of its process; valid after done
 	said  *lines
 }
 
-// lines keeps what a process says.
+// lines keeps the output of a process.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -93,10 +93,10 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	t.Helper()
 	s = &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
 	words := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data, "--set", "log_level=warn"}
-	for _, patient := range []string{"default_startup_timeout_sec=300", "queue_ttl_sec=900", "idempotency_ttl_sec=3600"} { // it may be slow here
+	for _, patient := range []string{"default_startup_timeout_sec=300", "queue_ttl_sec=900", "idempotency_ttl_sec=3600"} { // the machine may be slow
 		words = append(words, "--set", patient)
 	}
-	words = append(words, "--set", "pool_size=1") // most tests use one sandbox of a kind, and each spare one takes up to half a second to make
+	words = append(words, "--set", "pool_size=1") // most tests use one sandbox of a kind, and making each spare one takes up to half a second
 	s.cmd = exec.Command(built.Belljar, append(words, args...)...)
 	s.cmd.Stderr = s.said
 	s.cmd.WaitDelay = goneTime // remaining processes must not hold its output open
@@ -104,7 +104,8 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	if err != nil {
 		t.Fatal(err)
 	}
-	// If the tests are killed, it ends too. That is bound to the thread which starts it, so that has to stay.
+	// If the tests are killed, the server ends, too. The kernel ties that to the thread that starts it, so that thread must live
+	// on.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started := make(chan error, 1)
 	go func() {
@@ -135,7 +136,7 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	return s, announced
 }
 
-// dump has a server that hangs say where, and ends it.
+// dump makes a hanging server print its goroutines, and ends it.
 func (s *server) dump() string {
 	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
 	select {
@@ -154,25 +155,26 @@ func (s *server) kill() {
 	}
 }
 
-// purge removes what the server has left for a next one that will not come.
+// purge removes the server's remains, if no next server will.
 func (s *server) purge() {
 	text, err := os.ReadFile(filepath.Join(s.data, "installation"))
 	if err != nil || !belljar.ValidID(strings.TrimSpace(string(text))) {
-		return // it has made nothing
+		return // it has made no sandboxes
 	}
-	options := func() rack.Options { // a runtime closes its program
+	options := func() rack.Options { // closing a runtime closes its program
 		program, err := os.Open(built.Agent)
 		if err != nil {
 			s.t.Error(err)
 		}
 		return rack.Options{Agent: program, Installation: strings.TrimSpace(string(text))}
 	}
-	_ = os.Remove(filepath.Join(rundir.Default(), "servers", strings.TrimSpace(string(text))+".lock")) // if it was killed
+	_ = os.Remove(filepath.Join(rundir.Default(), "servers", strings.TrimSpace(string(text))+".lock")) // left if it was killed
 	s.purgeRuntime(native.New(options()))
 	s.purgeRuntime(gvisor.New(gvisor.Options{Options: options()}))
 }
 
-// purgeRuntime removes what the server has left of a runtime. A sandbox would live on for the lease, and its programs compute.
+// purgeRuntime removes the server's remains in a runtime. Otherwise a sandbox would live until its lease ends, and its
+// programs would use the processor.
 func (s *server) purgeRuntime(rt interface {
 	runtimes.Runtime
 	io.Closer
@@ -191,7 +193,7 @@ func (s *server) purgeRuntime(rt interface {
 	}
 }
 
-// stop asks the server to end, waits for that and returns its exit status.
+// stop stops the server, waits for its end and returns its exit status.
 func (s *server) stop() int {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -210,7 +212,7 @@ func (s *server) env() []string {
 	return append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.Key, "URL="+s.URL, "KEY="+s.Key)
 }
 
-// ask sends a request with a JSON body (none for nil) and returns the status and the answer.
+// ask sends a request with a JSON body (none for nil) and returns the status and the response.
 func (s *server) ask(method, path string, body any, header ...string) (int, map[string]any) {
 	s.t.Helper()
 	status, answer, err := s.try(method, path, body, header...)
@@ -220,7 +222,7 @@ func (s *server) ask(method, path string, body any, header ...string) (int, map[
 	return status, answer
 }
 
-// try is ask for a server that may die meanwhile.
+// try is ask for a server that may die during the request.
 func (s *server) try(method, path string, body any, header ...string) (int, map[string]any, error) {
 	var content io.Reader
 	switch b := body.(type) {
@@ -266,7 +268,7 @@ func (s *server) try(method, path string, body any, header ...string) (int, map[
 	return resp.StatusCode, answer, nil
 }
 
-// text gets a body as it is; a status other than 200 fails the test.
+// text returns a body as text; a status other than 200 fails the test.
 func (s *server) text(path string) string {
 	s.t.Helper()
 	req, err := http.NewRequest(http.MethodGet, s.URL+path, nil)
@@ -286,12 +288,12 @@ func (s *server) text(path string) string {
 	return string(raw)
 }
 
-// oneShot is a request for a one-shot run of a shell line. It ends before its time does, however slow the machine is.
+// oneShot returns a request for a one-shot run of a shell line. Its time limit is long enough for any machine.
 func oneShot(line string) map[string]any {
 	return map[string]any{"spec_version": "1.0", "base_image": "host", "command": []string{"sh", "-c", line}, "timeout_sec": longTime}
 }
 
-// longTime is what a command is given that a test ends itself, in seconds.
+// longTime is the time limit of commands that the test itself ends, in seconds.
 const longTime = 900
 
 const api = "/api/v1/sandbox"

@@ -29,8 +29,8 @@ sed -z 's/^d \([0-9]*\) [0-9]* [0-9]* /d \1 /' | sort -z | tr '\0' '\n'; find . 
 [ $(stat -c %b hole) -lt 100 ] || stat hole`
 )
 
-// TestSnapshotThroughKills kills a server while it saves, restores and removes snapshots. What is listed then is whole, and the session
-// that was saved goes on.
+// TestSnapshotThroughKills kills a server while it saves, restores and removes snapshots. Every listed snapshot is complete, and the
+// saved session continues.
 func TestSnapshotThroughKills(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -51,7 +51,7 @@ func TestSnapshotThroughKills(t *testing.T) {
 		return out
 	}
 	in(s, id, "for i in $(seq 300); do head -c 20000 /dev/urandom >f$i; done; cat f[0-9]* | sha256sum >sum"+hostileFiles)
-	// A session that begins with so many files has them from an overlay where it can. It outlives the server like any other.
+	// A session that begins with so many files reads them through an overlay where possible. It outlives the server like any other.
 	roomy := func(snapshot any) map[string]any {
 		return map[string]any{"spec_version": "1.1", "base_image": "host", "snapshot": snapshot, "resources": map[string]any{"workspace_mb": 64}}
 	}
@@ -74,7 +74,7 @@ func TestSnapshotThroughKills(t *testing.T) {
 	if got := in(s, copied, "stat -f -c %T ."); os.Geteuid() == 0 && st.Type == unix.EXT4_SUPER_MAGIC && got != "overlayfs\n" {
 		t.Errorf("as root, the copy is on %s", got)
 	}
-	// It is removed, and the session has its files all the same.
+	// The snapshot is removed, and the session still has its files.
 	if status, answer := s.ask(http.MethodDelete, api+"/snapshots/"+fmt.Sprint(first["snapshot_id"]), nil); status/100 != 2 {
 		t.Fatalf("remove: %d %v", status, answer)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // TestStop stops a server while runs are active and others wait. Single runs finish, and a client that follows one sees its end. A
-// session and its programs continue without the server, waiting runs are left to the next server, and nothing new starts.
+// session and its programs continue without the server, waiting runs are left to the next server, and no new run starts.
 func TestStop(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "max_concurrent_runs=2", "--set", longDrain)
@@ -140,10 +140,10 @@ func TestStop(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// longDrain is a time to end that no test waits for.
+// longDrain is a drain time that no test waits for.
 const longDrain = "drain_sec=3600"
 
-// TestStopAtOnce sends two signals: active runs are cancelled, and report so.
+// TestStopAtOnce sends two signals: active runs are cancelled, and report that.
 func TestStopAtOnce(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data, "--set", "cancel_grace_seconds=0.5", "--set", longDrain)
@@ -195,7 +195,8 @@ func TestStopAtOnce(t *testing.T) {
 	next.stop()
 }
 
-// TestStopByHangup ends a server as the end of its terminal does: in order, with its sessions if the operator wants that.
+// TestStopByHangup sends SIGHUP, as the end of a terminal does: the server ends in order, with its sessions if the operator has
+// set that.
 func TestStopByHangup(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "end_sessions=true")
 	s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.1", "base_image": "host"})

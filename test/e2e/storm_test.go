@@ -18,9 +18,9 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestStorm kills servers in the middle of everything that sessions can be asked for: opens and closes by scope, files
-// written one by one, in batches and as streams, the shell, terminals, and what the pool makes meanwhile. The next ones
-// are killed too, before they are ready. What was answered is so, and what was not is there whole or not at all.
+// TestStorm kills servers during all operations of sessions: opening and closing by scope, writing files one by one, in
+// batches and as streams, the shell, terminals, and the pool's work. The next servers are killed, too, before they are
+// ready. Every answered operation is complete afterwards; every other one is complete or has not happened.
 func TestStorm(t *testing.T) {
 	rounds := tier.Rounds(t, 1, 20)
 	data := t.TempDir()
@@ -34,7 +34,7 @@ func TestStorm(t *testing.T) {
 	for round := range rounds {
 		var crowd sync.WaitGroup
 		var over context.CancelFunc
-		w.ctx, over = context.WithCancel(t.Context()) // a client that waits for the server to come back would wait long
+		w.ctx, over = context.WithCancel(t.Context()) // a client would wait long for the server to come back
 		for i, client := range []func(*server, string) bool{w.opens, w.opens, w.closes, w.writes, w.batches, w.streams, w.counts, w.looks} {
 			crowd.Go(func() {
 				for n := 0; client(s, fmt.Sprintf("%d-%d-%d", round, i, n)); n++ {
@@ -77,21 +77,21 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// storm remembers what was asked of servers that die, and what they answered.
+// storm records the requests to servers that die, and their responses.
 type storm struct {
 	t    *testing.T
-	base string          // a session that lives through it all
-	ctx  context.Context // of a round
+	base string          // a session that outlives all servers
+	ctx  context.Context // of one round
 
 	mu                    sync.Mutex
 	opened, shut, written int
-	counted               int               // commands of the shell that were answered
-	asked                 int               // commands of the shell that were sent
-	lives                 map[string]string // sessions that were answered, by the name of their scope
-	closed                map[string]string // sessions whose close was answered
-	files                 map[string]string // contents of files that were answered
-	maybe                 map[string]string // contents of files that were not
-	whole                 [][]string        // files of batches that were not
+	counted               int               // answered shell commands
+	asked                 int               // sent shell commands
+	lives                 map[string]string // answered sessions, by the name of their scope
+	closed                map[string]string // sessions whose close was answered, by the name of their scope
+	files                 map[string]string // contents of answered files
+	maybe                 map[string]string // contents of files without an answer
+	whole                 [][]string        // files of batches without an answer
 }
 
 // open opens a scope; "" if the server has died.
@@ -137,7 +137,7 @@ func (w *storm) closes(s *server, name string) bool {
 	return true
 }
 
-// keep remembers files, whether they were answered or not.
+// keep records files, whether or not the write was answered.
 func (w *storm) keep(answered bool, content string, names ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +185,7 @@ func (w *storm) streams(s *server, name string) bool {
 	return w.asks(s, http.MethodPut, "/fs/raw?overwrite=true&path=stream", strings.NewReader(content), content, "stream")
 }
 
-// counts has the shell count, which it does without leaving out or doubling what was answered.
+// counts makes the shell count. Answered commands must be neither missing nor doubled.
 func (w *storm) counts(s *server, _ string) bool {
 	w.mu.Lock()
 	w.asked++
@@ -204,7 +204,7 @@ func (w *storm) counts(s *server, _ string) bool {
 	return true
 }
 
-// looks opens terminals and leaves them.
+// looks opens terminals and closes them.
 func (w *storm) looks(s *server, name string) bool {
 	c := s.client()
 	made, err := c.Terminals().Open(w.ctx, w.base, belljar.TerminalSpec{Name: name})
@@ -226,7 +226,7 @@ func (w *storm) looks(s *server, name string) bool {
 	return c.Terminals().Close(w.ctx, made.ID) == nil
 }
 
-// hold holds a server to what its forerunners have said.
+// hold checks that a server keeps the promises of earlier servers.
 func (w *storm) hold(s *server, round int) {
 	w.t.Helper()
 	for name, id := range w.lives {
@@ -258,7 +258,7 @@ func (w *storm) hold(s *server, round int) {
 	if n := len(lines) - 1; n < w.counted || n > w.asked || lines[n] != strconv.Itoa(n) {
 		w.t.Errorf("round %d: %d commands of the shell were answered, %d asked, and it counted %d, %v", round, w.counted, w.asked, n, answer)
 	}
-	// What has been opened is enough for a round.
+	// About half of the open sessions stay for the next round.
 	for name, id := range w.lives {
 		if name != "base" && rand.N(2) == 0 {
 			if status, answer := s.ask(http.MethodDelete, api+"/sessions/"+id, nil); status != http.StatusNoContent {
@@ -277,7 +277,7 @@ func (w *storm) hold(s *server, round int) {
 	}
 }
 
-// holdFiles looks at the files of this round, and removes them.
+// holdFiles checks the files of this round, and removes them.
 func (w *storm) holdFiles(s *server, round int) {
 	w.t.Helper()
 	last, was := w.files["stream"], w.maybe["stream"]

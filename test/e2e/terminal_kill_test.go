@@ -12,9 +12,9 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestTerminalKill kills the server while terminals are in use, also while one floods and one ends. After the next start
-// they are there again: the shell with its variables, its jobs and its history, the flood without a gap in what is left of
-// it, and the end of the one that ended meanwhile.
+// TestTerminalKill kills the server while terminals are in use, also while one prints endlessly and one ends. After the
+// next start they are there again: the shell with its variables, its jobs and its history, the endless output without a
+// gap in its remaining part, and the end of the one that ended in the meantime.
 func TestTerminalKill(t *testing.T) {
 	rounds := tier.Rounds(t, 1, 10)
 	data := t.TempDir()
@@ -41,7 +41,7 @@ func TestTerminalKill(t *testing.T) {
 		a := s.watch(c, shell)
 		a.typed(fmt.Sprintf("cd /tmp; echo $marker-%d\n", round))
 		a.await(fmt.Sprintf("round-%d", round))
-		if round%3 == 1 { // politely, as for a new version
+		if round%3 == 1 { // an orderly stop, as for a new version
 			s.stop()
 		} else {
 			s.kill()

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// screen is a client that watches a terminal of a server.
+// screen is a client that follows a terminal of a server.
 type screen struct {
 	belljar.Attachment
 	t    *testing.T
@@ -67,7 +67,7 @@ func (s *screen) typed(text string) {
 	}
 }
 
-// await reads until text was printed, and returns what was before it.
+// await reads until text was printed, and returns the output before it.
 func (s *screen) await(text string) []byte {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -85,7 +85,7 @@ func (s *screen) await(text string) []byte {
 	}
 }
 
-// skip reads n bytes and forgets them.
+// skip reads n bytes and discards them.
 func (s *screen) skip(n int) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -99,7 +99,7 @@ func (s *screen) skip(n int) {
 	}
 }
 
-// TestTerminal works in a terminal of a real sandbox, as a browser does and as we do.
+// TestTerminal works in a terminal of a real sandbox, as a browser and as the command line do.
 func TestTerminal(t *testing.T) {
 	data := t.TempDir()
 	s := serve(t, data)
@@ -135,7 +135,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestTerminalFlood has many terminals print as fast as they can. The server does not grow with it, and a key typed into another one
+// TestTerminalFlood makes many terminals print as fast as they can. The server does not grow, and a key typed into another terminal
 // is answered.
 func TestTerminalFlood(t *testing.T) {
 	t.Parallel()
@@ -144,7 +144,7 @@ func TestTerminalFlood(t *testing.T) {
 		"--set", "terminal_output_bps=8388608")
 	c := s.client()
 	var sandboxes []belljar.Session
-	for range 4 { // one has 64 terminals, for its programs too
+	for range 4 { // a sandbox has 64 terminals, including those of its programs
 		sandboxes = append(sandboxes, s.session(c, nil))
 	}
 	before := s.memory()
@@ -156,7 +156,7 @@ func TestTerminalFlood(t *testing.T) {
 			made, err := c.Terminals().Open(t.Context(), sandboxes[i%4].ID, belljar.TerminalSpec{Command: []string{"yes", fmt.Sprint("flood ", i)}})
 			if err != nil {
 				t.Error(err)
-			} else if i < len(watching) { // and takes nothing
+			} else if i < len(watching) { // reads nothing
 				if a, err := c.Terminals().Attach(t.Context(), made.ID); err == nil {
 					watching[i] = &screen{Attachment: a, t: t}
 				}
@@ -203,8 +203,8 @@ func TestTerminalFlood(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// memory is how much memory the server has taken for itself, in bytes: not the pages of its program, of which it has a larger share
-// whenever another server ends.
+// memory returns the server's own memory, in bytes. It excludes the pages of its program: the server's share of them grows whenever
+// another server ends.
 func (s *server) memory() int {
 	s.t.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", s.cmd.Process.Pid))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// conversation is a thread's session at a server, by the thread API.
+// conversation is a thread's session on a server, through the thread API.
 type conversation struct {
 	*server
 	t  *testing.T
@@ -29,7 +29,7 @@ func converse(t *testing.T, s *server, thread string) conversation {
 	return conversation{s, t, id}
 }
 
-// run executes a command, which must exit with code, and returns what it printed.
+// run executes a command, checks its exit code, and returns its output.
 func (c conversation) run(code int, command string) string {
 	c.t.Helper()
 	status, done := c.ask(http.MethodPost, "/thread/execute", map[string]any{"session_id": c.id, "command": command, "timeout": 100})
@@ -82,7 +82,7 @@ func TestThreads(t *testing.T) {
 		t.Errorf("networks: %q", nets)
 	}
 
-	// A command that runs out of time takes all that it began along.
+	// A command that times out takes all its processes with it.
 	status, late := s.ask(http.MethodPost, "/thread/execute", map[string]any{
 		"session_id": a.id, "timeout": 0.5, "command": `python3 -c 'import os, time; os.fork(); os.setsid() if os.getpid() != os.getpgid(0) else 0; time.sleep(1000)'`,
 	})
@@ -93,7 +93,7 @@ func TestThreads(t *testing.T) {
 		t.Errorf("left over: %q", left)
 	}
 
-	// What a program fills counts as much as what was uploaded.
+	// Files that a program writes count as much as uploads.
 	a.run(1, `python3 -c 'open("big", "wb").write(bytes(9 << 20))'`)
 	if status, full := a.put("more", make([]byte, 5<<20)); status != 507 || full["error"] != "Workspace size limit exceeded" || full["max_workspace_mb"] != 8.0 {
 		t.Errorf("a full workspace: %d %v", status, full)
@@ -144,7 +144,7 @@ func TestThreads(t *testing.T) {
 	nothingLeft(t, data)
 }
 
-// TestThreadImage: threads have the image that the server names.
+// TestThreadImage: threads have the server's configured image.
 func TestThreadImage(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "default_image=absent:1", "--set", "image_pull=never")
 	status, made := s.ask(http.MethodPost, "/thread/create_session", map[string]any{"user_id": "user_abc123", "thread_id": "a"})

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// link returns the status and the body of a link that a browser opens: without a key.
+// link returns the status and the body of a link that a browser opens, without a key.
 func (s *server) link(path string) (int, string) {
 	s.t.Helper()
 	resp, err := http.Get(s.URL + path)
@@ -41,7 +41,7 @@ func (s *server) ticket(path, what string) string {
 	return path + separator + "token=" + url.QueryEscape(token)
 }
 
-// TestDownloadLinks opens every download by a link with a ticket, once, and no other one.
+// TestDownloadLinks opens every download by a link with a ticket. The ticket works once, and for no other download.
 func TestDownloadLinks(t *testing.T) {
 	s := serve(t, t.TempDir(), "--set", "end_sessions=true")
 	_, session := s.ask(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
@@ -87,7 +87,7 @@ func TestDownloadLinks(t *testing.T) {
 	if status, _ := s.link(s.ticket(raw, at+"raw")); status != http.StatusUnauthorized {
 		t.Errorf("a ticket without the query: %d", status)
 	}
-	// It opens nothing that changes, even for its path.
+	// It opens no route that changes something, even for its path.
 	for _, path := range []string{at + "raw?path=two.txt", of, api + "/me"} {
 		for _, method := range []string{http.MethodPut, http.MethodGet, http.MethodDelete} {
 			if method == http.MethodGet && path == at+"raw?path=two.txt" {
@@ -107,7 +107,7 @@ func TestDownloadLinks(t *testing.T) {
 			}
 		}
 	}
-	// Downloads are attachments that run nothing.
+	// Downloads are attachments, so that browsers run nothing.
 	resp, err := http.Get(s.URL + s.ticket(artifact, artifact))
 	if err != nil {
 		t.Fatal(err)
@@ -127,8 +127,8 @@ func TestDownloadLinks(t *testing.T) {
 	}
 }
 
-// TestForeignName is a page whose own name points at this server (DNS rebinding): to its browser the server is of the page's origin, and
-// still nothing is answered without a credential, which the page does not have.
+// TestForeignName is a page whose own name points at this server (DNS rebinding). For its browser the server has the page's origin, but
+// the server still answers nothing without a credential, which the page does not have.
 func TestForeignName(t *testing.T) {
 	s := serve(t, t.TempDir())
 	for _, path := range []string{

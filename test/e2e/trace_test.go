@@ -21,13 +21,13 @@ import (
 
 const traces = "../../internal/trace/testdata"
 
-// changing is what differs from one run of a program to the next, and between versions of one language.
+// changing matches parts that differ from one run of a program to the next, and between versions of one language.
 var changing = regexp.MustCompile(`0x[0-9a-f]+\??|goroutine \d+|(fp|sp|pc|m|stack)=\S+|[\d.]+ ?m?s\b|duration_ms:? [\d.]+|/tmp/cc\w+|thread '\w+'(?: \(\d+\))?|^ +\d+: |v\d+\.\d+\.\d+|:\d+:\d+\)|node:\S+:\d+:\d+| [ ~^|]+$`)
 
-// frameOfRuntime is a line of a stack that is the language's own: its lines differ between patch releases.
+// frameOfRuntime matches a stack line of the language's own: its line numbers differ between patch releases.
 var frameOfRuntime = regexp.MustCompile(`\(node:|at node:|/usr/lib/python|java\.base/|/usr/local/go/src|testing/testing\.go|runtime/panic\.go|^runtime\.|^panic\(|at /rustc/|^ +\d+: (?:__rustc|rust_begin_unwind|core|std|alloc|<)`)
 
-// TestTraces runs the programs of a language in one sandbox: what they print is what the parser of traces is tested with.
+// TestTraces runs the programs of a language in one sandbox. The trace parser is tested with their output.
 func TestTraces(t *testing.T) {
 	for _, c := range []struct {
 		language, program string
@@ -72,7 +72,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// goPrograms builds what runs in the sandbox here, where there is a cache of the standard library.
+// goPrograms builds the Go programs on this machine, which has a cache of the standard library. They run in the sandbox.
 func goPrograms(t *testing.T, from string) string {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -91,7 +91,7 @@ func goPrograms(t *testing.T, from string) string {
 	return dir
 }
 
-// recentRust skips the test without a compiler whose messages and columns are those of the committed output. Debian 12 has 1.63.
+// recentRust skips the test unless the compiler's messages and columns match the committed output. Debian 12 has 1.63.
 func recentRust(t *testing.T) {
 	said, err := exec.CommandContext(t.Context(), "rustc", "--version").Output()
 	var minor int
@@ -100,8 +100,8 @@ func recentRust(t *testing.T) {
 	}
 }
 
-// rustPrograms compiles here what panics in the sandbox, unless the sandbox has the compiler, too: one in a home is not a part of the
-// host image. Then the compiler's own messages come from here.
+// rustPrograms compiles the panicking programs on this machine, unless the sandbox has the compiler: one in a home folder is not part
+// of the host image. In that case the compiler's own messages come from this machine.
 func rustPrograms(t *testing.T, from string) string {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
@@ -124,7 +124,7 @@ func rustPrograms(t *testing.T, from string) string {
 	return dir
 }
 
-// typescriptPrograms adds the compiler that the TypeScript SDK is built with.
+// typescriptPrograms adds the compiler that builds the TypeScript SDK.
 func typescriptPrograms(t *testing.T, from string) string {
 	const lib = "../../sdk/typescript/node_modules/typescript/lib"
 	files, err := filepath.Glob(lib + "/lib*.d.ts")
@@ -147,7 +147,7 @@ func typescriptPrograms(t *testing.T, from string) string {
 	return dir
 }
 
-// compare holds what a program printed now to what is committed, without what changes.
+// compare compares a program's output with the committed output, without the changing parts.
 func compare(t *testing.T, want, got string) {
 	t.Helper()
 	var texts [2]string
@@ -169,17 +169,17 @@ func compare(t *testing.T, want, got string) {
 				kept = append(kept, changing.ReplaceAllString(strings.TrimRight(line, "\n"), "*"))
 			}
 		}
-		texts[i] = strings.Join(slices.Compact(kept), "\n") // how deep a stack overflows is chance
+		texts[i] = strings.Join(slices.Compact(kept), "\n") // the depth of a stack overflow varies
 	}
 	if texts[0] != texts[1] {
 		t.Errorf("%s: now\n%s\nwant\n%s", want, texts[1], texts[0])
 	}
 }
 
-// TestFailure has a run say where its program failed, and the list of runs not.
+// TestFailure checks that a run reports the place where its program failed, and that the list of runs does not.
 func TestFailure(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), built.Belljar, "run", "--json", "--quiet", "--dir", filepath.Join(traces, "program/python"), filepath.Join(traces, "program/python/library.py"))
-	out, _ := cmd.Output() // it fails
+	out, _ := cmd.Output() // the program fails
 	var run belljar.Run
 	if err := json.Unmarshal(out, &run); err != nil {
 		t.Fatalf("%v: %s", err, out)

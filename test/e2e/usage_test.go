@@ -40,7 +40,7 @@ func TestUsage(t *testing.T) {
 				t.Errorf("%s: %+v", name, sample)
 			}
 			if seen++; sample.CPUPercent == nil || *sample.CPUPercent == 0 {
-				continue // the first one, or one before the program computes
+				continue // the first sample, or one before the program computes
 			}
 			if *sample.CPUTimeMS <= 0 || *sample.MemoryBytes <= 0 || sample.MemoryLimitBytes == nil || *sample.MemoryLimitBytes != 512<<20 || sample.Sources["cpu"] == "" {
 				t.Errorf("%s: %+v", name, sample)
@@ -56,7 +56,7 @@ func TestUsage(t *testing.T) {
 		if seen < 2 {
 			t.Errorf("%s: %d samples", name, seen)
 		}
-		// What has ended has no samples.
+		// A run that has ended has no samples.
 		for sample, err := range c.Usage().Run(ctx, run.ID) {
 			t.Errorf("%s has ended: %+v, %v", name, sample, err)
 		}
@@ -64,7 +64,7 @@ func TestUsage(t *testing.T) {
 			t.Errorf("%s has ended: %d %v", name, status, answer)
 		}
 	}
-	// A session, by a ticket, until it is closed. To watch does not hold it.
+	// A session is watched with a ticket, until it is closed. Watching does not keep it alive.
 	path := api + "/sessions/" + session.ID + "/usage"
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+s.ticket(path, path), nil)
 	if err != nil {

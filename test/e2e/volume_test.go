@@ -30,12 +30,12 @@ func needDisk(t *testing.T) {
 
 type object = map[string]any
 
-// made makes a session with a workspace.
+// withDisk makes a session with a workspace.
 func (s *server) withDisk(workspace object) (status int, session object) {
 	return s.ask(http.MethodPost, api+"/sessions", object{"spec_version": "1.1", "base_image": "host", "workspace": workspace})
 }
 
-// prints runs a script, in a session unless that is nil, and returns what it printed.
+// prints runs a script, in a session unless that is nil, and returns its output.
 func (s *server) prints(session any, workspace object, script string) string {
 	s.t.Helper()
 	body := object{"spec_version": "1.1", "command": []string{"sh", "-c", "exec 2>&1; " + script}, "timeout_sec": longTime}
@@ -54,7 +54,7 @@ func (s *server) prints(session any, workspace object, script string) string {
 	return fmt.Sprint(run["stdout"])
 }
 
-// images are the loop devices of a data folder, and what is in its folder of volumes.
+// images returns the loop devices of a data folder, and the contents of its folder of volumes.
 func images(t *testing.T, data string) (devices, folders []string) {
 	t.Helper()
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -67,7 +67,7 @@ func images(t *testing.T, data string) (devices, folders []string) {
 	return devices, folders
 }
 
-// TestVolumes has sessions and runs with workspaces on disk: what they hold, who may have a volume, and what is left of it all.
+// TestVolumes checks sessions and runs with workspaces on disk: their contents, the access to volumes, and that nothing is left.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	needDisk(t)
@@ -165,7 +165,7 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("run %d: %s", n, got)
 		}
 	}
-	// A volume that its owner has closed to itself is open to the owner again.
+	// A volume that its program has made inaccessible is accessible again later.
 	if got := s.prints(nil, object{"volume": "data"}, "touch .tmp; chmod 0 ."); got != "" {
 		t.Error(got)
 	}
@@ -207,8 +207,8 @@ func TestVolumes(t *testing.T) {
 	})
 }
 
-// TestVolumesThroughKills kills a server while it makes and removes volumes and sandboxes with them. What is listed then can be had, a
-// file that was written is there, and nothing else is on the disk or mounted.
+// TestVolumesThroughKills kills a server while it makes and removes volumes and sandboxes with them. Every listed volume can be used,
+// a written file exists, and nothing else is on the disk or mounted.
 func TestVolumesThroughKills(t *testing.T) {
 	t.Parallel()
 	needDisk(t)

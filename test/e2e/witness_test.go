@@ -9,29 +9,29 @@ import (
 	"sync"
 )
 
-// witness remembers what the servers of one data folder have said.
+// witness records the responses of the servers of one data folder.
 type witness struct {
 	mu       sync.Mutex
 	promises []*promise
 	sessions []string
-	kept     int // promises and sessions that the last server was held to already, and deleted
+	kept     int // number of promises that the last server has already been checked for
 	lost     int
 }
 
-// add remembers promises. Only what is complete is added: a server may die in the middle of what it says.
+// add records promises. Callers add only complete ones: a server may die during a response.
 func (w *witness) add(p *promise) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.promises = append(w.promises, p)
 }
 
-// hold checks a server against what has been reported since the last time.
+// hold checks a server against the promises since the last time.
 func (w *witness) hold(s *server, when string) {
 	w.check(s, when, w.promises[w.kept:], w.sessions[w.lost:])
 	w.kept, w.lost = len(w.promises), len(w.sessions)
 }
 
-// holdAll holds a server to everything.
+// holdAll checks a server against all promises.
 func (w *witness) holdAll(s *server) {
 	s.t.Logf("%d runs, %d sessions", len(w.promises), len(w.sessions))
 	w.check(s, "all", w.promises, w.sessions[w.lost:])
@@ -61,8 +61,8 @@ func (w *witness) check(s *server, when string, promises []*promise, sessions []
 	}
 }
 
-// checkSession holds a server to a session that was answered: it lives, with its files, whatever befell the server that
-// made it. Then it is deleted.
+// checkSession checks that an answered session lives, with its files, whatever happened to the server that made it.
+// Then it deletes the session.
 func (s *server) checkSession(when, id string) {
 	s.t.Helper()
 	status, session := s.ask(http.MethodGet, api+"/sessions/"+id, nil)
@@ -81,10 +81,10 @@ func (s *server) checkSession(when, id string) {
 	}
 }
 
-// most is how often a client does the same: the next server has to do what is left in the queue.
+// most limits how often a client repeats its operation: the next server must finish the queue.
 const most = 12
 
-// harass keeps a server busy with everything that it can do, until it dies or all is done.
+// harass keeps a server busy with all its operations, until it dies or all are done.
 func (w *witness) harass(s *server, round int) *sync.WaitGroup {
 	var crowd sync.WaitGroup
 	for i, client := range []func(*server, string) bool{
@@ -123,7 +123,7 @@ func (w *witness) wait(s *server, marker string) bool {
 	return ok
 }
 
-// sleep starts a run that is under way when the end comes.
+// sleep starts a run that is active when the server is killed.
 func (w *witness) sleep(s *server, marker string) bool {
 	run, ok := s.start("", oneShot("echo "+marker+"; exec sleep 0.3"))
 	if ok {
@@ -173,7 +173,7 @@ func (w *witness) cancel(s *server, marker string) bool {
 	return err == nil
 }
 
-// follow starts a run and reads its log as it comes.
+// follow starts a run and follows its log.
 func (w *witness) follow(s *server, marker string) bool {
 	run, ok := s.start("", oneShot("for i in 1 2 3 4 5 6 7 8 9; do echo "+marker+"; sleep 0.01; done"))
 	if !ok {
@@ -189,7 +189,7 @@ func (w *witness) follow(s *server, marker string) bool {
 	return err == nil
 }
 
-// live makes a session, brings a file into it and runs things there.
+// live makes a session, writes a file and runs commands in it.
 func (w *witness) live(s *server, marker string) bool {
 	status, session, err := s.try(http.MethodPost, api+"/sessions", map[string]any{"spec_version": "1.0", "base_image": "host"})
 	if err != nil || status/100 != 2 {

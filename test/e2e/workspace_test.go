@@ -62,8 +62,8 @@ func (p front) shows(text string) {
 	}
 }
 
-// TestWorkspaceKill kills the server in mid-terminal and in mid-chat. With the tokens from before, a front end comes back to the same
-// shell, and gets what the chat's program has printed meanwhile without a gap or a duplicate.
+// TestWorkspaceKill kills the server during a terminal and a chat. With the tokens from before, a front end reconnects to the same
+// shell, and gets the chat program's output since then without a gap or a duplicate.
 func TestWorkspaceKill(t *testing.T) {
 	const lines = 60
 	program := fmt.Sprintf(`import os, signal, sys, time
@@ -125,7 +125,7 @@ for line in sys.stdin:
 		}
 	}
 
-	// Clients that come back, many times.
+	// Clients reconnect many times.
 	for range tier.Rounds(t, 5, 1000) {
 		p := s.front("pty?session_id=" + pty)
 		if m := p.next(); m["resumed"] != true {
@@ -135,7 +135,8 @@ for line in sys.stdin:
 	}
 }
 
-// TestWorkspaceLocal is a server over a folder of this machine: it needs the operator's word, and its folder is left as it is.
+// TestWorkspaceLocal runs a server over a folder of this machine: the operator must allow it, and the server leaves the folder
+// unchanged.
 func TestWorkspaceLocal(t *testing.T) {
 	data, work := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(work, "note"), []byte("mine"), 0o600); err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// everywhere starts a server with each source of workspaces, the local one first. Each has a folder many of 1,000 files, and a terminal, whose
-// session it also returns.
+// everywhere starts a server with each source of workspaces, the local one first. Each has a folder many with 1,000 files, and a terminal; its
+// session is returned, too.
 func everywhere(b *testing.B) (names []string, servers map[string]*belljar, terminals map[string]front, sessions map[string]string) {
 	far := start(b)
 	_, sprite := newSprite(b)
@@ -30,8 +30,7 @@ func everywhere(b *testing.B) (names []string, servers map[string]*belljar, term
 	return names, servers, terminals, sessions
 }
 
-// inTurns measures something with each server in turns, so that all have the same machine, and reports it in milliseconds and as a ratio to
-// that of the mode local.
+// inTurns measures do with each server in turns, so that all have the same machine. It reports milliseconds and the ratio to mode local.
 func inTurns(b *testing.B, names []string, do func(name string)) {
 	took := map[string][]time.Duration{}
 	for b.Loop() {
@@ -55,7 +54,7 @@ func inTurns(b *testing.B, names []string, do func(name string)) {
 	}
 }
 
-// BenchmarkWorkspaces measures what front ends wait for, with each source of workspaces. docs/specification.md has its figures.
+// BenchmarkWorkspaces measures the operations that front ends wait for, with each source of workspaces. docs/specification.md has its figures.
 func BenchmarkWorkspaces(b *testing.B) {
 	names, servers, terminals, sessions := everywhere(b)
 	b.Run("tree", func(b *testing.B) {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package elsewhere tests, with real servers, workspaces that are not on the server's machine.
+// Package elsewhere tests, with real servers, workspaces on other machines than the server's.
 package elsewhere
 
 import (
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) { program.Main(m) }
 
 const patience = 10 * time.Minute
 
-// belljar is a server that can be killed and started again over its data.
+// belljar is a server that can be killed and restarted with its data.
 type belljar struct {
 	t      testing.TB
 	data   string
@@ -48,7 +48,7 @@ type belljar struct {
 	said strings.Builder
 }
 
-// Write takes what it says.
+// Write records the server's output.
 func (b *belljar) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +140,7 @@ func (b *belljar) want(status int, part, method, path, body string) {
 	}
 }
 
-// asUser does something with the key of a new user.
+// asUser runs do with the key of a new user.
 func (b *belljar) asUser(name string, do func()) {
 	b.t.Helper()
 	c, err := client.New(client.Options{URL: b.URL, APIKey: b.Key})
@@ -219,7 +219,7 @@ func (f front) say(text string) {
 	}
 }
 
-// lines is how many lines the chat's program prints for each that it reads.
+// lines is the number of lines that the chat's program prints for each line that it reads.
 const lines = 40
 
 // counter is a chat's program, which an interrupt does not end.
@@ -231,11 +231,11 @@ for line in sys.stdin:
         time.sleep(.01)
 `, lines)
 
-// templates has that program.
+// templates contains that program.
 var templates = fmt.Sprintf(`SANDBOX_WORKSPACE_TEMPLATES={"shell":{"kind":"pty"},"count":{"kind":"chat","command":["python3","-c",%q]}}`, counter)
 
-// outlives proves that a terminal, a chat and a file go on while what dies is killed and started again: front ends come back to the same
-// programs, and get what these have printed meanwhile without a gap or a duplicate.
+// outlives proves that a terminal, a chat and a file survive while dies is killed and restarted: front ends reconnect to the same
+// programs, and get the output since then without a gap or a duplicate.
 func (b *belljar) outlives(dies *belljar) {
 	b.t.Helper()
 	b.want(200, `"success":true`, "PUT", "/workspace/api/file?path=notes/a.txt", `{"content":"hello"}`)
@@ -246,7 +246,7 @@ func (b *belljar) outlives(dies *belljar) {
 	chat.say("go")
 	got := chat.counts(0, 5)
 	dies.kill()
-	_, _ = shell.conn.CloseNow(), chat.conn.CloseNow() // so that nothing is asked of what is dead
+	_, _ = shell.conn.CloseNow(), chat.conn.CloseNow() // so that no request goes to the dead server
 	dies.begin()
 	shell, m := b.front(fmt.Sprintf("pty?session_id=%s", pty["session_id"]))
 	if m["resumed"] != true {
@@ -308,7 +308,7 @@ func script(t *testing.T) string {
 	return path
 }
 
-// refuses starts a server that does not start, and says why without a secret.
+// refuses starts a server that must not start, and must print the reason without a secret.
 func refuses(t *testing.T, reason string, env ...string) {
 	t.Helper()
 	b := &belljar{t: t, data: t.TempDir(), listen: "127.0.0.1:0", env: env}
@@ -324,7 +324,7 @@ func refuses(t *testing.T, reason string, env ...string) {
 	}
 }
 
-// newSprite is a sprite with the workspace service, and the settings of a server that uses it.
+// newSprite returns a sprite with the workspace service, and the settings of a server that uses it.
 func newSprite(t testing.TB) (api *sprites.Server, env []string) {
 	agent, err := os.ReadFile(program.Agent(t))
 	if err != nil {
@@ -357,7 +357,7 @@ func TestSprite(t *testing.T) {
 	if text, err := os.ReadFile(api.Dir + "/home/sprite/workspace/notes/a.txt"); err != nil || string(text) != "hello" {
 		t.Errorf("%q, %v", text, err)
 	}
-	for range 3 { // a connection that breaks costs time and nothing else
+	for range 3 { // a broken connection only costs time
 		api.Disconnect()
 		b.want(200, `"content":"hello"`, "GET", "/workspace/api/file?path=notes/a.txt", "")
 	}
@@ -371,7 +371,7 @@ func TestSprite(t *testing.T) {
 		t.Fatal(text)
 	}
 	b.want(409, "its files stay where they are", "POST", "/api/v1/sandbox/sessions/"+open.Items[0].ID+"/hibernate", `{"force":true}`)
-	b.asUser("bob", func() { // the sprite is in use
+	b.asUser("bob", func() { // another session uses the sprite
 		if status, text := b.ask("GET", "/workspace/api/tree", ""); status != 503 || !strings.Contains(text, "could not be made") {
 			t.Errorf("a second user: %d %s", status, text)
 		}

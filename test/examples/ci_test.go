@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// workflow is as much of a workflow's file as a runner needs of ours.
+// workflow is the part of a workflow's file that a runner needs.
 type workflow struct {
 	On          string            `yaml:"on"`
 	Permissions map[string]string `yaml:"permissions"`
@@ -26,8 +26,8 @@ type workflow struct {
 	} `yaml:"jobs"`
 }
 
-// TestWorkflow does what a runner does with pull-request.yml for each of the changes: it checks out, and runs the steps that
-// are commands, those with always() also after a failure.
+// TestWorkflow does the same as a runner with pull-request.yml for each of the changes: it checks out, and runs the command
+// steps, those with always() even after a failure.
 func TestWorkflow(t *testing.T) {
 	raw, err := os.ReadFile("../../examples/ci/pull-request.yml")
 	if err != nil {
@@ -94,7 +94,7 @@ func utf16(text string) string {
 	return "\xff\xfe" + strings.Join(strings.Split(text, ""), "\x00") + "\x00"
 }
 
-// TestReports gives summary.py reports as strangers may write them.
+// TestReports gives summary.py hostile reports.
 func TestReports(t *testing.T) {
 	const fine = `<testsuite><testcase classname="A" name="b"/></testsuite>`
 	for _, c := range []struct {
@@ -146,7 +146,7 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestNoSummary: where a summary cannot be written, that of an earlier job is not left in its place.
+// TestNoSummary: if a summary cannot be written, the summary of an earlier job does not stay in its place.
 func TestNoSummary(t *testing.T) {
 	dir := t.TempDir()
 	out, err := bash(t, "../../examples/ci", `

@@ -1,2 +1,3 @@
-// Package examples runs what the READMEs of the examples show, as a stranger would who follows them, and compares what comes.
+// Package examples runs the commands in the READMEs of the examples, like a new user who follows them, and compares the
+// output.
 package examples

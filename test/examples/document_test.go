@@ -16,7 +16,7 @@ type shown struct {
 	prints  string
 }
 
-// commandsOf returns what the console blocks of a document show, in order.
+// commandsOf returns the commands and outputs in the console blocks of a document, in order.
 func commandsOf(t *testing.T, document string) []shown {
 	t.Helper()
 	raw, err := os.ReadFile(document)
@@ -77,8 +77,8 @@ func compare(t *testing.T, list []shown, printed string) {
 	}
 }
 
-// like compares output with what a document shows, where … stands for anything on its line, and a line of it alone for any
-// number of lines.
+// like compares output with a document's. In the document, … matches anything on its line, and a line with only … matches
+// any number of lines.
 func like(shows, got string) bool {
 	var pattern strings.Builder
 	pattern.WriteString("^")
@@ -93,7 +93,7 @@ func like(shows, got string) bool {
 	return regexp.MustCompile(pattern.String()).MatchString(trimmed(got) + "\n")
 }
 
-// trimmed is text without spaces at the ends of its lines and empty lines at its ends.
+// trimmed returns text without spaces at the ends of its lines and empty lines at its ends.
 func trimmed(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	for i := range lines {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestSoakGrader judges a class of 200 students on a machine that has other things to do, by root, by a server and
-// as an ordinary user with cgroups of his own. Each verdict must be the one that the program was written for.
+// TestSoakGrader judges a class of 200 students on a busy machine, by root, by a server and as an ordinary user
+// with their own cgroups. Each verdict must be the one that the program was written for.
 func TestSoakGrader(t *testing.T) {
 	ways := []struct {
 		name string
@@ -22,9 +22,9 @@ func TestSoakGrader(t *testing.T) {
 		{"server", byServer},
 		{"rootless", func(t *testing.T) *grader { return rootless(t, true) }},
 	}
-	patience = time.Hour // a class takes ten minutes where the busy loops are not the only load
+	patience = time.Hour // a class takes ten minutes if the machine has other load than the busy loops
 	for range 2 {
-		busy := exec.Command("sh", "-c", "while kill -0 $PPID; do :; done") // ends with us, however we end
+		busy := exec.Command("sh", "-c", "while kill -0 $PPID; do :; done") // ends with this process, however it ends
 		if err := busy.Start(); err != nil {
 			t.Fatal(err)
 		}

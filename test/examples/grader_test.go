@@ -18,28 +18,28 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// graderUser is an ordinary user that grades. Its uid is unused otherwise.
+// graderUser is an ordinary user that grades. Its uid is otherwise unused.
 const graderUser = 61503
 
 // grader is a way to run examples/grader: by root, by a server, or by an ordinary user.
 type grader struct {
 	dir  string
 	env  []string
-	user string // what runs a command as that user; "" for root
+	user string // command prefix that runs a command as that user; "" for root
 }
 
-// asRoot is the grader with a belljar of its own.
+// asRoot returns the grader with a belljar of its own.
 func asRoot(t *testing.T, env ...string) *grader {
 	return &grader{dir: filepath.Join(copied(t), "grader"), env: env}
 }
 
-// byServer is the grader with a server.
+// byServer returns the grader with a server.
 func byServer(t *testing.T) *grader {
 	s := served.Start(t, built.Belljar)
 	return asRoot(t, "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, "teacher"))
 }
 
-// rootless is the grader of an ordinary user, with a delegated cgroup or none.
+// rootless returns the grader of an ordinary user, with a delegated cgroup or none.
 func rootless(t *testing.T, delegated bool) *grader {
 	t.Helper()
 	need.Root(t)
@@ -85,7 +85,7 @@ func rootless(t *testing.T, delegated bool) *grader {
 	}
 }
 
-// delegate makes a cgroup in each hierarchy that the user may do with as he likes.
+// delegate makes a cgroup in each hierarchy that the user may change freely.
 func delegate(t *testing.T) (groups []string) {
 	t.Helper()
 	mounts, err := os.ReadFile("/proc/mounts")
@@ -102,7 +102,7 @@ func delegate(t *testing.T) (groups []string) {
 		if f[2] == "cgroup2" {
 			own, _ := os.ReadFile(filepath.Join(f[1], "cgroup.controllers"))
 			controllers = strings.Fields(string(own))
-			for _, c := range controllers { // those that the kernel can hand on; without memory the test is skipped
+			for _, c := range controllers { // those that the kernel can delegate; without memory the test is skipped
 				_ = os.WriteFile(filepath.Join(f[1], "cgroup.subtree_control"), []byte("+"+c), 0o644)
 			}
 		}
@@ -112,13 +112,13 @@ func delegate(t *testing.T) (groups []string) {
 		}
 		group := filepath.Join(f[1], fmt.Sprintf("belljar-grader-%d-%s", os.Getpid(), filepath.Base(t.TempDir())))
 		if err := os.Mkdir(group, 0o755); err != nil {
-			continue // not for us
+			continue // this user may not change it
 		}
 		t.Cleanup(func() { removeGroups(t, group) })
 		if f[2] == "cgroup2" {
 			given, _ := os.ReadFile(filepath.Join(group, "cgroup.controllers"))
 			controllers = strings.Fields(string(given))
-			// The user lives below what he has been given, as under systemd.
+			// The user lives below the delegated group, as under systemd.
 			if err := os.Mkdir(filepath.Join(group, "self"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -140,12 +140,12 @@ func delegate(t *testing.T) (groups []string) {
 		}
 	}
 	if !memory {
-		t.Skip("this machine lets nobody hand on a cgroup that limits memory")
+		t.Skip("no user of this machine can delegate a cgroup that limits memory")
 	}
 	return groups
 }
 
-// removeGroups removes a cgroup and those below it, in which nothing runs.
+// removeGroups removes a cgroup and those below it. No process may run in them.
 func removeGroups(t *testing.T, group string) {
 	entries, err := os.ReadDir(group)
 	for _, e := range entries {
@@ -161,7 +161,7 @@ func removeGroups(t *testing.T, group string) {
 	}
 }
 
-// grade runs the grader and returns its exit status, the verdicts by program, and what else it says.
+// grade runs the grader and returns its exit status, the verdicts by program, and its other output.
 func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[string]string, said string) {
 	t.Helper()
 	out, err := bash(t, g.dir, "("+g.user+"python3 grade.py --workers 4 problems "+strings.Join(args, " ")+") >rows 2>said; status=$?; cat rows; echo ---; cat said; exit $status", g.env...)
@@ -184,7 +184,7 @@ func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[s
 	return status, verdicts, said
 }
 
-// few are submissions of each language that have each verdict between them. A Java compiler costs as much as all others together.
+// few are submissions that cover each language and each verdict. One Java compiler costs as much as all others together.
 var (
 	few  = append([]string{"accepted/sum-scanner.java", "compile_error/sum-type.java", "runtime_error/sum-null.java"}, most...)
 	most = []string{
@@ -193,10 +193,10 @@ var (
 	}
 )
 
-// exact checks that each submission has the verdict of its folder. None of them waits for anything but a processor.
+// exact checks that each submission has the verdict of its folder. The submissions wait only for a processor.
 func (g *grader) exact(t *testing.T, submissions []string, flags ...string) {
 	t.Helper()
-	flags = append(flags, "--wall 300") // a busy machine may leave a program less than a thirtieth of a processor
+	flags = append(flags, "--wall 300") // on a busy machine a program may get less than a thirtieth of a processor
 	for _, s := range submissions {
 		flags = append(flags, "submissions/"+s)
 	}
@@ -211,8 +211,8 @@ func (g *grader) exact(t *testing.T, submissions []string, flags ...string) {
 	}
 }
 
-// TestGrader judges submissions in each of the ways that docs/grading.md describes. The first of them is what the README of the grader
-// does, which TestReadmes follows.
+// TestGrader judges submissions in each of the ways that docs/grading.md describes. The README of the grader describes the first one,
+// which TestReadmes follows.
 func TestGrader(t *testing.T) {
 	if tier.Pick(false, true) {
 		t.Run("root", func(t *testing.T) { asRoot(t).exact(t, few) })
@@ -233,7 +233,7 @@ func TestGrader(t *testing.T) {
 	})
 }
 
-// TestStrangeSubmissions hands in what answers no problem: the rest is judged all the same.
+// TestStrangeSubmissions submits files that match no problem: the rest must still be judged.
 func TestStrangeSubmissions(t *testing.T) {
 	g := byServer(t)
 	class := filepath.Join(g.dir, "class")

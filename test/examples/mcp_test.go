@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/test/served"
 )
 
-// TestServerConfiguration calls a server as the configuration for it says.
+// TestServerConfiguration calls a server with the documented configuration.
 func TestServerConfiguration(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	out, err := bash(t, "../../examples/mcp", "python3 check.py server.mcp.json", "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+s.User(t, "host"))

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// judge has the scripted model answer requests of paths and bodies, each at the start of a play.
+// judge makes the scripted model answer requests, each a path and a body, at the start of a play.
 const judge = `import json, sys
 sys.path.insert(0, ".")
 import model, wire
@@ -20,8 +20,8 @@ for path, body in json.load(sys.stdin):
     status, answer = play.answer(wire.DIALECTS[path], body.encode())
     print(json.dumps({"status": status, "wrong": play.wrong or "", "answer": json.dumps(answer)}))`
 
-// TestModelIsStrict sends the scripted model what a real one would refuse, and checks that the play goes wrong: an example that
-// did so would work in the tests only.
+// TestModelIsStrict sends the scripted model requests that a real one would refuse, and checks that the play fails. Otherwise
+// an example with such a request would work only in the tests.
 func TestModelIsStrict(t *testing.T) {
 	const chat, messages = "/v1/chat/completions", "/v1/messages"
 	cases := []struct{ name, path, body, says string }{
@@ -76,7 +76,7 @@ func TestModelIsStrict(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, got)
 		}
 	}
-	// Three of them as clients send them: one that is fine, one that ends the play, and one that has no key.
+	// Three requests over HTTP: a valid one, one that ends the play, and one without a key.
 	for _, c := range []struct {
 		body  string
 		fails bool

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// requests is as much of that package as fetch.py uses.
+// requests is the part of the requests package that fetch.py uses.
 const requests = `import urllib.request
 
 def get(url, timeout):
@@ -24,10 +24,11 @@ def get(url, timeout):
     return answer
 `
 
-// commands of the README that list a host.
+// commands matches commands of the README that list a host.
 var commands = regexp.MustCompile(`(?m)^(\$ .*?) (--allow )`)
 
-// networked gives the hosts of the example a peer, whose address is private: the README in the copy allows that, too.
+// networked gives the hosts of the example a peer with a private address, and changes the README in the copy to allow
+// it.
 func networked(t *testing.T, dir string) []string {
 	t.Helper()
 	p := peer.Start(t, "www.example.com", "api.example.com", "git.example.com", "packages.test", "files.test")

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/test/served"
 )
 
-// TestPages pastes what the task pages show and compares what it prints.
+// TestPages runs the examples of the task pages and compares their output.
 func TestPages(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	user := []string{"BELLJAR_SERVER=" + s.URL, "BELLJAR_API_KEY=" + s.User(t, "reader")}
@@ -66,7 +66,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// blockOf is the block of a page that is in a language and begins so.
+// blockOf returns the block of a page with the given language and beginning.
 func blockOf(t *testing.T, page, language, begins string) string {
 	t.Helper()
 	raw, err := os.ReadFile(page)

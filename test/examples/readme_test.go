@@ -25,7 +25,7 @@ import (
 
 var built build.Programs
 
-// compiledPython is a folder where Python keeps what it has compiled, outside the source tree and once for all programs.
+// compiledPython is a folder for Python's compiled files, outside the source tree and shared by all programs.
 var compiledPython string
 
 func TestMain(m *testing.M) {
@@ -35,10 +35,10 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience bounds what one document shows.
+// patience limits the commands of one document.
 var patience = 10 * time.Minute
 
-// followed are the examples whose READMEs are followed here; those that are only programs are run by make demo.
+// followed returns the examples whose READMEs are tested here; make demo runs those that consist only of programs.
 func followed(t *testing.T) []string {
 	t.Helper()
 	list, err := filepath.Glob("../../examples/*/README.md")
@@ -52,8 +52,8 @@ func followed(t *testing.T) []string {
 	return names
 }
 
-// TestReadmes follows every README of the examples, in a copy of them, without a server, as a new user would. It repeats those
-// that show one program each with a server.
+// TestReadmes follows every README of the examples in a copy, without a server, like a new user. It repeats the READMEs that show
+// one program each with a server.
 func TestReadmes(t *testing.T) {
 	s := served.Start(t, built.Belljar)
 	t.Run("local", func(t *testing.T) {
@@ -77,20 +77,20 @@ func TestReadmes(t *testing.T) {
 	})
 }
 
-// localOnly are examples whose programs are no others with a server than those of other examples. TestGrader grades with a server.
-// Those of the network and of the workspace API have one of their own.
+// localOnly are examples that test nothing new with a server: other examples run such programs there. TestGrader grades with a
+// server. The examples of the network and of the workspace API start their own.
 var localOnly = []string{"grader", "mcp", "model", "network", "tools", "workspace"}
 
-// soakOnly are examples that make soak alone repeats with a server: they run many programs by the means of plot and of agent.
+// soakOnly are examples that only make soak repeats with a server: they run many programs, in the same way as plot and agent.
 var soakOnly = []string{"analysis", "ci"}
 
-// before is what an example needs before its README is followed, and returns its variables; after is what must hold then.
+// before prepares an example before its README is followed, and returns its variables; after checks the result.
 var (
 	before = map[string]func(t *testing.T, dir string) (env []string){"tools": installed, "workflow": compiled, "network": networked, "workspace": modelled}
 	after  = map[string]func(t *testing.T, dir string){"plot": pictured}
 )
 
-// follow types what the README of an example shows.
+// follow runs the commands of an example's README.
 func follow(t *testing.T, name string, env ...string) {
 	t.Helper()
 	dir := filepath.Join(copied(t), name)
@@ -108,7 +108,7 @@ func follow(t *testing.T, name string, env ...string) {
 	}
 }
 
-// pictured checks that what the plot has left is a picture with bars in it.
+// pictured checks that the plot's artifact is a picture with bars in it.
 func pictured(t *testing.T, dir string) {
 	t.Helper()
 	file, err := os.Open(filepath.Join(dir, "out/revenue.png"))
@@ -131,7 +131,7 @@ func pictured(t *testing.T, dir string) {
 	}
 }
 
-// copied is a copy of the examples in a folder of the test's own.
+// copied returns a copy of the examples in the test's own folder.
 func copied(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "examples")
@@ -141,7 +141,8 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// environment is ours with belljar on the PATH and the package for Python at hand, without a word about servers.
+// environment returns this process's environment with belljar on the PATH and the Python package available, and without settings
+// for servers.
 func environment(t *testing.T, more ...string) []string {
 	t.Helper()
 	python, err := sdk.Python()
@@ -155,7 +156,7 @@ func environment(t *testing.T, more ...string) []string {
 		"PYTHONPYCACHEPREFIX="+compiledPython, "PYTHONPATH="+python, "SANDBOX_POOL_SIZE=1"), more...)
 }
 
-// bash runs a script and returns what it prints, on standard output and error alike. Everything that it starts ends with it.
+// bash runs a script and returns its output, standard output and error together. All processes that it starts end with it.
 func bash(t *testing.T, dir, script string, env ...string) (string, error) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)

@@ -20,7 +20,7 @@ var typescript = sync.OnceValues(func() (string, error) {
 	return sdk.TypeScript(ctx, filepath.Dir(built.Belljar), "build")
 })
 
-// installed does for a copy of the tools what npm install would.
+// installed does the same as npm install for a copy of the tools.
 func installed(t *testing.T, dir string) []string {
 	t.Helper()
 	built, err := typescript()
@@ -33,7 +33,7 @@ func installed(t *testing.T, dir string) []string {
 	return nil
 }
 
-// TestLongFile has the toolbox read a file of which it shows the beginning and the end.
+// TestLongFile makes the toolbox read a file of which it shows the beginning and the end.
 func TestLongFile(t *testing.T) {
 	dir := filepath.Join(copied(t), "tools")
 	const play = `[

@@ -44,7 +44,7 @@ var buildWorkflow = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// TestWorkflowLeavesNothing breaks a workflow off with an invalid reply of the model. Its sandbox is closed, and that of another
+// TestWorkflowLeavesNothing interrupts a workflow with an invalid reply of the model. Its sandbox is closed, and that of another
 // workflow is not.
 func TestWorkflowLeavesNothing(t *testing.T) {
 	s := served.Start(t, built.Belljar)

@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// modelled gives the chat of the example a scripted model behind HTTPS, which only a request with the key reaches. Its address is private:
-// the script in the copy allows that, too.
+// modelled gives the example's chat a scripted model over HTTPS, which accepts only requests with the key. Its address is private: the
+// script in the copy allows it.
 func modelled(t *testing.T, dir string) []string {
 	t.Helper()
 	p := peer.Start(t, "api.example.com")
@@ -53,7 +53,7 @@ type said struct {
 	Content []block
 }
 
-// block is a part of one.
+// block is a part of a message.
 type block struct {
 	Type      string         `json:"type"`
 	Text      string         `json:"text,omitempty"`
@@ -64,7 +64,8 @@ type block struct {
 	Content   string         `json:"content,omitempty"`
 }
 
-// play is what the scripted model answers. It is as strict as a real one: the key, roles that take turns, and calls that have results.
+// play returns the scripted model's answer. It is as strict as a real one: it requires the key, alternating roles, and results for all
+// calls.
 func play(r *http.Request) ([]block, error) {
 	var q struct {
 		Model     string
@@ -77,7 +78,7 @@ func play(r *http.Request) ([]block, error) {
 	if keys := r.Header["X-Api-Key"]; !slices.Equal(keys, []string{"correct-horse-battery"}) || q.Model != "small" || q.MaxTokens == 0 || len(q.Messages) == 0 {
 		return nil, fmt.Errorf("%q %+v", keys, q)
 	}
-	open := "" // the call that has no result yet
+	open := "" // the call without a result so far
 	for i, m := range q.Messages {
 		result := m.Content[0].ToolUseID
 		if m.Role != []string{"user", "assistant"}[i%2] || m.Role == "user" && result != open {
@@ -97,7 +98,7 @@ func play(r *http.Request) ([]block, error) {
 		return []block{run("sleep 1000")}, nil
 	case last.Text == "Remove it all.":
 		return []block{run("rm -rf .")}, nil
-	case last.Text == "Are you there?" && len(q.Messages) == 9: // all turns are there but the one that was interrupted
+	case last.Text == "Are you there?" && len(q.Messages) == 9: // all turns are present except the interrupted one
 		return []block{text("Yes.")}, nil
 	case strings.HasPrefix(last.Content, "chat.py\nMODEL_KEY=belljar-secret-"):
 		return []block{text("A program, and a placeholder for a key.")}, nil

@@ -23,7 +23,7 @@ const badCalls = `[
   {"given": "nothing is there", "text": "That was all wrong."}
 ]`
 
-// TestToolsGoWrong calls the tools as they should not be, in both languages: nothing ends the program.
+// TestToolsGoWrong calls the tools with wrong arguments, in both languages: no call ends the program.
 func TestToolsGoWrong(t *testing.T) {
 	dir := filepath.Join(copied(t), "tools")
 	installed(t, dir)
@@ -43,7 +43,8 @@ func TestToolsGoWrong(t *testing.T) {
 	}
 }
 
-// TestNoPicture has the analysis leave what only looks like pictures by name: none of it comes home.
+// TestNoPicture makes the analysis leave files that only have the names of pictures: none of them is
+// fetched.
 func TestNoPicture(t *testing.T) {
 	dir := filepath.Join(copied(t), "plot")
 	const play = `[

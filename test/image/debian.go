@@ -17,22 +17,22 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// fresh is how long an image that was built is good for further tests.
+// fresh is how long a built image is reused by further tests.
 const fresh = 7 * 24 * time.Hour
 
-// Debian returns the tar of an image as belljar image build makes it: shell, python, node, go or java. It is made once and
-// kept in the temporary folder, for all tests on the machine. BELLJAR_TEST_MIRROR is where the
-// packages are, on a machine without sources of Debian. It needs mmdebstrap and those packages.
+// Debian returns the tar of an image as belljar image build makes it: shell, python, node, go or java. It is made once and kept in
+// the temporary folder, for all tests on the machine. BELLJAR_TEST_MIRROR names a package server for machines without Debian
+// sources. It needs mmdebstrap and the packages.
 func Debian(t testing.TB, name string) string {
 	t.Helper()
 	return built(t, name, debian.Options{Name: name})
 }
 
-// Clients returns the tar of an image with what ordinary programs reach the network with: curl, wget, git, Python with requests and
-// pip, Node with npm, Go, Java with Maven, and cargo. It is made as [Debian] makes its own, of some 400 packages.
+// Clients returns the tar of an image with common network clients: curl, wget, git, Python with requests and pip, Node with npm,
+// Go, Java with Maven, and cargo. It is made like those of [Debian], from some 400 packages.
 func Clients(t testing.TB) string {
 	t.Helper()
-	cargo := "cargo" // of Debian 12, it knows no sparse indexes; a newer one has another name there
+	cargo := "cargo" // Debian 12's cargo knows no sparse indexes; a newer one has another name there
 	if text, err := os.ReadFile("/etc/os-release"); err == nil && strings.Contains(string(text), "VERSION_CODENAME=bookworm") {
 		cargo = "cargo-web"
 	}
@@ -41,7 +41,7 @@ func Clients(t testing.TB) string {
 	}})
 }
 
-// built makes an image, or returns one that was made before.
+// built makes an image, or returns one that was made earlier.
 func built(t testing.TB, name string, o debian.Options) string {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("belljar-test-images-%d", os.Geteuid()))

@@ -23,12 +23,12 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// patience is how long a program may take on a slow and busy machine.
+// patience limits a program on a slow and busy machine.
 const patience = 10 * time.Minute
 
 var wanted = flag.String("images", tier.Pick("busybox", "busybox,shell,python"), "which images to build and run: busybox, shell, python, node, go, java")
 
-// program is one that an image has to run.
+// program is a program that an image must run.
 type program struct {
 	files map[string]string
 	argv  []string
@@ -181,7 +181,7 @@ func run(t *testing.T, rt runtime.Runtime, root runtime.Root, p program) {
 		t.Fatal(err)
 	}
 	uid, gid := 1000, 1000
-	if info.UID != 0 { // agent and programs are one user
+	if info.UID != 0 { // agent and programs have one user
 		uid, gid = info.UID, info.GID
 	}
 	for name, text := range p.files {

@@ -18,17 +18,18 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// library is a line of ldd.
+// library matches a line of ldd.
 var library = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^\t(?:.* => )?(/\S+) \(0x`) })
 
 // Programs returns the tar of a root file system with busybox and these programs and folders of the machine, given by their paths, with the
-// libraries that the programs are linked to. It takes a second, where an image of packages takes minutes.
+// libraries that the programs need. It takes a second; an image of packages takes minutes.
 func Programs(t testing.TB, paths ...string) string {
 	t.Helper()
 	return programs(t, nil, paths)
 }
 
-// Python returns the tar of a root file system with the machine's own Python and most of its library, besides what [Programs] has.
+// Python returns the tar of a root file system with the machine's own Python and most of its library, in addition to the contents of
+// [Programs].
 func Python(t testing.TB) string {
 	t.Helper()
 	program, err := os.Readlink("/usr/bin/python3")
@@ -36,7 +37,7 @@ func Python(t testing.TB) string {
 		need.Missing(t, "Debian's Python: %v", err)
 	}
 	library := filepath.Join("/usr/lib", program)
-	modules, err := filepath.Glob(filepath.Join(library, "lib-dynload/*.so")) // for the libraries that they are linked to
+	modules, err := filepath.Glob(filepath.Join(library, "lib-dynload/*.so")) // for the libraries that they need
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// Index is both, at https://Host/pip/ and https://Host/npm/. Its files are at another host.
+// Index serves both, at https://Host/pip/ and https://Host/npm/. Its files are on another host.
 type Index struct {
 	Host, Files string
 
@@ -43,13 +43,13 @@ func Start(t testing.TB, p *peer.Peer, host, files string) *Index {
 	return x
 }
 
-// PipURL and NpmURL are what the tools are set to.
+// PipURL returns the address for pip's settings.
 func (x *Index) PipURL() string { return "https://" + x.Host + "/pip" }
 
-// NpmURL is described at PipURL.
+// NpmURL returns the address for npm's settings.
 func (x *Index) NpmURL() string { return "https://" + x.Host + "/npm" }
 
-// Fetched is how often a file of an archive was fetched: the name in its path.
+// Fetched returns how often the file with this name was fetched.
 func (x *Index) Fetched(name string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,7 +85,7 @@ func (x *Index) put(path string, body []byte) {
 	x.pages[path] = body
 }
 
-// pip puts a file of a project into the index, which has no other. The list of the index has the last project alone.
+// pip adds the only file of a project to the index. The index's list contains only the last project.
 func (x *Index) pip(project, file string, body []byte) {
 	sum := sha256.Sum256(body)
 	page, _ := json.Marshal(map[string]any{
@@ -99,7 +99,7 @@ func (x *Index) pip(project, file string, body []byte) {
 	x.put("/files/"+file, body)
 }
 
-// Wheel puts a wheel of a project, of version and with files, into the index. Lines of metadata may follow.
+// Wheel adds a wheel of a project, with a version and files, to the index. Lines of metadata may follow.
 func (x *Index) Wheel(project, version string, files map[string]string, metadata ...string) {
 	file := strings.ReplaceAll(project, "-", "_") + "-" + version
 	info := file + ".dist-info/"
@@ -122,12 +122,12 @@ func (x *Index) Wheel(project, version string, files map[string]string, metadata
 	x.pip(project, file+"-py3-none-any.whl", out.Bytes())
 }
 
-// Source puts the source of a project into the index, without a wheel.
+// Source adds the source of a project to the index, without a wheel.
 func (x *Index) Source(project, version string, files map[string]string) {
 	x.pip(project, project+"-"+version+".tar.gz", archive(project+"-"+version+"/", files))
 }
 
-// Node puts a package of a version and with files into the registry. scripts are those of its package.json, bin its programs.
+// Node adds a package with a version and files to the registry. scripts are those of its package.json, bin its programs.
 func (x *Index) Node(name, version string, files, scripts, bin map[string]string) {
 	if scripts == nil {
 		scripts = map[string]string{}

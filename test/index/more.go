@@ -25,19 +25,19 @@ func (x *Index) Serve(t testing.TB, p *peer.Peer) {
 	x.put("/cargo/config.json", []byte(`{"dl": "https://`+x.Files+`/files/crates"}`))
 }
 
-// CargoURL is what cargo is set to, as GoURL, MavenURL and AptURL are of their tools. The files of crates are at the other host.
+// CargoURL returns the address for cargo's settings. The files of crates are on the other host.
 func (x *Index) CargoURL() string { return "https://" + x.Host + "/cargo" }
 
-// GoURL is described at CargoURL.
+// GoURL returns the address for Go's settings.
 func (x *Index) GoURL() string { return "https://" + x.Host + "/go" }
 
-// MavenURL is described at CargoURL.
+// MavenURL returns the address for Maven's settings.
 func (x *Index) MavenURL() string { return "http://" + x.Host + "/maven" }
 
-// AptURL is described at CargoURL.
+// AptURL returns the address for apt's settings.
 func (x *Index) AptURL() string { return "http://" + x.Host + "/apt" }
 
-// Crate puts a crate, whose name has four letters or more, of a version and with this library into the index.
+// Crate adds a crate, whose name has four letters or more, with a version and this library to the index.
 func (x *Index) Crate(name, version, library string) {
 	body := archive(name+"-"+version+"/", map[string]string{
 		"Cargo.toml": "[package]\nname = \"" + name + "\"\nversion = \"" + version + "\"\nedition = \"2021\"\n", "src/lib.rs": library,
@@ -50,7 +50,7 @@ func (x *Index) Crate(name, version, library string) {
 	x.put(fmt.Sprintf("/files/crates/%s/%s/download", name, version), body)
 }
 
-// Module puts a Go module of a version and with a file main.go into the proxy.
+// Module adds a Go module with a version and a file main.go to the proxy.
 func (x *Index) Module(name, version, program string) {
 	mod := "module " + name + "\n"
 	var out bytes.Buffer
@@ -67,7 +67,7 @@ func (x *Index) Module(name, version, program string) {
 	x.put(at+version+".zip", out.Bytes())
 }
 
-// Parent puts a POM with properties into the Maven repository, for other POMs to have as their parent.
+// Parent adds a POM with properties to the Maven repository, as a parent for other POMs.
 func (x *Index) Parent(group, name, version string) {
 	text := "<project><modelVersion>4.0.0</modelVersion><groupId>" + group + "</groupId><artifactId>" + name + "</artifactId><version>" + version +
 		"</version><packaging>pom</packaging></project>\n"
@@ -77,7 +77,7 @@ func (x *Index) Parent(group, name, version string) {
 	x.put(at+".sha1", []byte(hex.EncodeToString(sum[:])))
 }
 
-// Deb puts one package, a file, into the apt repository of a release of Debian. Nobody has signed it.
+// Deb adds one package, a file, to the apt repository of a Debian release. It is not signed.
 func (x *Index) Deb(release, name, content string) {
 	arch := map[string]string{"amd64": "amd64", "arm64": "arm64"}[runtime.GOARCH]
 	sum := sha256.Sum256([]byte(content))

@@ -12,11 +12,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is how long what the tests have ended may take to be over, on a slow and busy machine. goleak by itself gives it
-// less than half a second.
+// patience is how long ended work may take to finish on a slow and busy machine. goleak alone waits less than half a
+// second.
 const patience = time.Minute
 
-// Main runs the tests and then waits until no goroutine is left. It returns the status to exit with.
+// Main runs the tests and then waits until no goroutine is left. It returns the exit status.
 func Main(m *testing.M, options ...goleak.Option) int {
 	code := m.Run()
 	if code != 0 {
@@ -29,7 +29,7 @@ func Main(m *testing.M, options ...goleak.Option) int {
 	return 0
 }
 
-// Find returns what is left after so long; nil as soon as nothing is.
+// Find returns the remaining goroutines as an error after patience, or nil as soon as none is left.
 func Find(patience time.Duration, options ...goleak.Option) error {
 	for until := time.Now().Add(patience); ; {
 		err := goleak.Find(options...)

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// What takes longer than goleak waits is no leak, and what does not end is one.
+// A goroutine that takes longer than goleak waits is not a leak; one that does not end is.
 func TestFind(t *testing.T) {
 	release, over := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -1,4 +1,4 @@
-// Checks belljar lsp with the official client library. One line of JSON a check goes to stdout.
+// Checks belljar lsp with the official client library. It prints one line of JSON for each check.
 //
 //   node check.mjs BELLJAR [ARGS…]      starts BELLJAR lsp ARGS…
 import rpc from "vscode-languageserver-protocol/node";
@@ -39,7 +39,7 @@ writeFileSync(join(other, "two.py"), "import os\nprint([n for n in os.listdir() 
 symlinkSync("/etc/passwd", join(work, "out.txt"));
 const uri = (name, dir = work) => pathToFileURL(join(dir, name)).href;
 
-/** An editor: the messages it got, and a way to wait for one. */
+/** An editor: its received messages, and a way to wait for one. */
 class Editor {
   static async start(initializationOptions, capabilities = {}, where = args) {
     const e = new Editor();
@@ -72,7 +72,7 @@ class Editor {
     if (i >= 0) this.waiting.splice(i, 1)[0].done(params);
     else this.got.push({ method, params });
   }
-  /** The first message that is so, which may have come already. */
+  /** Returns the first message of a method that matches, now or later. */
   next(method, is = () => true) {
     const i = this.got.findIndex((m) => m.method === method && is(m.params));
     if (i >= 0) return Promise.resolve(this.got.splice(i, 1)[0].params);
@@ -81,7 +81,7 @@ class Editor {
       this.waiting.push({ method, is, done: (params) => (clearTimeout(late), done(params)) });
     });
   }
-  /** The diagnostics that come next for a file. */
+  /** Returns the next matching diagnostics of a file. */
   async diagnostics(name, is = () => true) {
     return (await this.next("textDocument/publishDiagnostics", (p) => p.uri === uri(name) && is(p.diagnostics))).diagnostics;
   }
@@ -113,7 +113,7 @@ class Editor {
 
 const place = (line, from, to) => ({ start: { line, character: from }, end: { line, character: to } });
 
-/** resident is a part of the memory of an editor's server, in MiB. */
+/** resident returns one part of the memory of an editor's server, in MiB. */
 const resident = (e, part) => readFileSync(`/proc/${e.process.pid}/status`, "utf8").match(new RegExp(`${part}:\\s+(\\d+)`))[1] / 1024;
 
 const checks = {
@@ -150,7 +150,7 @@ const checks = {
     const to = join(root, "plot");
     await e.command("belljar.sandbox.fetchArtifact", { run_id: fixed.run_id, path: "plot.txt", to: pathToFileURL(to).href });
     assert.equal(readFileSync(to, "utf8"), "😀");
-    // What is in the sandbox: no ignored file, no link that leads out.
+    // The sandbox's contents: no ignored file, no link that leads out.
     const list = await e.run({ folder: uri(""), command: ["sh", "-c", "ls -A; ls -A /workspace/lib"] });
     const names = e.printed(list.run_id, "stdout").split("\n");
     for (const name of ["main.py", "plot.txt", "deep.py", ".gitignore"]) assert.ok(names.includes(name), name);
@@ -208,8 +208,8 @@ const checks = {
     await e.end();
   },
 
-  // A server that goes away in mid-run: the editor knows at once. Its output goes on when it is back, and a run that was cancelled
-  // meanwhile is followed no further.
+  // A server that disappears during a run: the editor notices at once. The output continues when the server is back.
+  // The editor stops following a run that was cancelled meanwhile.
   async serverAway() {
     const server = new URL(args[args.indexOf("--server") + 1]), open = new Set();
     const relay = createServer((near) => {
@@ -249,7 +249,7 @@ const checks = {
     await leave();
   },
 
-  // The promises of docs/specification.md, as rows of a name, what was measured, and the budget.
+  // The promises of docs/specification.md, as rows of name, measured value, and budget.
   async figures() {
     const middle = (list, at = 0.5) => list.sort((a, b) => a - b)[Math.floor(list.length * at)];
     const timed = async (does) => {
@@ -274,7 +274,7 @@ const checks = {
     await e.open("long.test.js");
     assert.equal((await e.lenses("long.test.js")).length, 200);
     rows.push(["lenses of a text of 5,000 lines, ms", await times(5, () => e.lenses("long.test.js")), 20]);
-    const idle = resident(e, "RssAnon") + resident(e, "RssFile"); // not the program where it lies in memory, in large pages
+    const idle = resident(e, "RssAnon") + resident(e, "RssFile"); // without the program itself, which may be in memory as large pages
     rows.push(["memory of the idle server, before its first run, MiB", idle, 25]);
 
     writeFileSync(join(work, "up.sh"), "echo up\n");
@@ -285,7 +285,7 @@ const checks = {
     };
     const ended = (run_id) => e.next("belljar/run", (p) => p.run_id === run_id && p.exit_code !== undefined);
     const warm = async () => {
-      await ended(await click()); // what has changed is sent
+      await ended(await click()); // this sends the changed files
       const list = [];
       for (let n = 0; n < 9; n++) {
         let id;
@@ -298,7 +298,7 @@ const checks = {
     for (let n = 0; n < 2000; n++) {
       const name = join(work, "lib", `m${n}.py`);
       writeFileSync(name, `x = ${n}\n`);
-      utimesSync(name, 1e9, 1e9); // not just now: such a file may change again
+      utimesSync(name, 1e9, 1e9); // not recently changed: such a file may change again
     }
     const many = await warm();
     rows.push(["a click to the first output of its program, ms", few, 100], ["the same with 2,000 more files that have not changed, ms more", Math.max(many - few, 0), 150]);
@@ -322,7 +322,7 @@ const checks = {
     return JSON.stringify(rows);
   },
 
-  // An editor that knows nothing of Belljar gets all of it by the protocol alone.
+  // An editor without Belljar support gets all of it through the protocol alone.
   async plainEditor() {
     const e = await Editor.start(undefined);
     assert.deepEqual(e.result.capabilities.executeCommandProvider.commands.length, 7);
@@ -337,7 +337,7 @@ const checks = {
   },
 };
 
-// What does not depend on where the sandboxes are is checked once, and the promises alone.
+// Checks that do not depend on the sandboxes' location run once, and the promises separately.
 const once = ["languages", "compiled", "cancel"];
 for (const [name, check] of Object.entries(checks)) {
   if (process.env.FIGURES ? name !== "figures" : name === "figures" || (withServer ? once.includes(name) : name === "serverAway")) continue;

@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/test/npm"
 )
 
-// The scenario in editors that know nothing of Belljar, set up as docs/ide.md says.
+// The scenario in editors without support for Belljar, configured as in docs/ide.md.
 func TestSoakEditors(t *testing.T) {
 	p := npm.Ready(t)
 	raw, err := os.ReadFile("../../docs/ide.md")
@@ -77,13 +77,14 @@ func TestSoakEditors(t *testing.T) {
 	}
 }
 
-// The promises of docs/specification.md: the log has one table. Times are not held to their budgets, since a busy machine may take any.
+// The promises of docs/specification.md: the log has one table. The test does not enforce the time budgets, because a busy machine may
+// take any time.
 func TestSoakFigures(t *testing.T) {
 	p := npm.Ready(t)
 	if _, err := os.Stat("../../editors/vscode/dist/extension.js"); err != nil {
 		need.Missing(t, "the extension for VS Code: make vscode")
 	}
-	type row = [3]any // a name, what was measured, and the budget
+	type row = [3]any // name, measured value, budget
 	var rows, more []row
 	activation, err := exec.CommandContext(t.Context(), p.Node, "../../editors/vscode/test/figures.mjs").Output()
 	if err == nil {
@@ -105,7 +106,7 @@ func TestSoakFigures(t *testing.T) {
 	t.Logf("\n%s", &table)
 }
 
-// parsed is how long a mebibyte of real traces takes, in milliseconds: the middle of five.
+// parsed returns the time for a mebibyte of real traces, in milliseconds: the median of five.
 func parsed(t *testing.T) float64 {
 	names, err := filepath.Glob("../../internal/trace/testdata/output/*/*.txt")
 	if err != nil || len(names) < 60 {
@@ -131,7 +132,7 @@ func parsed(t *testing.T) float64 {
 	return took[2]
 }
 
-// The scenario with pytest-lsp, whose packages come into a folder of the test's own.
+// The scenario with pytest-lsp, whose packages are installed in the test's own folder.
 func TestSoakPytest(t *testing.T) {
 	p := npm.Ready(t)
 	here, err := filepath.Abs("testdata/pytest")
@@ -144,7 +145,7 @@ func TestSoakPytest(t *testing.T) {
 
 const python = "/usr/bin/python3"
 
-// pip installs packages into a folder of the test's own.
+// pip installs packages in the test's own folder.
 func pip(t *testing.T, what ...string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -155,7 +156,7 @@ func pip(t *testing.T, what ...string) (dir string) {
 	return dir
 }
 
-// scenario runs a client with a folder that has a failing program, and returns what it printed.
+// scenario runs a client with a folder that has a failing program, and returns its output.
 func scenario(t *testing.T, p npm.Programs, program string, args []string, env ...string) string {
 	t.Helper()
 	folder, err := filepath.EvalSymlinks(t.TempDir())

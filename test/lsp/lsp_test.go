@@ -27,13 +27,13 @@ import (
 
 func TestMain(m *testing.M) { npm.Main(m, "vscode-languageserver-protocol") }
 
-// No server is needed.
+// The scenario works without a server.
 func TestAlone(t *testing.T) {
 	p := npm.Ready(t)
 	p.Check(t, nil, p.Belljar)
 }
 
-// With a server the sandboxes are the server's, and its audit trail knows where the runs come from.
+// With a server the sandboxes are the server's, and its audit trail names the source of the runs.
 func TestWithServer(t *testing.T) {
 	p := npm.Ready(t)
 	s := served.Start(t, p.Belljar)
@@ -61,8 +61,8 @@ func TestWithServer(t *testing.T) {
 	}
 }
 
-// The transcripts in testdata have a comment, then files of the folder (below folder/), and by turns messages that an editor sends and
-// those that it must get, as [transcript.Pattern] has them. Messages that are not expected are passed over. FOLDER stands for the folder's URI.
+// The transcripts in testdata have a comment, then files of the folder (below folder/), and alternately messages that an editor sends and those
+// that it must get, as [transcript.Pattern] defines them. Unexpected messages are skipped. FOLDER is the folder's URI.
 func TestTranscripts(t *testing.T) {
 	p := npm.Ready(t)
 	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
@@ -71,7 +71,7 @@ func TestTranscripts(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(p.Belljar, "lsp")
-		cmd.Dir = folder // as some editors do, so that its files must not be taken for settings
+		cmd.Dir = folder // as some editors do; its files must not be read as settings
 		cmd.Env = append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_CONFIG_HOME="+t.TempDir())
 		var said bytes.Buffer
 		cmd.Stderr = &said
@@ -92,7 +92,7 @@ func TestTranscripts(t *testing.T) {
 		defer func() {
 			in.Close()
 			go func() {
-				_, _ = io.Copy(io.Discard, out) // what it still sends
+				_, _ = io.Copy(io.Discard, out) // the remaining messages
 				ended <- cmd.Wait()
 			}()
 			err := <-ended
@@ -128,7 +128,7 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
-// await reads messages until one has all that is expected.
+// await reads messages until one matches the expected one.
 func await(t *testing.T, in *bufio.Reader, line string) {
 	t.Helper()
 	var near []string

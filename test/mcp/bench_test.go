@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/npm"
 )
 
-// talk is a host's half of a belljar mcp, as thin as can be: what it measures is the server.
+// talk is a minimal MCP client, so that the time measured is the server's.
 type talk struct {
 	b   *testing.B
 	in  io.WriteCloser
@@ -109,7 +109,7 @@ func BenchmarkRun(b *testing.B) {
 	begin(b).measure(`{"name":"sandbox.run","arguments":{"base_image":"host","command":["true"]}}`)
 }
 
-// BenchmarkList calls a tool that runs nothing: what the protocol costs.
+// BenchmarkList calls a tool that runs nothing, to measure the protocol.
 func BenchmarkList(b *testing.B) {
 	t := begin(b, "--mode", "code")
 	sandbox := t.ask("tools/call", `{"name":"sandbox_open","arguments":{}}`)["sandbox_id"]

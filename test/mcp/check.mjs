@@ -1,7 +1,7 @@
-// Checks a belljar MCP server with the official TypeScript client. One line of JSON a check goes to stdout.
+// Checks a belljar MCP server with the official TypeScript client. It prints one line of JSON for each check.
 //
 //   node check.mjs stdio BELLJAR [ARGS…]      starts BELLJAR mcp ARGS…
-//   node check.mjs http URL KEY               speaks with a server
+//   node check.mjs http URL KEY               connects to a server
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -9,9 +9,9 @@ import { CallToolResultSchema } from "@modelcontextprotocol/sdk/types.js";
 import assert from "node:assert/strict";
 
 const [kind, target, ...rest] = process.argv.slice(2);
-const patience = { timeout: 240_000 }; // of calls that must come through, on a machine that is busy
+const patience = { timeout: 240_000 }; // for calls that must succeed, on a busy machine
 
-/** A transport of the kind under test. terms are those of a client: flags on stdio, a query on HTTP. */
+/** Returns a transport of the tested kind. terms are the client's settings: flags on stdio, a query on HTTP. */
 function transport(terms, sessionId) {
   if (kind === "stdio") {
     const flags = Object.entries(terms).flatMap(([name, value]) => [`--${name}`, value]);
@@ -35,11 +35,11 @@ async function connect(terms, name = "check") {
 
 const code = { mode: "code" };
 
-/** Calls until so says yes. */
+/** Calls so until it returns true. */
 async function until(what, so) {
   for (let end = Date.now() + 240_000; !(await so()); ) {
     if (Date.now() > end) throw new Error(`never so: ${what}`);
-    await new Promise((go) => setTimeout(go, 20)); // a look at the condition, no wait for it
+    await new Promise((go) => setTimeout(go, 20)); // between two checks of the condition
   }
 }
 
@@ -111,7 +111,7 @@ const checks = {
     const heard = [];
     const onprogress = (p) => {
       heard.push(p);
-      if (p.message === "working") call("sandbox_fs_write", { sandbox_id, path: "heard", contents: "" }).catch(() => {}); // then it never ends
+      if (p.message === "working") call("sandbox_fs_write", { sandbox_id, path: "heard", contents: "" }).catch(() => {}); // else the command never ends
     };
     await call("sandbox_exec", { sandbox_id, cmd: ["sh", "-c", "echo working; until [ -e heard ]; do sleep .1; done"] }, { onprogress });
     assert.match(heard[0].message, /^exec [0-9a-f-]+/);
@@ -123,7 +123,7 @@ const checks = {
     const { sandbox_id } = (await call("sandbox_open", {})).data;
     const stop = new AbortController();
     const call1 = call("sandbox_exec", { sandbox_id, cmd: ["sh", "-c", "echo $$ > pid; exec sleep 1000"] }, { signal: stop.signal });
-    call1.catch(() => {}); // it is looked at below
+    call1.catch(() => {}); // asserted below
     const sh = async (line) => (await call("sandbox_exec", { sandbox_id, cmd: ["sh", "-c", line] })).data.exit_code;
     await until("the command runs", async () => (await sh("test -s pid")) === 0);
     stop.abort("the user pressed stop");
@@ -135,14 +135,14 @@ const checks = {
     const { client, call } = await connect(code);
     const { sandbox_id } = (await call("sandbox_open", {})).data;
     let exec_id;
-    // Over HTTP the client's word that it does not wait travels beside its next calls, so any of their results may tell, once.
+    // Over HTTP the client's cancellation is sent beside its next calls, so any of their results may include the exec_id, once.
     const begun = async () => {
       const list = await call("sandbox_fs_list", { sandbox_id, path: "." });
       exec_id ??= list.text.match(/exec_id ([0-9a-f-]+)/)?.[1];
       return list.data.entries.some((e) => e.path === "begun");
     };
     const cmd = ["sh", "-c", "touch begun; until [ -e go ]; do sleep .1; done; echo went"];
-    for (let timeout = 1000; !(await begun()); timeout *= 2) { // a busy machine may not begin in time, and then nothing is told
+    for (let timeout = 1000; !(await begun()); timeout *= 2) { // a busy machine may not begin in time, and then no progress is reported
       await assert.rejects(call("sandbox_exec", { sandbox_id, cmd }, { timeout }), /timed out/i);
     }
     await until("a result tells", async () => (await begun(), exec_id));
@@ -212,7 +212,7 @@ if (kind === "http") {
     client.request({ method: "tools/call", params }, CallToolResultSchema, { ...patience, onresumptiontoken: (t) => (token = t) }).catch(() => {}); // its connection breaks
     await until("the stream has begun", () => token);
     const session = via.sessionId;
-    await client.close(); // without DELETE: the connection only
+    await client.close(); // without DELETE: only the connection closes
 
     const again = new Client({ name: "check", version: "1" }, { capabilities: {} });
     await again.connect(transport(code, session), patience);

@@ -13,16 +13,16 @@ import (
 
 func TestMain(m *testing.M) { npm.Main(m, "@modelcontextprotocol/sdk") }
 
-// On stdio no server is needed.
+// Stdio works without a server.
 func TestStdio(t *testing.T) {
 	p := npm.Ready(t)
 	p.Check(t, nil, "stdio", p.Belljar)
 }
 
-// settings have sessions end with their server, so that it stops at once, and have no sandbox wait that no client asked for.
+// settings make sessions end with their server, so that it stops immediately, and disable the pool.
 var settings = []string{"end_sessions=true", "pool_size=0"}
 
-// With a server the sandboxes are the server's, and nothing is left there.
+// With a server the sandboxes are the server's, and none is left there.
 func TestStdioWithServer(t *testing.T) {
 	p := npm.Ready(t)
 	s := served.Start(t, p.Belljar, settings...)
@@ -44,7 +44,7 @@ func gone(t *testing.T, s *served.Server) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for end := time.Now().Add(npm.Patience); ; time.Sleep(20 * time.Millisecond) { // a look at the condition
+	for end := time.Now().Add(npm.Patience); ; time.Sleep(20 * time.Millisecond) { // polls the condition
 		me, err := c.Node().Me(t.Context())
 		if err != nil {
 			t.Fatal(err)

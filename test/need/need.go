@@ -1,4 +1,5 @@
-// Package need ends tests that need what a machine lacks. A test that is skipped on the machine that is to run it tests nothing.
+// Package need ends tests on machines that lack their requirements. On machines that should have them, such tests fail, because a skipped test
+// tests nothing.
 package need
 
 import (
@@ -7,8 +8,8 @@ import (
 	"testing"
 )
 
-// Missing ends a test for which something is missing that a machine has which runs make test as root on Debian: what make packages installs, or
-// what its kernel allows root. It fails there, and is skipped elsewhere.
+// Missing ends a test whose requirement is missing. It fails as root on Debian, where make test expects the packages of make packages and
+// root's kernel features. Elsewhere it skips.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if _, err := os.Stat("/etc/debian_version"); err == nil && os.Geteuid() == 0 {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package nest runs the tests of a package in a PID namespace of their own, as sandboxes have one. An agent in a test reads the table
-// of all processes whenever it ends a command: those of the machine would take most of the time.
+// Package nest runs the tests of a package in their own PID namespace, like sandboxes. An agent in a test reads the table of all
+// processes whenever it ends a command: the machine's processes would take most of the time.
 //
 //	func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 package nest
@@ -15,13 +15,14 @@ import (
 	"syscall"
 )
 
-// place says in the environment what a process of the tests is: "" outside, "init" the first of the namespace, "in" the tests.
+// place is an environment variable with the role of a process: "" outside, "init" for the first process of the namespace, "in" for
+// the tests.
 const place = "BELLJAR_TEST_NEST"
 
-// refused is the status of a first process that may not mount /proc, as in some containers. Tests have no such status.
+// refused is the exit status of a first process that may not mount /proc, as in some containers. Tests never exit with it.
 const refused = 123
 
-// Main runs tests and returns their status. They run where they are if this process may not make namespaces.
+// Main runs tests and returns their status. It runs them in this process if this process may not make namespaces.
 func Main(tests func() int) int {
 	switch os.Getenv(place) {
 	case "init":
@@ -50,7 +51,7 @@ func Main(tests func() int) int {
 	return tests()
 }
 
-// reap starts the tests and waits for them, and for all orphans meanwhile.
+// reap starts the tests and waits for them, and for all orphans.
 func reap() int {
 	err := errors.Join(
 		syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
@@ -60,7 +61,7 @@ func reap() int {
 		return refused
 	}
 	self, err := os.Executable()
-	if err := errors.Join(err, os.Setenv(place, "in")); err != nil { // of two variables of a name, Go takes the first
+	if err := errors.Join(err, os.Setenv(place, "in")); err != nil { // of two variables with one name, Go uses the first
 		fmt.Fprintln(os.Stderr, "nest:", err)
 		return 1
 	}

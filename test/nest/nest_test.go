@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m.Run)) }
 
-// TestNest: the tests see their own processes only, and orphans leave nothing.
+// TestNest: the tests see only their own processes, and orphans leave no zombies.
 func TestNest(t *testing.T) {
 	if os.Getenv(place) == "" {
 		t.Skip("this process may not make namespaces")

@@ -2,5 +2,5 @@
 
 package nest
 
-// Main runs tests and returns their status: there are no namespaces here.
+// Main runs tests and returns their status: this system has no namespaces.
 func Main(tests func() int) int { return tests() }

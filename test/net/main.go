@@ -1,5 +1,5 @@
-// Command net is a program with network habits, for tests to run inside sandboxes. It prints one line for each thing it does: what
-// came of it, and after how many milliseconds.
+// Command net is a program with common network operations, for tests to run inside sandboxes. It prints one line for each
+// operation: the result, and the time in milliseconds.
 package main
 
 import (
@@ -70,7 +70,7 @@ func run(what, at string, args []string) (string, error) {
 	return "", errors.New("unknown command")
 }
 
-// short is the reason in an error.
+// short returns the reason in an error.
 func short(err error) string {
 	var dns *net.DNSError
 	var errno syscall.Errno
@@ -111,7 +111,7 @@ func wait(at string) (string, error) {
 	return fmt.Sprintf("%q", reply), err
 }
 
-// many has n connections exchange bytes at the same time.
+// many exchanges bytes over n connections at the same time.
 func many(at string, n int) (string, error) {
 	var all sync.WaitGroup
 	fail := make(chan error, n)
@@ -171,7 +171,7 @@ func stream(at string, n int64) (string, error) {
 	return fmt.Sprintf("sent %x received %d %x", sent.Sum(nil), got, received.Sum(nil)), nil
 }
 
-// listen echoes what one connection sends, until its end, and adds a word.
+// listen echoes one connection until its end, and adds a word.
 func listen(at string) (string, error) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -190,7 +190,7 @@ func listen(at string) (string, error) {
 	return "served", err
 }
 
-// datagram sends one and waits for a reply.
+// datagram sends a datagram and waits for a reply.
 func datagram(at string) (string, error) {
 	c, err := net.Dial("udp", at)
 	if err != nil {
@@ -205,7 +205,7 @@ func datagram(at string) (string, error) {
 	return "reply", err
 }
 
-// serve serves connections until it is killed: it sends back what comes, or sends without end.
+// serve serves connections until it is killed: it echoes, or sends without end.
 func serve(what, at string) (string, error) {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -233,7 +233,7 @@ func serve(what, at string) (string, error) {
 	}
 }
 
-// sink reads n bytes and returns how many millions came in a second.
+// sink reads n bytes and returns the millions of bytes per second.
 func sink(at string, n int64) (string, error) {
 	began := time.Now()
 	c, err := net.Dial("tcp", at)
@@ -258,7 +258,7 @@ func middle(took []time.Duration) string {
 	return fmt.Sprintf("p50 %d us p99 %d us", took[len(took)/2].Microseconds(), took[len(took)*99/100].Microseconds())
 }
 
-// connects measures n connections of one byte each way.
+// connects measures n connections with one byte in each direction.
 func connects(at string, n int) (string, error) {
 	var took []time.Duration
 	for range n {

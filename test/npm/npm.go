@@ -19,10 +19,10 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// Patience bounds what must happen, on a machine that has other things to do as well.
+// Patience limits every wait, on a busy machine.
 const Patience = 10 * time.Minute
 
-// Programs are what the tests of a package start.
+// Programs are the programs that a package's tests start.
 type Programs struct {
 	Belljar, Node string
 	missing       string // a program that is missing; "" for none
@@ -69,7 +69,7 @@ func prepare() (Programs, error) {
 	return Programs{Belljar: built.Belljar, Node: node}, err
 }
 
-// Ready returns the programs, which it builds and installs once.
+// Ready returns the programs. It builds and installs them once.
 func Ready(t testing.TB) Programs {
 	t.Helper()
 	p, err := prepared()
@@ -82,7 +82,7 @@ func Ready(t testing.TB) Programs {
 	return p
 }
 
-// Check runs check.mjs, makes each of its checks a test, and returns what the last one said.
+// Check runs check.mjs, makes each of its checks a subtest, and returns the message of the last one.
 func (p Programs) Check(t *testing.T, env []string, args ...string) (said string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), Patience)

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// ServeGit serves the repositories in a folder, to be cloned, below /git/, and returns what does.
+// ServeGit serves the repositories in a folder for cloning, below /git/, and returns the handler.
 func (p *Peer) ServeGit(t testing.TB, dir string) http.Handler {
 	t.Helper()
 	out, err := exec.Command("git", "--exec-path").Output()
@@ -57,7 +57,7 @@ func NewRepository(t testing.TB, dir string) *Repository {
 	return r
 }
 
-// Git runs git in the repository with an input, and returns what it prints.
+// Git runs git in the repository with an input, and returns its output.
 func (r *Repository) Git(input string, args ...string) string {
 	r.t.Helper()
 	c := exec.Command("git", args...)
@@ -97,7 +97,7 @@ func (r *Repository) Folder(name string, entries ...Entry) Entry {
 	return Entry{"040000", "tree", r.tree(entries), name}
 }
 
-// tree stores a folder, whatever the names in it.
+// tree stores a folder, with any names in it.
 func (r *Repository) tree(entries []Entry) string {
 	var b strings.Builder
 	for _, e := range entries {
@@ -106,7 +106,7 @@ func (r *Repository) tree(entries []Entry) string {
 	return r.Git(b.String(), "mktree", "-z", "--missing")
 }
 
-// Commit makes a commit with these files, on top of the branch if that is there, and returns its hash.
+// Commit makes a commit with these files, on top of the branch if it exists, and returns its hash.
 func (r *Repository) Commit(branch string, entries ...Entry) string {
 	args := []string{"commit-tree", "-m", "change", r.tree(entries)}
 	if _, err := os.Stat(filepath.Join(r.Dir, "refs", "heads", branch)); err == nil {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package peer is what sandboxes connect to in black-box tests: an HTTP and an HTTPS server on a loopback address, and a resolver
-// that has names for it.
+// Package peer provides servers that sandboxes connect to in black-box tests: an HTTP and an HTTPS server on a loopback address,
+// and a resolver that has names for it.
 package peer
 
 import (
@@ -31,37 +31,37 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// Peer is a machine on the network, as far as sandboxes can tell.
+// Peer looks like a machine on the network to sandboxes.
 type Peer struct {
-	Address  string // of its ports 80 and 443
+	Address  string // for its ports 80 and 443
 	CA       []byte // PEM of the certificate that signed its own
-	Resolver string // of SANDBOX_EGRESS_RESOLVER
-	// Slow receives the address of each client of /slow, whose answer begins and does not end before its client is gone; then
-	// Gone receives it.
+	Resolver string // for SANDBOX_EGRESS_RESOLVER
+	// Slow receives the address of each client of /slow, whose response begins but does not end before the client is gone; then Gone
+	// receives the address.
 	Slow, Gone chan string
 
 	mux   *http.ServeMux
 	mu    sync.Mutex
-	hosts map[string]int // that requests were for
-	asked map[string]int // names of queries
+	hosts map[string]int // hosts of requests
+	asked map[string]int // queried names
 	lies  map[string][]netip.Addr
 }
 
 // Handle serves a path.
 func (p *Peer) Handle(path string, h http.HandlerFunc) { p.mux.HandleFunc(path, h) }
 
-// Lie gives a name addresses of its own: each query for an address has the next one as its answer, and the last one stays. The
-// name "*" is every other name.
+// Lie gives a name its own addresses: each query returns the next one, and the last one repeats. The name "*" is every other
+// name.
 func (p *Peer) Lie(name string, answers ...netip.Addr) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.lies[name] = answers
 }
 
-// Hosts returns the hosts that requests were for, and Asked the names of queries, with how often.
+// Hosts returns the hosts of requests, with counts.
 func (p *Peer) Hosts() map[string]int { return p.copy(p.hosts) }
 
-// Asked is described at Hosts.
+// Asked returns the queried names, with counts.
 func (p *Peer) Asked() map[string]int { return p.copy(p.asked) }
 
 func (p *Peer) copy(m map[string]int) map[string]int {
@@ -76,7 +76,7 @@ func (p *Peer) count(m map[string]int, key string) {
 	m[key]++
 }
 
-// lie returns the answer to a query for an address of a name that has addresses of its own.
+// lie returns the address for a query of a name in Lie.
 func (p *Peer) lie(name string, kind dnsmessage.Type, known bool) (addr netip.Addr, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +89,7 @@ func (p *Peer) lie(name string, kind dnsmessage.Type, known bool) (addr netip.Ad
 		return addr, false
 	}
 	addr = list[0]
-	if len(list) > 1 && kind == dnsmessage.TypeA { // clients ask for both kinds
+	if len(list) > 1 && kind == dnsmessage.TypeA { // clients query both kinds
 		p.lies[name] = list[1:]
 	}
 	return addr, true

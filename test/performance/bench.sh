@@ -1,8 +1,8 @@
 #!/bin/sh
 # Measures Belljar beside bubblewrap, runc and docker in one run, and then its server (LOADFLAGS): test/performance/bench.sh
-# BELLJAR [bench flags]. The comparison goes on record in docs/benchmarks.csv.
-# As root on Debian it installs the peers and starts a Docker engine of its own, on a private socket, in a private folder
-# and in a network of its own, which it stops again. Whatever cannot be had is named as not measured.
+# BELLJAR [bench flags]. It adds the comparison to docs/benchmarks.csv.
+# As root on Debian it installs the peers and starts a separate Docker engine, on a private socket, in a private folder and in a
+# separate network, and stops it at the end. It reports unavailable peers as not measured.
 set -eu
 
 belljar=$1

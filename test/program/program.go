@@ -1,5 +1,5 @@
-// Package program makes a test program be the belljar that its tests start: the commands, and what runs and serves them, as
-// in cmd/belljar, with an agent of the source tree.
+// Package program makes a test program serve as the belljar that its tests start: with the commands and the daemon, as in
+// cmd/belljar, and an agent of the source tree.
 package program
 
 import (
@@ -49,7 +49,7 @@ func agent(arch string) (fs.File, error) {
 	return os.Open(os.Getenv(AgentVariable))
 }
 
-// cleaned is a run of all tests, after which nothing is left of what was built for them.
+// cleaned runs all tests, and then removes the programs that were built for them.
 type cleaned struct{ *testing.M }
 
 // Run implements testscript.TestingM.
@@ -58,12 +58,12 @@ func (c cleaned) Run() int {
 	return c.M.Run()
 }
 
-// folder is for what is built.
+// folder returns the folder for built programs.
 func folder() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("belljar-program-%d", os.Getpid()))
 }
 
-// built makes the agent once, and has every belljar that the tests start use it.
+// built makes the agent once. Every belljar that the tests start uses it.
 var built = sync.OnceValues(func() (string, error) {
 	if err := os.MkdirAll(folder(), 0o755); err != nil {
 		return "", err
@@ -108,8 +108,8 @@ var doctor = sync.OnceValue(func() examined {
 	return result
 })
 
-// Native reports whether the native runtime works here, and if not, why. For root on Linux it has to: tests that silently go
-// away hide failures.
+// Native reports whether the native runtime works here, and if not, why. For root on Linux it must work: tests that are
+// skipped silently hide failures.
 func Native(t testing.TB) (works bool, why string) {
 	t.Helper()
 	Agent(t)
@@ -120,7 +120,7 @@ func Native(t testing.TB) (works bool, why string) {
 	return found.works, found.said
 }
 
-// NeedNative skips a test where the native runtime does not work.
+// NeedNative skips a test if the native runtime does not work.
 func NeedNative(t testing.TB) {
 	t.Helper()
 	if works, why := Native(t); !works {
@@ -128,13 +128,13 @@ func NeedNative(t testing.TB) {
 	}
 }
 
-// Enforces reports whether this host enforces a protection, as doctor has it.
+// Enforces reports whether this host enforces a protection, according to doctor.
 func Enforces(t testing.TB, protection string) bool {
 	works, _ := Native(t)
 	return works && doctor().enforced[protection]
 }
 
-// Alive reports whether some process on this machine was started with that word among its arguments.
+// Alive reports whether any process on this machine has that word among its arguments.
 func Alive(t testing.TB, word string) bool {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// Registry has images. Make one with [New].
+// Registry stores images. Make one with [New].
 type Registry struct {
 	server *httptest.Server
 
@@ -30,14 +30,14 @@ type Registry struct {
 	asked  []string
 }
 
-// Image is what an image has.
+// Image is the content of an image.
 type Image struct {
-	Files map[string]string // by path; what ends with a slash is a folder
+	Files map[string]string // by path; a name with a trailing slash is a folder
 	// Layer is a tar in place of Files.
 	Layer []byte
-	// Config is its config's part of that name: Env, User, WorkingDir …
+	// Config is the config's part of that name: Env, User, WorkingDir …
 	Config map[string]any
-	// Arch is the machine that it is for; "" is this one.
+	// Arch is its processor architecture; "" is this machine's.
 	Arch string
 }
 
@@ -50,10 +50,10 @@ func New(t testing.TB) *Registry {
 	return r
 }
 
-// Host is its address, as it stands before the names of its images.
+// Host returns the registry's address, the prefix of its images' names.
 func (r *Registry) Host() string { return strings.TrimPrefix(r.server.URL, "http://") }
 
-// Put puts an image there under name:tag and returns its reference and digest.
+// Put stores an image under name:tag and returns its reference and digest.
 func (r *Registry) Put(t testing.TB, name string, i Image) (ref, digest string) {
 	t.Helper()
 	layer := i.Layer
@@ -84,14 +84,14 @@ func (r *Registry) Put(t testing.TB, name string, i Image) (ref, digest string) 
 	return r.Host() + "/" + name, digest
 }
 
-// Meddle has f look at every request first. If it answers, it returns true.
+// Meddle sets a function that gets every request first. It returns true if it has responded.
 func (r *Registry) Meddle(f func(http.ResponseWriter, *http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.meddle = f
 }
 
-// Asked is how many requests had a word in their path.
+// Asked returns the number of requests with a word in their path.
 func (r *Registry) Asked(word string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +147,7 @@ func (r *Registry) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// Tar is a tar of files, those in bin executable.
+// Tar returns a tar of files. Files in bin are executable.
 func Tar(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var buf bytes.Buffer

@@ -16,13 +16,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// viaCommands is the command line's driver: every step is what a person would type.
+// viaCommands is the command line's driver: every step is a command that a user would type.
 type viaCommands struct {
 	program string   // belljar
-	env     []string // with the server and the key
-	dir     string   // for files that come and go
+	env     []string // with the server's address and key
+	dir     string   // for files that commands read and write
 	known   map[string]bool
-	started map[string]*typed // by run: commands that still run
+	started map[string]*typed // by run: commands that are still running
 }
 
 func (*viaCommands) name() string { return "cli" }
@@ -46,7 +46,7 @@ func (c *viaCommands) begin(ctx context.Context, stdin io.Reader, words ...strin
 	return t, nil
 }
 
-// answer waits for a command and parses its JSON. An error in it is one of ours.
+// answer waits for a command and parses its JSON. An error in the JSON is a [belljar.Error].
 func (t *typed) answer(into any) error {
 	err := <-t.done
 	var failed struct {
@@ -58,7 +58,7 @@ func (t *typed) answer(into any) error {
 	if status := (*exec.ExitError)(nil); err != nil && !errors.As(err, &status) {
 		return err
 	}
-	if wrong := json.Unmarshal(t.out.Bytes(), into); wrong != nil { // a failing program's status is ours, too
+	if wrong := json.Unmarshal(t.out.Bytes(), into); wrong != nil { // a failing program's status is belljar's, too
 		return fmt.Errorf("%v: %w: %.500s %.500s", t.cmd.Args, wrong, &t.out, &t.said)
 	}
 	return nil
@@ -73,7 +73,7 @@ func (c *viaCommands) ask(ctx context.Context, into any, words ...string) error 
 	return t.answer(into)
 }
 
-// outcome is what a run's command prints.
+// outcome is the output of a run's command.
 type outcome struct {
 	belljar.Run
 	belljar.Output
@@ -204,7 +204,7 @@ func (c *viaCommands) launch(ctx context.Context, how string, a Args) (*typed, e
 	return c.begin(ctx, program, words...)
 }
 
-// extension is how the command line calls a language.
+// extension returns the command line's name of a language.
 func extension(language string) (string, error) {
 	l, known := belljar.LanguageOf(language)
 	if !known {
@@ -213,7 +213,7 @@ func extension(language string) (string, error) {
 	return l.Extensions[0], nil
 }
 
-// newest waits for a run that no step has made yet to be listed, and returns its id.
+// newest waits until a run is listed that no step has made yet, and returns its id.
 func (c *viaCommands) newest(ctx context.Context, t *typed) (string, error) {
 	for {
 		var page belljar.RunPage
@@ -246,7 +246,7 @@ func (c *viaCommands) get(ctx context.Context, id string) (Result, error) {
 	return nil, c.ask(ctx, &frame, "logs", "--json", id)
 }
 
-// logs reads a log as frames, each piece by a command of its own that is ended when the piece is.
+// logs reads a log as frames. A separate command reads each piece, and is ended with the piece.
 func (c *viaCommands) logs(ctx context.Context, a Args) (Result, error) {
 	log := &reading{args: a}
 	for !log.done {
@@ -272,7 +272,7 @@ func (c *viaCommands) piece(ctx context.Context, log *reading) error {
 	}
 	defer func() {
 		stop()
-		_ = cmd.Wait() // it is killed in the middle
+		_ = cmd.Wait() // it is killed while it reads
 	}()
 	frames := json.NewDecoder(out)
 	for {
@@ -369,7 +369,7 @@ func fetched(name string) (Result, error) {
 	return Result{"contents": Bytes(content)}, err
 }
 
-// close waits for the commands that still run: until their runs have ended, or ctx.
+// close waits for the running commands: until their runs have ended, or ctx.
 func (c *viaCommands) close() {
 	for _, t := range c.started {
 		<-t.done

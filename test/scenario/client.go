@@ -17,7 +17,7 @@ type viaClient struct{ *client.Client }
 
 func (viaClient) name() string { return "go" }
 
-// longRun bounds how long a step waits for a run.
+// longRun limits a step's wait for a run.
 const longRun = 5 * time.Minute
 
 func (c viaClient) do(ctx context.Context, step Step) (Result, error) {
@@ -64,7 +64,7 @@ func (c viaClient) do(ctx context.Context, step Step) (Result, error) {
 	return nil, fmt.Errorf("operation %q is not known", step.Do)
 }
 
-// request is what a step wants to run.
+// request returns the request for a step's run.
 func request(a Args) belljar.RunRequest {
 	spec := belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: a.Session, BaseImage: a.Image, Command: a.Command, Code: a.Code, Language: a.Language,
@@ -80,7 +80,7 @@ func request(a Args) belljar.RunRequest {
 	return belljar.RunRequest{RunSpec: spec, IdempotencyKey: a.IdempotencyKey}
 }
 
-// standing is a run without its output.
+// standing returns a run without its output.
 func standing(run belljar.Run) Result {
 	r := Result{"run": run.ID, "phase": run.Phase, "exit_code": run.ExitCode, "reason_code": nil}
 	if run.ReasonCode != "" {
@@ -89,7 +89,7 @@ func standing(run belljar.Run) Result {
 	return r
 }
 
-// ended is a run with its output.
+// ended returns a run with its output.
 func ended(run belljar.Run, out belljar.Output) (Result, error) {
 	r := standing(run)
 	var err error
@@ -136,7 +136,7 @@ func (c viaClient) shell(ctx context.Context, a Args) (Result, error) {
 	return said(run, *out)
 }
 
-// said is the outcome of a shell's command.
+// said returns the outcome of a shell's command.
 func said(run belljar.Run, out belljar.Output) (Result, error) {
 	r, err := ended(run, out)
 	if err != nil {

@@ -14,7 +14,7 @@ type reading struct {
 	taken  int    // frames of this piece
 	gaps   bool
 	stdout Bytes
-	phase  any // that the log ends with
+	phase  any // phase at the end of the log
 	done   bool
 }
 
@@ -45,7 +45,7 @@ func (r *reading) result() Result {
 	return Result{"stdout": r.stdout, "gapless": !r.gaps, "phase": r.phase}
 }
 
-// left is a run's artifacts in a result.
+// left returns a run's artifacts as results.
 func left(list []belljar.Artifact) []Result {
 	all := []Result{}
 	for _, a := range list {
@@ -54,7 +54,7 @@ func left(list []belljar.Artifact) []Result {
 	return all
 }
 
-// scopes are the scopes of sessions, sorted.
+// scopes returns the scopes of sessions, sorted.
 func scopes(list []belljar.Session) []string {
 	all := []string{}
 	for _, s := range list {
@@ -64,7 +64,7 @@ func scopes(list []belljar.Session) []string {
 	return all
 }
 
-// entries is a listing in a result: the sizes of folders are omitted.
+// entries returns a listing as results: the sizes of folders are omitted.
 func entries(list []belljar.FileEntry) []Result {
 	all := []Result{}
 	for _, e := range list {

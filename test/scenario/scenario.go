@@ -23,19 +23,19 @@ type File struct {
 	Steps   []Step `json:"steps"`
 }
 
-// Step is one operation and what comes of it.
+// Step is one operation and its expected result.
 type Step struct {
 	Name   string            `json:"step"`
 	Do     string            `json:"do"`
 	With   Args              `json:"with"`
-	Save   string            `json:"save"`   // name under which later steps know the id
+	Save   string            `json:"save"`   // name by which later steps refer to the id
 	Want   json.RawMessage   `json:"want"`   // the result
-	Except map[string]string `json:"except"` // by driver: why it does not do this step
+	Except map[string]string `json:"except"` // by driver: reason why it skips this step
 }
 
-// Args are what the operations take; each takes some of them.
+// Args are the arguments of operations; each operation uses some of them.
 type Args struct {
-	Run     string `json:"run"`     // "$name" for one that was saved
+	Run     string `json:"run"`     // "$name" for a saved id
 	Session string `json:"session"` // likewise
 
 	Command        []string          `json:"command"`
@@ -52,8 +52,8 @@ type Args struct {
 	Capture        []string          `json:"capture"`
 	IdempotencyKey string            `json:"idempotency_key"`
 
-	Piece int    `json:"piece"` // frames that are read at a time; 0 is all
-	Until string `json:"until"` // what stdout has before reading stops
+	Piece int    `json:"piece"` // frames to read in one piece; 0 is all
+	Until string `json:"until"` // text of stdout that ends the reading
 
 	Scope  belljar.Scope `json:"scope"`
 	TTLSec float64       `json:"ttl_sec"`
@@ -71,7 +71,7 @@ type Args struct {
 // they are long, {"bytes": n, "sha256": …}.
 type Bytes []byte
 
-// longest is how many bytes a result spells out.
+// longest is the maximum number of bytes that a result spells out.
 const longest = 1024
 
 // UnmarshalJSON reads all forms but the hash.
@@ -93,7 +93,7 @@ func (b *Bytes) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// MarshalJSON writes what a result says.
+// MarshalJSON writes the forms of results.
 func (b Bytes) MarshalJSON() ([]byte, error) {
 	switch {
 	case len(b) > longest:
@@ -105,7 +105,7 @@ func (b Bytes) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"base64": base64.StdEncoding.EncodeToString(b)})
 }
 
-// Read reads a scenario, strictly: a driver must not pass over what it does not know.
+// Read reads a scenario and refuses unknown fields: a driver must not skip parts that it does not know.
 func Read(name string) (File, error) {
 	raw, err := os.ReadFile(name)
 	if err != nil {
@@ -134,25 +134,26 @@ func strict(raw []byte, into any) error {
 	return d.Decode(into)
 }
 
-// Line is what a driver prints of a step.
+// Line is the output of a driver for a step.
 type Line struct {
 	Step   string `json:"step"`
 	Result any    `json:"result"`
 }
 
-// Result is what came of a step, by field.
+// Result is the result of a step, by field.
 type Result map[string]any
 
-// door is one way into a server. An operation's error is a result if it is a [belljar.Error], and the driver's end if not.
+// door is one client of a server. An operation's error is a result if it is a [belljar.Error]; any other error ends the
+// driver.
 type door interface {
 	name() string
 	do(ctx context.Context, step Step) (Result, error)
 }
 
-// play does the steps of a file through a door and prints what comes of them.
+// play runs the steps of a file through a door and prints the results.
 func play(ctx context.Context, file File, d door, w io.Writer) error {
-	seen := map[string]string{}  // where an id was first seen
-	saved := map[string]string{} // ids by the name that a step gave them
+	seen := map[string]string{}  // step in which an id was first seen
+	saved := map[string]string{} // ids by the name that a step has saved
 	out := json.NewEncoder(w)
 	for _, step := range file.Steps {
 		if _, except := step.Except[d.name()]; except {

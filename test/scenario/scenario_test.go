@@ -29,17 +29,17 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// patience bounds a driver's whole way through the scenario.
+// patience limits a driver's run of the whole scenario.
 const patience = 10 * time.Minute
 
-// TestScenario has every driver play the scenario on one server, each as a caller of its own, and compares what they print
-// with what the scenario says, byte by byte.
+// TestScenario makes every driver play the scenario on one server, each as a separate caller, and compares their output
+// with the scenario's results, byte by byte.
 func TestScenario(t *testing.T) {
 	file, err := Read("scenario.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SANDBOX_CANCEL_GRACE_SECONDS", "300") // on a busy machine a program may take seconds to end by TERM
+	t.Setenv("SANDBOX_CANCEL_GRACE_SECONDS", "300") // on a busy machine a program may take seconds to end after TERM
 	s := served.Start(t, built.Belljar)
 	drivers := map[string]func(ctx context.Context, t *testing.T, key string, w io.Writer) error{
 		"go": func(ctx context.Context, t *testing.T, key string, w io.Writer) error {
@@ -103,7 +103,7 @@ func TestScenario(t *testing.T) {
 	})
 }
 
-// compare compares what a driver printed with what the scenario says.
+// compare compares a driver's output with the scenario's results.
 func compare(t *testing.T, file File, driver string, printed []byte) {
 	t.Helper()
 	lines := json.NewDecoder(bytes.NewReader(printed))
@@ -132,7 +132,7 @@ func compare(t *testing.T, file File, driver string, printed []byte) {
 	}
 }
 
-// plain is JSON in one form: without spaces, with sorted names.
+// plain returns JSON in a canonical form: without spaces, with sorted names.
 func plain(t *testing.T, raw []byte) string {
 	t.Helper()
 	var value any

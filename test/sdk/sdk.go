@@ -1,4 +1,4 @@
-// Package sdk makes the SDKs ready for tests that use them as programs do. It writes nothing into the source tree.
+// Package sdk prepares the SDKs for tests that use them as programs do. It writes nothing into the source tree.
 package sdk
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/belljar/belljar/test/build"
 )
 
-// Python is where the SDK for Python can be imported from.
+// Python returns the folder from which the Python SDK can be imported.
 func Python() (string, error) {
 	root, err := build.Root()
 	return filepath.Join(root, "sdk/python/src"), err
 }
 
-// TypeScript is the folder of the SDK for TypeScript, with its tests, as make sdk has built it for make test. Without make it is
-// a copy below dir, built by one of its scripts (build; pretest for its tests, too). What that is built with comes from the checkout if
-// it has been installed there, and else from npm, as the lock file says.
+// TypeScript returns the folder of the TypeScript SDK, with its tests, as make sdk has built it for make test. Without make it is a
+// copy below dir, built by one of its scripts (build; pretest for its tests, too). The tools for that come from the checkout if they
+// are installed there, else from npm, as the lock file requires.
 func TypeScript(ctx context.Context, dir, script string) (string, error) {
 	root, err := build.Root()
 	if err != nil {
@@ -36,7 +36,7 @@ func TypeScript(ctx context.Context, dir, script string) (string, error) {
 		return "", err
 	}
 	modules := filepath.Join(source, "node_modules")
-	_, err = os.Stat(filepath.Join(modules, ".package-lock.json")) // it comes last
+	_, err = os.Stat(filepath.Join(modules, ".package-lock.json")) // it is written last
 	switch {
 	case err == nil:
 		err = os.Symlink(modules, filepath.Join(copied, "node_modules"))
@@ -49,7 +49,7 @@ func TypeScript(ctx context.Context, dir, script string) (string, error) {
 	return copied, err
 }
 
-// Depend makes a project find the SDK for TypeScript, and what that was built with, as npm install would.
+// Depend makes a project find the TypeScript SDK and its build tools, as npm install would.
 func Depend(project, typescript string) error {
 	modules, theirs := filepath.Join(project, "node_modules"), filepath.Join(typescript, "node_modules")
 	if err := os.MkdirAll(modules, 0o755); err != nil {
@@ -62,7 +62,7 @@ func Depend(project, typescript string) error {
 	return errors.Join(err, os.Symlink(typescript, filepath.Join(modules, "belljar")))
 }
 
-// copyTree copies a package without what was installed and built.
+// copyTree copies a package without its installed and built files.
 func copyTree(source, to string) error {
 	return filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

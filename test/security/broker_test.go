@@ -33,7 +33,7 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 		t.Fatal(err)
 	}
 	tr.env = append(tr.env, "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SSL_CERT_FILE="+authority, "TOKEN="+lentSecret)
-	letters := []byte(lentSecret) // a program that has come to know it all the same
+	letters := []byte(lentSecret) // a program that knows the secret anyway
 	slices.Reverse(letters)
 	tr.flags = append(tr.flags, "--secret", "TOKEN", "--broker", "TOKEN=api.test", "--env", "LANE_REVERSED="+string(letters))
 	for _, rule := range []string{"api.test", "other.test", p.Address} {
@@ -102,7 +102,7 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// echoes sends the secret back where the query says.
+// echoes sends the secret back in the place that the query names.
 func echoes(w http.ResponseWriter, r *http.Request, secret string) {
 	token := strings.TrimPrefix(secret, "Bearer ")
 	encoded := func(coding string, into func() io.WriteCloser) {

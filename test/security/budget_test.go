@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// takes keeps another sandbox alive meanwhile that has taken all that it could get of some of the probe's budgets. What is
-// left must be enough for the host, on which the attack then is tried once.
+// takes keeps another sandbox alive that has taken all that it could of some of the probe's budgets. The host must still
+// have enough: verify takes one of each there.
 func takes(t *testing.T, tr *trial, budgets []string) func(outcome) {
 	other := tr.lane.trial(t)
 	other.flags = []string{"--workspace-exec", "--file", built.Probe + ":probe"}
@@ -39,7 +39,7 @@ func takes(t *testing.T, tr *trial, budgets []string) func(outcome) {
 	}
 }
 
-// oneMore takes one of a budget and gives it back, without a privilege that would have it get more than others.
+// oneMore takes one of a budget and gives it back, without a privilege that would allow more than other users get.
 func oneMore(budget string) error {
 	one, ok := map[string]func() error{
 		"aio":     oneContext,
@@ -56,7 +56,7 @@ func oneMore(budget string) error {
 	if !ok {
 		return errors.New("unknown")
 	}
-	runtime.LockOSThread() // privileges are the thread's
+	runtime.LockOSThread() // privileges belong to the thread
 	defer runtime.UnlockOSThread()
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var own, none [2]unix.CapUserData

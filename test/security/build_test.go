@@ -40,13 +40,13 @@ int main() { return G<800, 0>::v; }
 type bomb struct {
 	name, text string
 	flags      []string
-	limit      string // that ends it; "" for one that is always there
+	limit      string // the limit that ends it; "" for a limit that is always enforced
 	message    string
 }
 
-// TestBuildBombs compiles hostile sources. Attack: take time, memory, disk or log of the host, or code into the compiler, at
-// the time of compiling, when no limit on the program counts yet. Why it matters: a grader compiles whatever it is sent. What
-// must hold: the build ends at its limit, the run says which one that was, and the program never runs.
+// TestBuildBombs compiles hostile sources. Attack: use up time, memory, disk or log of the host, or run code in the compiler,
+// during the compilation, when the program's limits do not apply yet. Why it matters: a grader compiles whatever it receives.
+// What must hold: the build ends at its limit, the run names that limit, and the program never runs.
 func TestBuildBombs(t *testing.T) {
 	for _, compiler := range []string{"cc", "c++"} {
 		if found, err := exec.LookPath(compiler); err != nil || !strings.HasPrefix(found, "/usr/") {
@@ -96,9 +96,9 @@ func TestBuildBombs(t *testing.T) {
 	}
 }
 
-// TestBuildMemory gives a compiler more memory than its program. Attack: take the compiler's memory once it has ended. Why it
-// matters: compilers need more than the programs that a grader holds to a little. What must hold: each has its own limit, and
-// where memory has none the run is refused.
+// TestBuildMemory gives a compiler more memory than its program. Attack: take the compiler's memory after it has ended. Why
+// it matters: compilers need more than the programs, which a grader limits strictly. What must hold: each has its own limit,
+// and if memory cannot be limited the run is refused.
 func TestBuildMemory(t *testing.T) {
 	if found, err := exec.LookPath("cc"); err != nil || !strings.HasPrefix(found, "/usr/") {
 		need.Missing(t, "cc under /usr")

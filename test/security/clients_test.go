@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// clients gives the sandbox a host that has what ordinary clients fetch, and lets it reach that host and not another one.
+// clients gives the sandbox a host that serves the files of common clients, and lets it reach that host but no other.
 func clients(t *testing.T, tr *trial) func(outcome) {
 	p := peer.Start(t, "api.test", "files.test", "other.test")
 	x := index.Start(t, p, "api.test", "files.test")
@@ -45,8 +45,8 @@ func clients(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// clientPrograms is the tar of an image with ordinary clients: few, copied from this machine, or all of them. The shell is not busybox, which
-// would run its own wget.
+// clientPrograms returns the tar of an image with common clients: few, copied from this machine, or all of them. The shell is not busybox,
+// which would run its own wget.
 func clientPrograms(t *testing.T) string {
 	return tier.Pick(func() string {
 		return image.Programs(t, "/usr/bin/sh", "/usr/bin/curl", "/usr/bin/wget", "/usr/bin/git", "/usr/lib/git-core/git-remote-https")

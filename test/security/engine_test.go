@@ -36,7 +36,7 @@ type container struct {
 	State json.RawMessage // a word in a list, an object in detail
 }
 
-// containers lists all, dead ones too.
+// containers lists all containers, also dead ones.
 func (e *engine) containers(t *testing.T) []container {
 	t.Helper()
 	var all []container
@@ -44,7 +44,7 @@ func (e *engine) containers(t *testing.T) []container {
 	return all
 }
 
-// pid is the first process of a container, as the host numbers it; 0 if it is gone.
+// pid returns the first process of a container, by the host's number; 0 if it is gone.
 func (e *engine) pid(t *testing.T, id string) int {
 	t.Helper()
 	var detail struct{ State struct{ Pid int } }
@@ -54,7 +54,7 @@ func (e *engine) pid(t *testing.T, id string) int {
 
 func (e *engine) get(t *testing.T, path string, into any) {
 	t.Helper()
-	// Cleanups ask too, when the test's own context is over.
+	// Cleanups call this, too, after the test's own context has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), runTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine"+path, nil)
@@ -74,7 +74,7 @@ func (e *engine) get(t *testing.T, path string, into any) {
 	}
 }
 
-// left are the containers that bear a run's name.
+// left returns the containers with a run's name.
 func (e *engine) left(t *testing.T, run string) []string {
 	t.Helper()
 	var names []string

@@ -10,7 +10,8 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// repository has the run begin with a repository that attacks its clone. Another host, which its submodule names, must hear nothing.
+// repository makes the run begin with a repository that attacks its clone. Another host, which its submodule names, must get no
+// request.
 func repository(t *testing.T, tr *trial) func(outcome) {
 	p := peer.Start(t, "git.test", "other.test")
 	dir := t.TempDir()

@@ -24,7 +24,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// taken begins the hooks that take a budget, of which one sandbox takes all.
+// taken is the prefix of hooks that take a budget, of which one sandbox takes everything.
 const taken = "takes-"
 
 // hook prepares the host for an attack and returns how to verify it afterwards.
@@ -104,7 +104,7 @@ func listener(t *testing.T, tr *trial) func(outcome) {
 				})
 			}
 		})
-		// The control: from the host it answers.
+		// Control: it answers the host.
 		c, err := net.Dial(l.Addr().Network(), l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -129,20 +129,20 @@ func listener(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// insideWord is the probe's message when it connects. Other programs on this machine may call the same port.
+// insideWord is the probe's message when it connects. Other programs on this machine may connect to the same port.
 const insideWord = "inside"
 
-// answered answers a call and returns what was said.
+// answered answers a connection and returns the received message.
 func answered(c net.Conn) string {
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute)) // a stranger may say nothing
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // another program may send nothing
 	word := make([]byte, len(insideWord))
-	_, _ = io.ReadFull(c, word) // less is another word
+	_, _ = io.ReadFull(c, word) // a shorter message is another one
 	_, _ = io.WriteString(c, "hello\n")
 	return string(word)
 }
 
-// bait leaves a token in files of the host and in belljar's own environment. It must not come out.
+// bait puts a token into files of the host and into belljar's own environment. No sandbox may print it.
 func bait(t *testing.T, tr *trial) func(outcome) {
 	token := "bait-" + rand.Text()
 	places := []string{tr.dir, tr.lane.home, "/tmp", "/var/tmp"}
@@ -153,7 +153,7 @@ func bait(t *testing.T, tr *trial) func(outcome) {
 	for _, place := range places {
 		path := filepath.Join(place, "belljar-bait-"+rand.Text())
 		if err := os.WriteFile(path, []byte(token), 0o644); err != nil {
-			continue // not every host has every place
+			continue // not every host has all places
 		}
 		planted++
 		t.Cleanup(func() { os.Remove(path) })
@@ -172,14 +172,14 @@ func bait(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// neighbour keeps another sandbox alive meanwhile, with a file and a process that must not be seen.
+// neighbour keeps another sandbox alive, with a file and a process that must stay invisible.
 func neighbour(t *testing.T, tr *trial) func(outcome) {
 	other := tr.lane.trial(t)
 	end := other.hold("mkdir belljar-bait && echo secret >belljar-bait/belljar-bait; echo secret >/tmp/belljar-bait; echo secret >/dev/shm/belljar-bait")
 	return func(outcome) { end() }
 }
 
-// disk checks that nothing is written to a disk of the host. The agent of an ordinary user may have no other place.
+// disk checks that nothing is written to a disk of the host. An ordinary user's agent may have no other place.
 func disk(t *testing.T, tr *trial) func(outcome) {
 	most := int64(4 << 20)
 	if tr.lane.uid != 0 {
@@ -196,12 +196,12 @@ func disk(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// half checks that a run has used no more than half a processor, as its limit says.
+// half checks that a run has used no more than half a processor, its limit.
 func half(t *testing.T, tr *trial) func(outcome) {
 	return func(got outcome) {
 		if tr.lane.runtime == "gvisor" {
-			// Its kernel counts a thread as running also while the host holds all of it back, so that its figure is no proof
-			// on a busy machine; internal/linux/cgroup tests the quota, and that the host responds is seen here too.
+			// This lane's kernel counts a thread as running even while the host pauses all of it, so its figure proves
+			// nothing on a busy machine. internal/linux/cgroup tests the quota; here, the host must still respond.
 			return
 		}
 		used := got.ResourceUsage.CPUTimeSec
@@ -209,7 +209,7 @@ func half(t *testing.T, tr *trial) func(outcome) {
 			t.Errorf("control: no figures: %+v", got.ResourceUsage)
 			return
 		}
-		// The sandbox was there a little before its program.
+		// The sandbox existed shortly before its program.
 		const before = 1.5
 		if took := got.FinishedAt.Sub(*got.StartedAt).Seconds(); *used > took/2+before {
 			t.Errorf("%v seconds of a processor in %v, the limit is half", *used, took)
@@ -217,7 +217,7 @@ func half(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// responsive starts a program on the host every so often during the attack.
+// responsive regularly starts a program on the host during the attack.
 func responsive(t *testing.T, _ *trial) func(outcome) {
 	ctx, cancel := context.WithCancel(t.Context())
 	type tally struct {
@@ -228,7 +228,7 @@ func responsive(t *testing.T, _ *trial) func(outcome) {
 	result := make(chan tally, 1)
 	go func() {
 		var sum tally
-		pace := time.NewTicker(50 * time.Millisecond) // without it this would take a processor itself
+		pace := time.NewTicker(50 * time.Millisecond) // without it the loop would use a whole processor
 		defer pace.Stop()
 		for ; ctx.Err() == nil && sum.err == nil; <-pace.C {
 			start := time.Now()
@@ -296,7 +296,8 @@ func artifacts(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// hold starts a sandbox that runs prepare and then waits. It returns when that is done; end ends it and checks it.
+// hold starts a sandbox that runs prepare and then waits. It returns after prepare; end ends the sandbox and checks
+// it.
 func (tr *trial) hold(prepare string) (end func()) {
 	_, end = tr.held(prepare)
 	return end

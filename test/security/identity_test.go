@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestHostIDs looks at two living sandboxes from outside. Attack: a process that gets out of its namespaces, or finds
-// a file or a process of a neighbour. Why it matters: it then has the rights of its id on the host. What must hold: that
-// id belongs to this sandbox alone, and to no user of the host.
+// TestHostIDs inspects two living sandboxes from outside. Attack: a process that leaves its namespaces, or finds a file
+// or a process of a neighbour. Why it matters: it then has the rights of its id on the host. What must hold: that id
+// belongs to this sandbox alone, and to no user of the host.
 func TestHostIDs(t *testing.T) {
 	for _, l := range lanes() {
 		if l.ready {
@@ -46,7 +46,7 @@ func TestHostIDs(t *testing.T) {
 						t.Errorf("id %d is one that the host gives to people", id)
 					}
 					if l.way == "root" && delegated(t, id) {
-						t.Errorf("id %d belongs to somebody in /etc/subuid", id)
+						t.Errorf("id %d is in /etc/subuid", id)
 					}
 				}
 			}
@@ -54,7 +54,7 @@ func TestHostIDs(t *testing.T) {
 	}
 }
 
-// pids are the processes below p and, where an engine makes the sandboxes, below the engine's containers.
+// pids returns the processes below p and, if an engine makes the sandboxes, below the engine's containers.
 func (l *lane) pids(t *testing.T, p *process) []int {
 	t.Helper()
 	var all []int
@@ -75,7 +75,7 @@ func without(all, some []int) []int {
 	return slices.DeleteFunc(all, func(pid int) bool { return slices.Contains(some, pid) })
 }
 
-// hostIDs are the user ids, as the host sees them, of those processes that live in another pid namespace.
+// hostIDs returns the user ids, on the host, of those processes that are in another pid namespace.
 func hostIDs(t *testing.T, pids []int) map[int]bool {
 	t.Helper()
 	ours, err := os.Readlink("/proc/self/ns/pid")
@@ -107,7 +107,7 @@ func hostIDs(t *testing.T, pids []int) map[int]bool {
 	return ids
 }
 
-// delegated reports whether the host has promised id to a user.
+// delegated reports whether the host has delegated id to a user.
 func delegated(t *testing.T, id int) bool {
 	t.Helper()
 	raw, err := os.ReadFile("/etc/subuid")

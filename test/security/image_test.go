@@ -20,8 +20,8 @@ import (
 	"github.com/belljar/belljar/test/image"
 )
 
-// shelf is the images of one lane, brought in when first asked for. A hostile one may be refused there, which is the end of
-// the attack.
+// shelf holds the images of one lane, imported on first use. A hostile image may be refused at import, which ends the
+// attack.
 type shelf struct {
 	mu    sync.Mutex
 	tried map[string]error
@@ -30,7 +30,7 @@ type shelf struct {
 // stranger is a hostile image. Each has busybox too.
 type stranger func(*rootTar)
 
-// strangers are the hostile images, by the word in a script's header.
+// strangers returns the hostile images, by the word in a script's header.
 func strangers() map[string]stranger {
 	return map[string]stranger{
 		"absolute-links": func(r *rootTar) {
@@ -65,7 +65,7 @@ func strangers() map[string]stranger {
 			r.write(r.busybox)
 		},
 		"agent": func(r *rootTar) {
-			// Whatever a runtime calls its agent, the image has something there.
+			// The image has a script at every path that a runtime uses for its agent.
 			script := []byte("#!/bin/sh\necho BREACH: the agent is the image's own\n")
 			r.dir(".belljar")
 			for _, name := range []string{".belljar/belljar-agent", ".belljar-agent", "belljar-agent", "init", "sbin/init", "dev/init", "run/init"} {
@@ -91,10 +91,10 @@ func strangers() map[string]stranger {
 	}
 }
 
-// imageMark is in the environment of the image of that name.
+// imageMark is in the environment of the image with that name.
 const imageMark = "belljar-image-mark"
 
-// places are what belongs to the sandbox, whatever an image has there.
+// places returns the paths that belong to the sandbox, whatever an image contains there.
 func places() []string {
 	return []string{"dev", "proc", "sys", "tmp", "run", "workspace", "var", "mnt", "home", "root", ".belljar", ".belljar-agent"}
 }
@@ -134,7 +134,7 @@ func (r *rootTar) file(name string, mode int64, content []byte) {
 	r.write(content)
 }
 
-// finish begins with busybox and ends with what is the stranger's.
+// finish adds the stranger's files to busybox's.
 func finish(t *testing.T, make stranger) *rootTar {
 	t.Helper()
 	base, err := os.ReadFile(image.Busybox(t))
@@ -171,7 +171,8 @@ func finish(t *testing.T, make stranger) *rootTar {
 	return r
 }
 
-// saved packs one layer as docker save would, which can say more than a bare root: its environment, and where to begin.
+// saved packs one layer as docker save would, with metadata that a bare root file system lacks: environment and entry
+// point.
 func saved(t *testing.T, name string, root *rootTar) []byte {
 	t.Helper()
 	layer := root.buf.Bytes()
@@ -204,7 +205,7 @@ func saved(t *testing.T, name string, root *rootTar) []byte {
 
 func imageName(word string) string { return "belljar-test/" + word }
 
-// imageFile writes an image into the trial's folder, as belljar image import takes it.
+// imageFile writes an image into the trial's folder, in a form for belljar image import.
 func (tr *trial) imageFile(word string) (path string) {
 	t := tr.t
 	t.Helper()
@@ -227,7 +228,7 @@ func (tr *trial) imageFile(word string) (path string) {
 	return path
 }
 
-// bring puts an image where the lane's runs find it and returns its name, or why belljar would not have it.
+// bring imports an image for the lane's runs and returns its name, or the reason why belljar refused it.
 func (l *lane) bring(t *testing.T, word string) (string, error) {
 	t.Helper()
 	name := imageName(word)

@@ -17,31 +17,31 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// lane is one way to run belljar on this machine: a runtime, and how it comes to its rights and its image.
+// lane is one way to run belljar on this machine: a runtime, the source of its rights, and its image.
 type lane struct {
-	name    string // as tests and the table call it
+	name    string // in tests and in the table
 	runtime string
 	way     string // root, rootless, shared
-	ready   bool   // a server keeps sandboxes ready: a program must not be able to tell the difference, least of all profit
-	image   string // "" for the one that scripts run in: the host's, or busybox where there is none
-	soak    bool   // make soak alone runs it: another way to a runtime that make test attacks already
+	ready   bool   // a server has a pool; a program must not detect the difference, let alone profit
+	image   string // "" for the default of scripts: the host's, or busybox if there is none
+	soak    bool   // only make soak runs it: another way to a runtime that make test already attacks
 
 	home   string // a folder of the lane's user
 	uid    int    // 0 for the user who runs the tests
 	etc    map[string]string
-	ref    string             // what image is called there; "" for the host's
+	ref    string             // the name of image there; "" for the host's
 	env    []string           // more of belljar's own environment
 	flags  []string           // more flags of belljar run
 	serve  []string           // more flags of belljar serve
 	engine *engine            // of the docker runtime
-	images shelf              // that were brought in
-	t      *testing.T         // of all its trials
+	images shelf              // imported so far
+	t      *testing.T         // the test of all its trials
 	server server             // for sessions, once a trial needs one
-	stock  func(t *testing.T) // waits until sandboxes are ready; nil where none are made ahead
+	stock  func(t *testing.T) // waits until the pool is full; nil without a pool
 	caps   runtime.Capabilities
 }
 
-// lanes are the possible ways on this machine, in the table's order. A lane that is unavailable reports why when it is opened.
+// lanes are all ways for this machine, in the table's order. A lane that is unavailable reports why when it is opened.
 func lanes() []*lane {
 	return []*lane{
 		{name: "native-root", runtime: "native", way: "root"},
@@ -72,10 +72,10 @@ const (
 	testIDBlocks = 65536 * 64
 )
 
-// open prepares the lane and finds out what it can enforce.
+// open prepares the lane and determines what it can enforce.
 func (l *lane) open(t *testing.T) {
 	t.Helper()
-	if l.soak && !*update { // the table is of all lanes
+	if l.soak && !*update { // the table has all lanes
 		tier.Soak(t)
 	}
 	root := os.Geteuid() == 0
@@ -90,7 +90,7 @@ func (l *lane) open(t *testing.T) {
 		t.Skipf("lane %s cannot run: the tests do not run as root", l.name)
 	case l.way == "root":
 	case !root && l.way == "rootless":
-		l.etc = nil // we are the unprivileged user
+		l.etc = nil // the tests run as the unprivileged user
 	case !root:
 		t.Skipf("lane %s cannot run: only root can make a user for it", l.name)
 	default:
@@ -110,7 +110,7 @@ func (l *lane) open(t *testing.T) {
 	}
 	l.env = append(l.env, "SANDBOX_DATA="+filepath.Join(l.home, "data"))
 	l.env = append(l.env, build.Patient()...)
-	l.env = append(l.env, "SANDBOX_CANCEL_GRACE_SECONDS=1") // attacks ignore TERM, and compute until KILL
+	l.env = append(l.env, "SANDBOX_CANCEL_GRACE_SECONDS=1") // attacks ignore TERM, and use the processor until KILL
 	l.examine(t)
 	if l.image != "" && l.ref == "" {
 		ref, err := l.bring(t, l.image)
@@ -121,7 +121,7 @@ func (l *lane) open(t *testing.T) {
 	}
 }
 
-// examine asks doctor what the lane's runtime can do here.
+// examine reads from doctor what the lane's runtime can do here.
 func (l *lane) examine(t *testing.T) {
 	t.Helper()
 	var report struct {
@@ -146,7 +146,7 @@ func (l *lane) examine(t *testing.T) {
 		}
 		l.caps = r.Capabilities
 		for _, limit := range []string{runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectCPU} {
-			if !l.enforces(limit) { // a script that asks for it, but is not about it, runs without
+			if !l.enforces(limit) { // a script that sets it, but does not test it, runs without
 				l.flags = append(l.flags, "--allow-weak", limit)
 			}
 		}
@@ -163,13 +163,13 @@ func (l *lane) optional(reasons []runtime.Reason) bool {
 	}
 	if l.runtime == "gvisor" {
 		if _, err := os.Stat(runsc); err != nil {
-			return !build.Prepared() // make gvisor builds it, and make test before this
+			return !build.Prepared() // make gvisor builds it before make test
 		}
 	}
 	return l.way != "root" && slices.ContainsFunc(reasons, func(r runtime.Reason) bool { return r.Step == "userns" })
 }
 
-// root is the image that the lane's scripts see, in a word.
+// root describes the image of the lane's scripts in one word.
 func (l *lane) root() string {
 	if l.image != "" {
 		return l.image
@@ -178,7 +178,7 @@ func (l *lane) root() string {
 }
 
 // is reports whether a word of a script's header applies to the lane: its name, runtime, way or image, a limit that is enforced
-// there (with -by, by what), oom-process or oom-sandbox.
+// there (with -by, the way it is enforced), oom-process or oom-sandbox.
 func (l *lane) is(word string) bool {
 	if slices.Contains([]string{l.name, l.runtime, l.way, l.root(), "oom-" + l.caps.OOMScope}, word) {
 		return true

@@ -13,7 +13,7 @@ import (
 
 const specification = "../../docs/specification.md"
 
-// hosts are the columns of the limits that depend on the host, and the lanes that each speaks of.
+// hosts are the columns of the limits that depend on the host, with the lanes for each.
 var hosts = map[string][]string{
 	"native with cgroups": {"native-root", "native-root-ready", "native-image"},
 	"native without":      {"native-rootless", "native-rootless-without-subuids"},
@@ -24,8 +24,8 @@ var hosts = map[string][]string{
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// TestLimitsAreProved checks the tables of limits in the specification: existing scripts or tests prove every row, and a limit is
-// refused in exactly those cells where its scripts are.
+// TestLimitsAreProved checks the tables of limits in the specification. Scripts or tests that exist must prove every row, and a
+// limit must be refused in exactly those cells in which its scripts are.
 func TestLimitsAreProved(t *testing.T) {
 	scripts := map[string]script{}
 	for _, s := range readScripts(t) {
@@ -87,7 +87,7 @@ func limitTable(t *testing.T, name string) (columns []string, rows [][]string) {
 	return columns, rows
 }
 
-// proofsOf returns the scripts in the last cell of row. It fails for names of neither a script nor a test.
+// proofsOf returns the scripts in the last cell of row. It fails for names that are neither a script nor a test.
 func proofsOf(t *testing.T, scripts map[string]script, row []string) (names []string) {
 	t.Helper()
 	words := quoted.FindAllStringSubmatch(row[len(row)-1], -1)

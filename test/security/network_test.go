@@ -19,9 +19,9 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// network gives the sandbox a peer that it may reach, by the names api.test, pinned.test and *.wild.test, and by its address. What
-// else there is must stay out of reach: LANE_BAIT, another address of this machine, and LANE_PORT on its loopback. The resolver
-// lies: every name that is not listed is at the bait.
+// network gives the sandbox a peer that it may reach, by the names api.test, pinned.test and *.wild.test, and by its address. All
+// other places must be unreachable: LANE_BAIT, another address of this machine, and LANE_PORT on its loopback. The resolver
+// returns the bait's address for every name that is not listed.
 func network(t *testing.T, tr *trial) func(outcome) {
 	p := peer.Start(t, "api.test", "pinned.test", "*.wild.test")
 	bait := newBait(t)
@@ -74,8 +74,8 @@ func network(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// special has an address of every range that is not the internet's: of each machine, of private networks, of
-// translation from one protocol into the other.
+// special returns an address of every range that is not on the internet: of the machine itself, of private networks, of protocol
+// translation.
 func special() []string {
 	return []string{
 		"0.0.0.0", "0.1.2.3", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.64.0.2", "169.254.169.254", "172.16.0.1", "172.31.255.254", "192.0.0.8",
@@ -85,7 +85,7 @@ func special() []string {
 	}
 }
 
-// networkEmpty gives the sandbox rules that the server's list has none of: together they allow nothing.
+// networkEmpty gives the sandbox rules that the server's list does not contain: together they allow nothing.
 func networkEmpty(t *testing.T, tr *trial) func(outcome) {
 	p := peer.Start(t, "api.test", "pinned.test", "*.wild.test")
 	bait := newBait(t)
@@ -103,7 +103,7 @@ func networkEmpty(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// networkNeighbour keeps another sandbox alive meanwhile, which uses the network that the attack has no rules for.
+// networkNeighbour keeps another sandbox alive that uses a network for which the attack has no rules.
 func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
 	other := tr.lane.trial(t)
 	verify := network(t, other)
@@ -118,10 +118,10 @@ func networkNeighbour(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// settled is how many more descriptors belljar may have than before: those of the connection that asks, and of the Go runtime.
+// settled is how many more descriptors belljar may have than before: those of the request's own connection, and of the Go runtime.
 const settled = 8
 
-// marks counts belljar's descriptors whenever a program asks for /mark, which answers settled or busy.
+// marks counts belljar's descriptors whenever a program requests /mark. The answer is settled or busy.
 func marks(p *peer.Peer, tr *trial) (first, last *atomic.Int64) {
 	first, last = new(atomic.Int64), new(atomic.Int64)
 	p.Handle("/mark", func(w http.ResponseWriter, _ *http.Request) {
@@ -136,14 +136,15 @@ func marks(p *peer.Peer, tr *trial) (first, last *atomic.Int64) {
 	return first, last
 }
 
-// descriptors counts those of the trial's processes on the host. A sandbox's programs do not have its environment.
+// descriptors counts the descriptors of the trial's processes on the host. A sandbox's programs do not have the trial's
+// environment.
 func (tr *trial) descriptors() int {
 	n := 0
-	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, dir := range all {
 		env, err := os.ReadFile(filepath.Join(dir, "environ"))
 		if err != nil || !bytes.Contains(env, []byte("HOME="+tr.dir+"\x00")) {
-			continue // it has ended, or is another's
+			continue // it has ended, or belongs to another trial
 		}
 		if list, err := os.ReadDir(filepath.Join(dir, "fd")); err == nil {
 			n += len(list)
@@ -152,10 +153,10 @@ func (tr *trial) descriptors() int {
 	return n
 }
 
-// lure listens where no sandbox may come.
+// lure listens at places that no sandbox may reach.
 type lure struct {
 	ip    netip.Addr
-	port  string // that it also has on 127.0.0.1
+	port  string // the same port on 127.0.0.1
 	calls atomic.Int64
 }
 
@@ -191,7 +192,7 @@ func newBait(t *testing.T) *lure {
 	return b
 }
 
-// serve counts calls: all of them, or those with the probe's word where strangers may call.
+// serve counts connections: all of them or, where other programs may connect, those with the probe's word.
 func (b *lure) serve(l net.Listener, all bool) {
 	for {
 		c, err := l.Accept()

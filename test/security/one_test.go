@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Each of these takes one of a budget of the kernel on the host, and gives it back.
+// Each function takes one of a kernel budget on the host, and gives it back.
 
 func oneContext() error {
 	var context uintptr

@@ -24,7 +24,7 @@ import (
 
 const readyKey = "only-for-the-tests-of-this-lane"
 
-// kept is how often a kind of sandbox is asked for until a pool keeps one ready.
+// kept is the number of requests for a kind of sandbox after which a pool keeps one ready.
 const kept = 2
 
 // warm makes the lane's runs use a server with a pool of ready sandboxes, and checks at the end that they came from the pool.
@@ -32,7 +32,7 @@ func (l *lane) warm(t *testing.T) {
 	t.Helper()
 	url := serveReady(t, built.Belljar, l.home, "SANDBOX_POOL_SIZE=8", "SANDBOX_POOL_MAX=32")
 	l.env = append(l.env, "BELLJAR_SERVER="+url, "BELLJAR_API_KEY="+readyKey)
-	// A busy machine makes them more slowly than scripts use them.
+	// A busy machine makes them more slowly than the scripts use them.
 	l.stock = func(t *testing.T) {
 		deadline := time.Now().Add(runTime)
 		for figure(t, url, `sandbox_pool_available{runtime="native"}`) < 8 && time.Now().Before(deadline) {
@@ -48,8 +48,8 @@ func (l *lane) warm(t *testing.T) {
 	})
 }
 
-// environment is that of belljar run with args. On a lane with ready sandboxes, settings of the network are those of a server, so
-// that a trial which has some gets one of its own.
+// environment returns the environment of belljar run with args. On a lane with ready sandboxes, network settings are the server's,
+// so that a trial with such settings gets a server of its own.
 func (tr *trial) environment(args []string) []string {
 	network := func(setting string) bool { return strings.HasPrefix(setting, "SANDBOX_EGRESS_") }
 	if tr.lane.ready && !tr.standing && slices.ContainsFunc(tr.env, network) && tr.server == "" {
@@ -65,7 +65,7 @@ func (tr *trial) environment(args []string) []string {
 // serve starts a server with the trial's settings, and waits until it has a ready sandbox of the kind that the trial needs.
 func (tr *trial) serve(exec bool) {
 	tr.t.Helper()
-	// What is not set is as without a server.
+	// Unset settings are as without a server.
 	own := []string{"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=2"}
 	tr.server = serveReady(tr.t, tr.program(), tr.dir, append(own, tr.env...)...)
 	kinds := 1
@@ -86,7 +86,7 @@ func (tr *trial) serve(exec bool) {
 	})
 }
 
-// serveReady starts a server of a belljar with a folder and settings of its own, and returns its address.
+// serveReady starts a server of a belljar with its own folder and settings, and returns its address.
 func serveReady(t *testing.T, program, dir string, settings ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "data"))
@@ -139,8 +139,8 @@ func serveReady(t *testing.T, program, dir string, settings ...string) string {
 	}
 }
 
-// run starts a command that ends with the tests, even if they are killed. That is bound to the thread which starts it, so that has
-// to stay.
+// run starts a command that ends with the tests, even if they are killed. The kernel ties that to the thread that starts it, so
+// that thread must live on.
 func run(cmd *exec.Cmd) (ended <-chan error, err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	started, done := make(chan error, 1), make(chan error, 1)

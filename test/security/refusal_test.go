@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// refusal checks that a server on l, which demands every protection, refuses to start without those that are missing, and
-// names them; and that the command line refuses a run that asks for the limit.
+// refusal checks that a server on l that demands every protection refuses to start without the missing ones, and names
+// them. The command line must refuse a run that sets the limit.
 func refusal(t *testing.T, l *lane, s script, missing []string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), runTime)

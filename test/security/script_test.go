@@ -16,23 +16,23 @@ import (
 // script is one attack.
 type script struct {
 	name, path string
-	header     map[string]string // the words for people
+	header     map[string]string // the fields for readers
 	probe      bool
 	forged     bool // its agent obeys programs
-	clean      bool // it leaves its sandbox as it was
+	clean      bool // it leaves its sandbox unchanged
 	flags      []string
 	hosts      []string
 	limits     []string
 	image      string            // a hostile one; "" for the lane's
-	images     map[string]string // friendly ones, by the fact that a lane is to have
+	images     map[string]string // friendly ones, by the fact for which a lane uses them
 	except     []exception
 	expect     []expectation
 }
 
-// expectation is one line of what must come of a run, on the lanes of which the fact is true.
+// expectation is one line of the expected result of a run, on the lanes for which the fact is true.
 type expectation struct{ key, value, fact string }
 
-// usualEnd is expected of a script that says nothing about the phase.
+// usualEnd is expected of a script without a line about the phase.
 var usualEnd = []expectation{{key: "phase", value: "completed"}, {key: "exit", value: "0"}, {key: "reason"}}
 
 // exception names lanes on which there is nothing to attack.
@@ -135,7 +135,7 @@ func (s script) needless(l *lane) string {
 	return ""
 }
 
-// imageOn is the image that s has on l, or "" for the lane's.
+// imageOn returns the image of s on l, or "" for the lane's.
 func (s script) imageOn(l *lane) string {
 	for fact, word := range s.images {
 		if l.is(fact) {
@@ -145,7 +145,7 @@ func (s script) imageOn(l *lane) string {
 	return s.image
 }
 
-// missing are the limits that s is about and l cannot enforce.
+// missing returns the limits that s tests and l cannot enforce.
 func (s script) missing(l *lane) []string {
 	var names []string
 	for _, limit := range s.limits {

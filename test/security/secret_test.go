@@ -55,10 +55,10 @@ func secret(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// formLine is one of a program that prints a secret: how, how many bytes that are, and between brackets the bytes.
+// formLine is a line of a program that prints a secret: the form, the number of bytes, and in brackets the bytes.
 var formLine = regexp.MustCompile(`(?m)^form ([a-z0-9-]+) (\d+) \[(.*)\]$`)
 
-// hidden checks that each form that a program has printed is as long as it was, and asterisks.
+// hidden checks that each form that a program has printed still has its length, and consists of asterisks.
 func hidden(t *testing.T, stdout, value string) {
 	t.Helper()
 	all := formLine.FindAllStringSubmatch(stdout, -1)
@@ -73,7 +73,8 @@ func hidden(t *testing.T, stdout, value string) {
 	}
 }
 
-// forms are how a program may print a secret by accident. Of base64 it is a part that does not depend on its neighbours.
+// forms are the ways in which a program may print a secret by accident. For base64 it is a part that does not depend on
+// its neighbours.
 func forms(value string) []string {
 	list := []string{value, hex.EncodeToString([]byte(value)), strings.ToUpper(hex.EncodeToString([]byte(value)))}
 	for before := range 3 {
@@ -83,7 +84,7 @@ func forms(value string) []string {
 	return list
 }
 
-// secret writes a secret to a file of the host, has the run take it, and returns its value.
+// secret writes a secret to a file of the host, makes the run use it, and returns its value.
 func (tr *trial) secret(t *testing.T, name string) string {
 	value := "secret/" + rand.Text()
 	path := filepath.Join(tr.dir, name)
@@ -94,7 +95,7 @@ func (tr *trial) secret(t *testing.T, name string) string {
 	return value
 }
 
-// secretNeighbour keeps another sandbox alive meanwhile that has a secret, after one that had one and is gone.
+// secretNeighbour keeps another sandbox alive that has a secret, after one with a secret that is gone.
 func secretNeighbour(t *testing.T, tr *trial) func(outcome) {
 	var values []string
 	keep := func() (end func()) {

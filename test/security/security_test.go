@@ -17,10 +17,10 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// runTime bounds one run, from outside.
+// runTime limits one run, from outside.
 const runTime = 8 * time.Minute
 
-// built are the programs under test, and runsc is belljar-runsc where make gvisor puts it.
+// built are the programs under test, and runsc is the path of belljar-runsc after make gvisor.
 var (
 	built build.Programs
 	runsc string
@@ -64,7 +64,7 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// runAll runs every script on l, and puts what comes of each on the board.
+// runAll runs every script on l, and puts the result of each on the board.
 func runAll(t *testing.T, l *lane, scripts []script, results *board) {
 	alone, groups := l.arrange(scripts)
 	for _, group := range groups {
@@ -140,7 +140,7 @@ func attack(t *testing.T, l *lane, s script) verdict {
 	return held
 }
 
-// prepare has the hooks prepare the host, and returns how to verify it afterwards.
+// prepare lets the hooks prepare the host, and returns how to verify it afterwards.
 func (tr *trial) prepare(t *testing.T, names []string) []func(outcome) {
 	t.Helper()
 	var verify []func(outcome)
@@ -162,7 +162,7 @@ func (tr *trial) prepare(t *testing.T, names []string) []func(outcome) {
 	return verify
 }
 
-// command is how every attack begins.
+// command returns the first words of every attack.
 func (tr *trial) command() []string {
 	verb, where := []string{"run"}, tr.where()
 	if tr.session != "" {

@@ -21,12 +21,12 @@ import (
 	"github.com/belljar/belljar/test/peer"
 )
 
-// server is one of a lane, for attacks that need sessions or sandboxes that are ready. Every such trial of the lane shares it.
+// server is a lane's server, for attacks that need sessions or ready sandboxes. All such trials of the lane share it.
 type server struct {
 	once sync.Once
-	turn sync.Mutex // of the trial that uses it
+	turn sync.Mutex // held by the trial that uses it
 	url  string
-	peer *peer.Peer // that its sandboxes may reach
+	peer *peer.Peer // a peer that its sandboxes may reach
 }
 
 // serving returns the lane's server, and starts it for the first trial.
@@ -45,7 +45,7 @@ func (l *lane) serving(t *testing.T) *server {
 			"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=4")
 		said, stderr := newLines()
 		tr.standing = true
-		data, err := os.MkdirTemp("", "belljar-server-") // elsewhere: what is kept of a run bears its name
+		data, err := os.MkdirTemp("", "belljar-server-") // outside the trial's folder, because the stored data of a run has its name
 		if err == nil && l.uid != 0 {
 			err = os.Chown(data, l.uid, l.uid)
 		}
@@ -82,12 +82,12 @@ func (l *lane) serving(t *testing.T) *server {
 	if l.server.url == "" {
 		t.Fatal("the lane has no server")
 	}
-	l.server.turn.Lock() // others would take what is ready
+	l.server.turn.Lock() // other trials would take the ready sandboxes
 	t.Cleanup(l.server.turn.Unlock)
 	return &l.server
 }
 
-// newLines returns a writer for what a server says, and where its address comes.
+// newLines returns a writer for a server's output, and a channel that receives the server's address.
 func newLines() (url <-chan string, w io.Writer) {
 	found := make(chan string, 1)
 	return found, &lines{found: found}
@@ -109,7 +109,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// say runs a command of belljar to its end and returns what it prints.
+// say runs a command of belljar to its end and returns its output.
 func (tr *trial) say(args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	if err := tr.start(tr.t.Context(), args, nil, &stdout, &stderr).wait(); err != nil {
@@ -121,7 +121,7 @@ func (tr *trial) say(args ...string) (string, error) {
 	return strings.TrimSpace(stdout.String()), nil
 }
 
-// opens makes the trial's run one of a new session with these flags.
+// opens puts the trial's run into a new session with these flags.
 func (tr *trial) opens(s *server, flags ...string) (end func()) {
 	tr.t.Helper()
 	tr.server = s.url
@@ -133,7 +133,7 @@ func (tr *trial) opens(s *server, flags ...string) (end func()) {
 	return func() { tr.closes(id) }
 }
 
-// closes ends a session, of which nothing may be left.
+// closes ends a session and checks that nothing of it is left.
 func (tr *trial) closes(id string) {
 	tr.t.Helper()
 	if _, err := tr.say("session", "close", id); err != nil {
@@ -144,11 +144,12 @@ func (tr *trial) closes(id string) {
 	}
 }
 
-// narrowed has the sandbox be that of a session, whose rules become narrower when it asks the peer for /narrow, and nothing at /close.
+// narrowed puts the run into a session whose rules become narrower when it requests /narrow from the peer, and allow nothing after
+// /close.
 func narrowed(t *testing.T, tr *trial) func(outcome) {
 	s := tr.lane.serving(t)
 	end := tr.opens(s, "--allow", s.peer.Address, "--allow", "api.test", "--allow", "pinned.test")
-	other := tr.lane.trial(t) // which shares no account with the run
+	other := tr.lane.trial(t) // it shares no account with the run
 	other.server = s.url
 	s.peer.Handle("/narrow/"+tr.session, func(w http.ResponseWriter, _ *http.Request) {
 		_, err := other.say("session", "network", tr.session, "--allow", "api.test", "--allow", s.peer.Address)
@@ -167,7 +168,7 @@ func narrowed(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// blank gives the run a sandbox that was ready before, after another run has had one like it with rules.
+// blank gives the run a sandbox from the pool, after another run has had one like it with rules.
 func blank(t *testing.T, tr *trial) func(outcome) {
 	s := tr.lane.serving(t)
 	other := tr.lane.trial(t)
@@ -177,7 +178,7 @@ func blank(t *testing.T, tr *trial) func(outcome) {
 	pool := func(name string) int { return figure(t, s.url, "sandbox_pool_"+name+`{runtime="`+tr.lane.runtime+`"}`) }
 	made := 0
 	for range kept {
-		// The last one has the pool make another of its kind.
+		// The last run makes the pool create another sandbox of its kind.
 		for deadline := time.Now().Add(runTime); pool("available") < pool("size") && time.Now().Before(deadline); {
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -200,7 +201,7 @@ func blank(t *testing.T, tr *trial) func(outcome) {
 	}
 }
 
-// snapshots gives the run's session a secret, and looks for it in a snapshot and a fork of the session afterwards.
+// snapshots gives the run's session a secret, and afterwards searches for it in a snapshot and a fork of the session.
 func snapshots(t *testing.T, tr *trial) func(outcome) {
 	s := tr.lane.serving(t)
 	value := tr.secret(t, "API_TOKEN")

@@ -10,12 +10,13 @@ import (
 	"testing"
 )
 
-// elsewherePath is where the links of hostile images lead: a folder of this process's tests, which may not be the only ones here.
+// elsewherePath returns the target of the links in hostile images: a folder for this process's tests, since others may run on the
+// machine.
 func elsewherePath() string { return fmt.Sprintf("/tmp/belljar-elsewhere-%d", os.Getpid()) }
 
-// elsewhere checks that nothing was written where the image's links lead.
+// elsewhere checks that nothing was written to the target of the image's links.
 func elsewhere(t *testing.T, _ *trial) func(outcome) {
-	// In the image's eyes; several lanes may look at the same time, so none removes it.
+	// The image's links lead there. Several lanes may use it at the same time, so no lane removes it.
 	if err := os.MkdirAll(elsewherePath(), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func agentEnv(t *testing.T, tr *trial) func(outcome) {
 			}
 			line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if err != nil || bytes.Contains(line, []byte("belljar-bait")) {
-				continue // the program itself, and its requester
+				continue // the program itself, and the process that started it
 			}
 			looked++
 			for _, word := range []string{imageMark, "/evil.so", "GOTRACEBACK=crash"} {
@@ -72,7 +73,7 @@ func agentEnv(t *testing.T, tr *trial) func(outcome) {
 			}
 		}
 		if looked == 0 && !tr.lane.ready {
-			t.Error("control: nobody's environment could be read")
+			t.Error("control: no environment could be read")
 		}
 	}
 }

@@ -26,27 +26,27 @@ const (
 	accountFD    = 3
 )
 
-// order is what a supervisor does.
+// order is a supervisor's task.
 type order struct {
 	Argv []string
 	Env  []string
 	Dir  string
-	UID  int               // 0 to stay who we are
+	UID  int               // 0 keeps the current user
 	Etc  map[string]string // files of /etc to cover, in a mount namespace of its own: path → source
 }
 
-// account is what a supervisor saw.
+// account is a supervisor's report.
 type account struct {
 	Error     string
 	Status    int           // exit status of belljar, -1 for a signal
-	Survivors []string      // command lines of what outlived belljar
-	CPU       time.Duration // of belljar and everything below it, as far as it has been waited for
-	Blocks    int64         // of 512 bytes, written to disks by belljar and everything below it
+	Survivors []string      // command lines of processes that outlived belljar
+	CPU       time.Duration // of belljar and its reaped descendants
+	Blocks    int64         // of 512 bytes, written to disks by belljar and its descendants
 }
 
-// supervise is the whole supervisor.
+// supervise runs the supervisor.
 func supervise(raw string) int {
-	runtime.LockOSThread() // Pdeathsig is about the thread
+	runtime.LockOSThread() // Pdeathsig is tied to the thread
 	var o order
 	var a account
 	err := json.Unmarshal([]byte(raw), &o)

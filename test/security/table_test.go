@@ -16,12 +16,12 @@ import (
 
 var update = flag.Bool("update", false, "write the results into the table of docs/security.md")
 
-// verdict is what came of an attack.
+// verdict is the result of an attack.
 type verdict string
 
 const (
 	held     verdict = "held"
-	refused  verdict = "refused" // what the attack is about cannot be enforced there, and a server does not start; or the image is not let in
+	refused  verdict = "refused" // the attacked limit cannot be enforced there, and a server does not start; or the image is refused
 	needless verdict = "n/a"
 	breached verdict = "BREACHED"
 )
@@ -49,7 +49,7 @@ const (
 	tableEnd   = "<!-- end results -->\n"
 )
 
-// write puts the results of this run into the document. It wants those of every lane.
+// write writes the results of this run into the document. It needs those of every lane.
 func (b *board) write(t *testing.T, scripts []script) {
 	t.Helper()
 	for _, s := range scripts {
@@ -90,7 +90,7 @@ func (b *board) text(scripts []script) string {
 	return text.String()
 }
 
-// document is docs/security.md: the text before the table, the table, and the text after it.
+// document returns docs/security.md in parts: the text before the table, the table, and the text after it.
 func document(t *testing.T) (before, table, after string) {
 	t.Helper()
 	raw, err := os.ReadFile(tableFile)
@@ -106,7 +106,7 @@ func document(t *testing.T) (before, table, after string) {
 }
 
 // compare checks the results of this run against the committed table: a cell that differs is wrong. A host that cannot enforce a
-// limit may refuse it where another one holds.
+// limit may refuse an attack that another host holds.
 func (b *board) compare(t *testing.T, scripts []script) {
 	t.Helper()
 	_, _, committed := readTable(t)
@@ -121,7 +121,7 @@ func (b *board) compare(t *testing.T, scripts []script) {
 	}
 }
 
-// readTable reads the committed table: its lanes, its attacks, and what it says.
+// readTable reads the committed table: its lanes, its attacks, and its results.
 func readTable(t *testing.T) (columns, rows []string, committed *board) {
 	t.Helper()
 	_, table, _ := document(t)
@@ -145,7 +145,7 @@ func readTable(t *testing.T) (columns, rows []string, committed *board) {
 	return columns, rows, committed
 }
 
-// TestTable checks the committed table against the scripts and lanes that there are, without running any.
+// TestTable checks the committed table against the existing scripts and lanes, without running any.
 func TestTable(t *testing.T) {
 	scripts := readScripts(t)
 	_, table, _ := document(t)

@@ -12,9 +12,9 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// arrange separates the scripts that need a sandbox of their own on l from groups of those that one sandbox can run, one after the
-// other. Starting a sandbox takes longer than most attacks with gVisor and an engine, so there is one for all that leave it as it
-// was, for each set of hooks that cannot share one. make soak runs each script in a sandbox of its own on every lane.
+// arrange separates the scripts that need their own sandbox on l from groups that can run in one sandbox, one after the other.
+// With gVisor and an engine, starting a sandbox takes longer than most attacks, so there is one for all scripts that leave it
+// unchanged, for each set of hooks that cannot share one. make soak runs each script in its own sandbox on every lane.
 func (l *lane) arrange(scripts []script) (alone []script, groups [][]script) {
 	if tier.Pick(false, true) {
 		return scripts, nil
@@ -39,12 +39,12 @@ func (l *lane) arrange(scripts []script) (alone []script, groups [][]script) {
 	return alone, groups
 }
 
-// shares reports whether a hook is in the way of no script: what it prepares is around a sandbox, and it verifies the host.
+// shares reports whether a hook affects no other script: it prepares something outside the sandbox, and verifies the host.
 func shares(hook string) bool {
 	return slices.Contains([]string{"bait", "boot", "engine", "listener", "neighbour"}, hook) || strings.HasPrefix(hook, taken)
 }
 
-// hooksOf are those of a group, each once.
+// hooksOf returns the hooks of a group, without duplicates.
 func hooksOf(group []script) (hooks []string) {
 	for _, s := range group {
 		hooks = append(hooks, s.hosts...)
@@ -53,7 +53,7 @@ func hooksOf(group []script) (hooks []string) {
 	return slices.Compact(hooks)
 }
 
-// each runs the scripts of a group, and prints where the output of each begins and how it exited.
+// each runs the scripts of a group, and prints where the output of each begins and its exit status.
 const each = `for name in "$@"; do printf '\n== begin %s\n' $name; sh $name.sh; printf '\n== %s: exit %s\n' $name $?; done`
 
 // together runs a group of scripts in one sandbox and judges each.
@@ -93,7 +93,7 @@ func together(t *testing.T, l *lane, group []script, results *board) {
 	}
 }
 
-// section judges what s printed as one of a group.
+// section judges the output of s in a group's output.
 func (s script) section(stdout string) error {
 	_, rest, begun := strings.Cut(stdout, "\n== begin "+s.name+"\n")
 	said, rest, ended := strings.Cut(rest, "\n== "+s.name+": exit ")
@@ -109,7 +109,7 @@ func (s script) section(stdout string) error {
 	return nil
 }
 
-// TestSection checks that an attack which works, fails or does not end in a group is seen.
+// TestSection checks that section detects an attack in a group that works, fails or does not end.
 func TestSection(t *testing.T) {
 	const stdout = "\n== begin good\nfine\n== good: exit 0\n\n== begin bad\nBREACH: it\n\n== bad: exit 0\n\n== begin failed\n\n== failed: exit 1\n\n== begin cut\nBREACH"
 	for name, want := range map[string]string{"good": "", "bad": "breach:\nBREACH: it", "failed": "exit is 1", "cut": "did not run to its end", "absent": "did not run to its end"} {
@@ -120,7 +120,7 @@ func TestSection(t *testing.T) {
 	}
 }
 
-// TestClean checks that only scripts which expect the usual end share a sandbox, and need nothing of it that others do not.
+// TestClean checks that only scripts that expect the usual end, and have no special needs, share a sandbox.
 func TestClean(t *testing.T) {
 	for _, s := range readScripts(t) {
 		if s.clean && (len(s.flags) > 0 || s.image != "" || s.forged || len(s.limits) > 0 || len(s.expect) != len(usualEnd)) {

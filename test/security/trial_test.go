@@ -22,21 +22,21 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// trial is one run on a lane, with folders of its own.
+// trial is one run on a lane, with its own folders.
 type trial struct {
 	t        *testing.T
 	lane     *lane
 	dir      string   // of the lane's user; out of reach for the sandbox
 	ref      string   // the image's name, "" for the host's
-	root     string   // the image in a word
+	root     string   // describes the image in one word
 	flags    []string // more flags of belljar run
 	env      []string // more of belljar's own environment
 	forged   bool     // its agent obeys programs
-	standing bool     // it is a server itself
-	server   string   // of the trial's own, or that of all sessions; "" is the lane's, if any
+	standing bool     // it is itself a server
+	server   string   // the trial's own, or the one for all sessions; "" is the lane's, if any
 	extra    []string // more flags of the run, also in a session
 
-	session string // in which it runs; "" for a sandbox of its own
+	session string // session in which it runs; "" for a sandbox of its own
 
 	account account
 }
@@ -61,7 +61,7 @@ func (l *lane) trial(t *testing.T) *trial {
 	return tr
 }
 
-// where are the flags that say in what a run takes place.
+// where returns the flags about the place of a run.
 func (tr *trial) where() []string {
 	flags := slices.Clone(tr.lane.flags)
 	if tr.ref != "" {
@@ -84,7 +84,7 @@ func (tr *trial) copy(path string) string {
 	return to
 }
 
-// outcome is what belljar run --json prints.
+// outcome is the output of belljar run --json.
 type outcome struct {
 	belljar.Run
 	Stdout    string             `json:"stdout"`
@@ -99,7 +99,7 @@ func (o outcome) exit() string {
 	return strconv.Itoa(*o.ExitCode)
 }
 
-// own is the time of processors that the sandbox has used itself.
+// own returns the processor time that the sandbox itself has used.
 func (o outcome) own() string {
 	if o.ResourceUsage == nil || o.ResourceUsage.CPUTimeSec == nil {
 		return "an unknown time inside"
@@ -107,7 +107,7 @@ func (o outcome) own() string {
 	return fmt.Sprintf("%.2f s inside", *o.ResourceUsage.CPUTimeSec)
 }
 
-// run runs belljar run --json with args and returns what it says.
+// run runs belljar run --json with args and returns its output.
 func (tr *trial) run(ctx context.Context, args []string) outcome {
 	tr.t.Helper()
 	raw := tr.output(ctx, args)
@@ -132,7 +132,7 @@ func (tr *trial) output(ctx context.Context, args []string) []byte {
 	return stdout.Bytes()
 }
 
-// program is the belljar of the trial.
+// program returns the trial's belljar.
 func (tr *trial) program() string {
 	if tr.forged {
 		return built.Forged
@@ -182,15 +182,15 @@ func (tr *trial) start(ctx context.Context, args []string, stdin io.Reader, stdo
 	return &process{trial: tr, cmd: cmd, accounts: r}
 }
 
-// end ends a server, and waits for that.
+// end ends a server, and waits for its end.
 func (p *process) end() error {
 	for _, pid := range descendants(p.cmd.Process.Pid) {
-		_ = syscall.Kill(pid, syscall.SIGTERM) // the server, and it ends its own
+		_ = syscall.Kill(pid, syscall.SIGTERM) // the server, which ends its own processes
 	}
 	return p.wait()
 }
 
-// wait waits for the end and keeps the supervisor's account.
+// wait waits for the end and keeps the supervisor's report.
 func (p *process) wait() error {
 	defer p.accounts.Close()
 	decoded := json.NewDecoder(p.accounts).Decode(&p.trial.account)
@@ -206,7 +206,7 @@ func (p *process) wait() error {
 	return nil
 }
 
-// nothingLeft checks that belljar has gone from the host with all that it made for a run.
+// nothingLeft checks that belljar and everything that it made for a run are gone from the host.
 func (tr *trial) nothingLeft(got outcome) {
 	tr.t.Helper()
 	for _, s := range tr.account.Survivors {
@@ -241,7 +241,7 @@ func (tr *trial) nothingLeft(got outcome) {
 
 const cgroups = "/sys/fs/cgroup"
 
-// leaf reports whether a cgroup has no other below it. Its files bear no names of ours, and there are dozens.
+// leaf reports whether a cgroup has no child. Its files have no names of ours, and there are dozens.
 func leaf(d fs.DirEntry) bool {
 	if !d.IsDir() {
 		return false
@@ -250,8 +250,8 @@ func leaf(d fs.DirEntry) bool {
 	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 2
 }
 
-// traces returns the files and folders of the host that carry a run's name. A server removes a sandbox after its response, so they
-// may remain for a moment.
+// traces returns the host's files and folders with a run's name. A server removes a sandbox after its response, so they may remain
+// for a moment.
 func (tr *trial) traces(id string) []string {
 	for begin := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		var found []string

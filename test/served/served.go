@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package served starts servers for black-box tests that come to them from outside, as programs do.
+// Package served starts servers for black-box tests, which use them from outside, as programs do.
 package served
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/client"
 )
 
-// Server is a belljar serve of a test's own, on a port of the system's choosing.
+// Server is a test's own belljar serve, on a port that the system chooses.
 type Server struct {
 	URL string `json:"url"`
 	Key string `json:"api_key"` // the operator's
@@ -34,14 +34,14 @@ const (
 	stopTime  = 2 * time.Minute
 )
 
-// Start starts a server of the given belljar, with settings as "name=value", and returns when it is ready. It ends with the test, and
-// everything in it.
+// Start starts a server of the given belljar, with settings as "name=value", and returns when it is ready. The server and its
+// sandboxes end with the test.
 func Start(t testing.TB, program string, settings ...string) *Server {
 	t.Helper()
 	s := &Server{Data: t.TempDir()}
 	args := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", s.Data}
 	usual := []string{"log_level=warn", "image_pull=never", "default_startup_timeout_sec=300", "queue_ttl_sec=900", "pool_size=1"}
-	for _, setting := range append(usual, settings...) { // the last of a name holds
+	for _, setting := range append(usual, settings...) { // the last value of a name counts
 		args = append(args, "--set", setting)
 	}
 	cmd := exec.Command(program, args...)
@@ -103,12 +103,12 @@ func (s *Server) User(t testing.TB, name string) string {
 	return token.Secret
 }
 
-// Env is this process's environment with the server, and a key for it, as clients read them.
+// Env returns this process's environment with the server, and a key for it, as clients read them.
 func (s *Server) Env(key string) []string {
 	return append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+key)
 }
 
-// Said is the server's log.
+// Said returns the server's log.
 func (s *Server) Said() string { return s.said.String() }
 
 type said struct {

@@ -19,8 +19,8 @@ const (
 	Workspace    = "/home/sprite/workspace"
 )
 
-// Deployed starts the API of a sprite called box after deploy_workspace_service.sh: with an agent and its folders, and with the workspace
-// service at an address of this machine, below /internal/v1. Both end with the test.
+// Deployed starts the API of a sprite called box, in the state after deploy_workspace_service.sh: with an agent and its folders, and with
+// the workspace service at an address of this machine, below /internal/v1. Both end with the test.
 func Deployed(t testing.TB, agent []byte) (s *Server, service string) {
 	t.Helper()
 	s = New("box", t.TempDir())

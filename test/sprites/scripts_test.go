@@ -23,11 +23,11 @@ import (
 // scripts runs the scripts of deploy/sandbox with an environment of their own.
 type scripts struct {
 	t   *testing.T
-	dir string // where they run
+	dir string // folder in which they run
 	env map[string]string
 }
 
-// run returns the exit code of a script and what it said. change are settings, NAME=value.
+// run returns the exit code and the output of a script. change are settings, NAME=value.
 func (s *scripts) run(name string, change ...string) (int, string) {
 	s.t.Helper()
 	path, err := filepath.Abs("../../deploy/sandbox/" + name + ".sh")
@@ -125,7 +125,7 @@ func TestScripts(t *testing.T) {
 	x.want(1, "has no /bin/missing", configure, "CHAT_COMMAND=/bin/missing")
 	x.want(2, "absolute path", configure, "PTY_SHELL=/bin/sh;reboot")
 
-	// Settings that are missing or wrong.
+	// Missing or wrong settings.
 	x.want(2, "SPRITES_TOKEN is not set", deploy, "SPRITES_TOKEN=")
 	x.want(2, "SPRITES_WORKSPACE_SERVICE_HOST is not set", smoke, "SPRITES_WORKSPACE_SERVICE_HOST=")
 	x.want(2, "not the name of a sprite", deploy, "SPRITES_SPRITE_NAME=../other")

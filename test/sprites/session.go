@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// The streams of a session that has no terminal, as the first byte of each message.
+// The streams of a session without a terminal, as the first byte of each message.
 const (
 	stdin    = 0
 	stdout   = 1
@@ -25,10 +25,10 @@ const (
 	stdinEOF = 4
 )
 
-// scrollback is how much output a session shows again to those that attach.
+// scrollback is how much output a session sends again to clients that attach.
 const scrollback = 64 << 10
 
-// session is an exec session: a program that goes on when its WebSocket breaks.
+// session is an exec session: a program that continues when its WebSocket breaks.
 type session struct {
 	id   string
 	info []byte
@@ -45,7 +45,7 @@ type session struct {
 	done   chan struct{}
 }
 
-// start begins a session, or lists all of them, or attaches to one as old versions of the API do.
+// start starts a session, or lists all of them, or attaches to one as old versions of the API do.
 func (s *Server) start(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Upgrade") == "" {
 		s.listSessions(w)
@@ -111,7 +111,8 @@ func (x *session) follow(out, bad io.Reader) {
 	}
 }
 
-// leave tells a client how the session ended. As the real one does, it does not close the connection soon.
+// leave reports to a client how the session ended. Like the real API, it does not close the connection
+// immediately.
 func (x *session) leave(client *websocket.Conn) {
 	x.mu.Lock()
 	status := byte(*x.status)
@@ -144,7 +145,7 @@ func (x *session) carry(kind byte, from io.Reader) {
 	}
 }
 
-// serve is the life of one WebSocket.
+// serve serves one WebSocket to its end.
 func (x *session) serve(ctx context.Context, conn *websocket.Conn) {
 	defer conn.CloseNow()
 	conn.SetReadLimit(8 << 20)
@@ -204,7 +205,7 @@ func (x *session) disconnect() int {
 	return 1
 }
 
-// end ends the program, waits, and reports whether there was one.
+// end ends the program, waits, and reports whether it was running.
 func (x *session) end(sig syscall.Signal) bool {
 	if x.over() || x.cmd.Process == nil {
 		return false

@@ -1,7 +1,8 @@
 //go:build linux
 
-// Package sprites stands in for the public API of a sprite, for tests: exec sessions over WebSockets, files and services, as the API is
-// documented. Programs run on this machine with the rights of the test, so it is given our own only. Faults can be injected.
+// Package sprites is a stand-in for the public API of a sprite, for tests: exec sessions over WebSockets, files and services, as the
+// API is documented. Programs run on this machine with the rights of the test, so use it only with trusted programs. Faults can be
+// injected.
 package sprites
 
 import (
@@ -27,7 +28,7 @@ const Token = "sprite-token-0123456789abcdef0123456789"
 type Server struct {
 	*httptest.Server
 	Name string // of the sprite
-	// Dir stands for the root of the sprite's files: a path /x is Dir/x.
+	// Dir is the root of the sprite's files: a path /x is Dir/x.
 	Dir string
 
 	mu       sync.Mutex
@@ -35,7 +36,7 @@ type Server struct {
 	sessions map[string]*session
 	services map[string]*service
 	next     int
-	requests []string // method and path
+	requests []string // methods and paths
 	ids      []string // of requests
 }
 
@@ -72,7 +73,7 @@ func New(name, dir string) *Server {
 	return s
 }
 
-// Break has every request go through fault first, which returns true if it has answered. nil ends that.
+// Break passes every request to fault first, which returns true if it has responded. nil ends that.
 func (s *Server) Break(fault func(w http.ResponseWriter, r *http.Request) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +94,7 @@ func (s *Server) RequestIDs() []string {
 	return append([]string(nil), s.ids...)
 }
 
-// Sessions returns how many exec sessions live.
+// Sessions returns the number of live exec sessions.
 func (s *Server) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +107,7 @@ func (s *Server) Sessions() int {
 	return n
 }
 
-// Disconnect breaks the WebSockets of all sessions, which live on. It returns how many there were.
+// Disconnect breaks the WebSockets of all sessions, which continue to run. It returns their number.
 func (s *Server) Disconnect() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +117,7 @@ func (s *Server) Disconnect() (n int) {
 	return n
 }
 
-// Freeze ends all sessions, as a cold start of the sprite does. Services live on.
+// Freeze ends all sessions, as a cold start of the sprite does. Services continue to run.
 func (s *Server) Freeze() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,10 +150,10 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// local is the path of a sprite's file on this machine.
+// local returns the path of a sprite's file on this machine.
 func (s *Server) local(p string) string { return filepath.Join(s.Dir, filepath.Clean("/"+p)) }
 
-// Local replaces what looks like a path in the sprite by that on this machine, in an argument of a program.
+// Local replaces a path of the sprite by the path on this machine, in an argument of a program.
 func (s *Server) Local(arg string) string {
 	for _, top := range []string{"/srv/", "/home/sprite/"} {
 		arg = strings.ReplaceAll(arg, top, s.Dir+top)
@@ -173,7 +174,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request) {
 	}
 	var n int64
 	if err == nil {
-		err = os.Remove(path) // the file may be a program that runs
+		err = os.Remove(path) // the file may be a running program
 		if os.IsNotExist(err) {
 			err = nil
 		}
@@ -248,7 +249,7 @@ func (s *Server) serviceMake(w http.ResponseWriter, r *http.Request) {
 	s.launch(w, x)
 }
 
-// launch starts a service and answers with its events. The caller holds the lock.
+// launch starts a service and responds with its events. The caller holds the lock.
 func (s *Server) launch(w http.ResponseWriter, x *service) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	event := func(kind, data string) {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Parallel has a package run at least n tests at once that call t.Parallel, since they mostly wait, unless -parallel says otherwise. It is
-// called by TestMain.
+// Parallel makes a package run at least n tests that call t.Parallel at the same time, since they mostly wait, unless -parallel is set.
+// TestMain calls it.
 func Parallel(n int) {
 	if !flag.Parsed() {
 		flag.Parse()

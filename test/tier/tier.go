@@ -21,7 +21,7 @@ func Rounds(t testing.TB, few, many int) int {
 	return Pick(few, many)
 }
 
-// Pick returns what make test does, or with the build tag soak what make soak does.
+// Pick returns the value for make test, or with the build tag soak that for make soak.
 func Pick[T any](test, long T) T {
 	if soak {
 		return long
@@ -29,7 +29,7 @@ func Pick[T any](test, long T) T {
 	return test
 }
 
-// Soak skips a test that make soak alone runs.
+// Soak skips a test that only make soak runs.
 func Soak(t testing.TB) {
 	t.Helper()
 	if !soak {

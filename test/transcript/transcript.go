@@ -1,4 +1,4 @@
-// Package transcript plays the conversations that a package's testdata holds as txtar archives.
+// Package transcript plays the conversations in a package's testdata, which are txtar archives.
 package transcript
 
 import (
@@ -32,8 +32,8 @@ func Each(t *testing.T, play func(t *testing.T, parts []txtar.File)) {
 	}
 }
 
-// Pattern says how JSON is compared with what a transcript wants, which prose may follow. There, "*" is any value, "-" none, and a text that begins with ~ is
-// a regular expression for a text.
+// Pattern compares JSON with that of a transcript, which prose may follow. In the transcript, "*" is any value, "-" an absent one, and a text that begins
+// with ~ is a regular expression for a text.
 type Pattern struct {
 	// Exact forbids properties that the transcript does not name.
 	Exact bool
@@ -41,7 +41,7 @@ type Pattern struct {
 	Keep map[string]string
 }
 
-// Differs returns the first place where got is not what the transcript wants; "" if there is none.
+// Differs returns the first place where got does not match the transcript; "" if there is none.
 func (p Pattern) Differs(got, want []byte) string {
 	var g, w any
 	if err := json.NewDecoder(bytes.NewReader(want)).Decode(&w); err != nil {

@@ -29,7 +29,7 @@ func newArchive(w io.Writer) *archive {
 	return &archive{w: bufio.NewWriter(w), dirs: map[string]bool{"": true, ".": true}}
 }
 
-// entry writes one file. Its size must be that of what body reads.
+// entry writes one file. size must be the number of bytes that body contains.
 func (a *archive) entry(name string, mode uint32, size int64, body io.Reader) {
 	if a.err != nil {
 		return
@@ -59,7 +59,7 @@ func (a *archive) entry(name string, mode uint32, size int64, body io.Reader) {
 	a.pad(int(size % 4))
 }
 
-// parents writes the folders above name that are not there yet.
+// parents writes the missing folders above name.
 func (a *archive) parents(name string) {
 	dir := path.Dir(name)
 	if a.dirs[dir] {
@@ -112,7 +112,7 @@ func (a *archive) fail(err error) {
 	}
 }
 
-// close ends the archive and returns the first error of all.
+// close ends the archive and returns the first error.
 func (a *archive) close() error {
 	a.dirs["."] = true
 	a.entry("TRAILER!!!", 0, 0, nil)
@@ -128,5 +128,5 @@ func (a *archive) text(s string) {
 	}
 }
 
-// pad fills up what is written to a multiple of four bytes.
+// pad pads the output to a multiple of four bytes.
 func (a *archive) pad(n int) { a.text("\x00\x00\x00"[:(4-n%4)%4]) }

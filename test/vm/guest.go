@@ -67,7 +67,7 @@ func writeGuest(w io.Writer, s Spec, busybox, nonce string) error {
 	return a.close()
 }
 
-// quote makes shell words.
+// quote returns words quoted for a shell.
 func quote(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {

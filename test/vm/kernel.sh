@@ -1,5 +1,5 @@
 #!/bin/sh
-# Fetches Debian's cloud kernel for the virtual machine, without installing it, and prints where it is.
+# Fetches Debian's cloud kernel for the virtual machine, without installing it, and prints its path.
 # Usage: kernel.sh [FOLDER], by default belljar/vm in the user's cache.
 set -eu
 dir=${1:-${XDG_CACHE_HOME:-$HOME/.cache}/belljar/vm}
@@ -15,13 +15,13 @@ trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"
 cd "$work"
 
-# fetch fetches the package that the lists of today name.
+# fetch fetches the package that the current lists name.
 fetch() {
 	package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
 	[ -n "$package" ] && apt-get download -q -o Acquire::Retries=5 "$package" >&2
 }
 
-# Lists may be missing, or so old that their packages are gone; and somebody else may be fetching them just now.
+# Lists may be missing, or so old that their packages are gone. Another process may also be fetching them.
 tries=0
 until fetch; do
 	tries=$((tries + 1))
@@ -29,7 +29,7 @@ until fetch; do
 	apt-get update -qq -o Acquire::Retries=5 >&2 || sleep 5
 done
 dpkg -x "$package"_*.deb tree
-# Under its final name only when it is whole, whoever else fetches it at the same time.
+# It gets its final name when it is complete, so two concurrent downloads do no harm.
 new=$(mktemp "$dir/.new-XXXXXX")
 cp tree/boot/vmlinuz-* "$new"
 mv "$new" "$dir/$(basename tree/boot/vmlinuz-*)"

@@ -24,16 +24,16 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// Command is a program to be run in the machine, as root and with no standard input.
+// Command is a program to run in the machine, as root and without standard input.
 type Command struct {
-	Program string // on the host; a static executable, copied into a folder of its own, which is also its working folder
+	Program string // path on the host; a static executable, copied into a separate folder, which is also its working folder
 	Args    []string
 	Env     []string // KEY=value, on top of PATH=/usr/bin and HOME=/root
 }
 
 func (c Command) name() string { return filepath.Base(c.Program) }
 
-// Spec is a machine and what it does.
+// Spec is a machine and its commands.
 type Spec struct {
 	Commands []Command         // run one after the other
 	Files    map[string]string // in the guest → on the host; programs may be among them, with the libraries they need
@@ -44,11 +44,11 @@ type Spec struct {
 
 // Result is how one command ended.
 type Result struct {
-	Status int // as a shell has it: 128+n for signal n
+	Status int // as in a shell: 128+n for signal n
 	Output string
 }
 
-// Need ends the test on a machine that cannot run ours.
+// Need ends the test on a machine that lacks QEMU, busybox or the kernel.
 func Need(t testing.TB) {
 	t.Helper()
 	if _, err := tools(); err != nil {
@@ -56,8 +56,8 @@ func Need(t testing.TB) {
 	}
 }
 
-// Run boots a machine, runs the commands in it and switches it off. Their output goes to the test's as it comes. A
-// machine that does not get to the end of them fails the test.
+// Run boots a machine, runs the commands in it and switches it off. It copies their output to the test's as it arrives. A machine that does
+// not complete them fails the test.
 func Run(t testing.TB, s Spec) []Result {
 	t.Helper()
 	found, err := tools()
@@ -75,10 +75,10 @@ func Run(t testing.TB, s Spec) []Result {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
-	// The guest's clock counts its instructions. By the host's, a busy host starves it: every tick finds the last one still
-	// being served, and the kernel never gets past calibrating its delay loop. An instruction takes 2 ns there, which is nearer to that of the
-	// host: with 1 ns, the host would emulate twice as many instructions of all that computes for a time, as the kernel does when
-	// it calibrates its timer.
+	// The guest's clock counts its instructions. On the host's clock, a busy host starves it: every tick finds the last one still being
+	// served, and the kernel never gets past calibrating its delay loop. An instruction takes 2 ns there, which is closer to the host's. With
+	// 1 ns, the host would emulate twice as many instructions of code that computes for a fixed time, such as the kernel's calibration of its
+	// timer.
 	c := exec.CommandContext(ctx, found.qemu,
 		"-M", "microvm", "-accel", "tcg", "-icount", "shift=1,sleep=off", "-cpu", "Nehalem",
 		"-smp", strconv.Itoa(max(s.CPUs, 1)), "-m", strconv.Itoa(orDefault(s.MemoryMB, 512)),
@@ -106,8 +106,8 @@ func Run(t testing.TB, s Spec) []Result {
 	return results
 }
 
-// follow reads the machine's console: the commands' output, which it also copies to live, and between them the noise of
-// the machine itself. A command that did not end has no result.
+// follow reads the machine's console: the commands' output, which it also copies to live, and the machine's own messages in between. A
+// command that did not end has no result.
 func follow(console io.Reader, nonce string, live io.Writer) (results []Result, noise string) {
 	var outside, output strings.Builder
 	running := false
@@ -136,7 +136,7 @@ func follow(console io.Reader, nonce string, live io.Writer) (results []Result, 
 	}
 }
 
-// host is what a machine is made of.
+// host holds the files that make a machine.
 type host struct{ qemu, kernel, busybox string }
 
 func tools() (host, error) {
@@ -152,8 +152,7 @@ func tools() (host, error) {
 	return h, err
 }
 
-// kernel finds the one that BELLJAR_VM_KERNEL names, or the newest that kernel.sh has fetched; as root on Debian it has
-// it fetched.
+// kernel returns the kernel that BELLJAR_VM_KERNEL names, or the newest that kernel.sh has fetched; as root on Debian it runs kernel.sh.
 func kernel() (string, error) {
 	if name := os.Getenv("BELLJAR_VM_KERNEL"); name != "" {
 		return name, nil
@@ -198,10 +197,10 @@ func Test(t testing.TB, pkg string) string {
 	pkg = "github.com/belljar/belljar/" + pkg
 	out := filepath.Join(t.TempDir(), filepath.Base(pkg)+".test")
 	gotool(t, "test", "-c", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
-	if err := os.Chmod(out, 0o755); err != nil { // other users of the machine start it, too
+	if err := os.Chmod(out, 0o755); err != nil { // other users of the machine run it, too
 		t.Fatal(err)
 	}
-	// What the compiler reads, go test does not know of, and would answer from its cache: so look at it ourselves.
+	// go test does not track the files that the compiler reads here, and would use its cached result. Reading the folders makes it track them.
 	for dir := range strings.FieldsSeq(gotool(t, "list", "-deps", "-test", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", pkg)) {
 		if _, err := os.ReadDir(dir); err != nil {
 			t.Fatal(err)

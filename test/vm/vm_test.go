@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/test/vm"
 )
 
-// One boot of the machine shows what it promises to the tests that run in it, and runs those that depend on the kind of cgroups:
-// package cgroup's, and of the native runtime's those about limits and about the groups that sandboxes leave.
+// One boot of the machine checks the properties that tests in it rely on, and runs the tests that depend on the kind of cgroups:
+// package cgroup's, and the native runtime's about limits and about the groups that sandboxes leave.
 func TestCgroupV2(t *testing.T) {
 	vm.Need(t)
 	machine := []vm.Command{
@@ -70,7 +70,7 @@ func cgroup(t *testing.T) vm.Command {
 	return vm.Command{Program: vm.Test(t, "internal/linux/cgroup"), Args: []string{"-test.v", "-test.shuffle=on"}}
 }
 
-// native is the tests of the native runtime. Its agent is /belljar-agent.
+// native returns the tests of the native runtime. Its agent is /belljar-agent.
 func native(t *testing.T, args ...string) vm.Command {
 	return vm.Command{
 		Program: vm.Test(t, "internal/runtime/native"), Args: append([]string{"-test.v", "-test.shuffle=on"}, args...),
@@ -78,7 +78,7 @@ func native(t *testing.T, args ...string) vm.Command {
 	}
 }
 
-// passed checks what test programs said. Here is where they need not skip anything, so they must not.
+// passed checks the output of test programs. The machine has everything that they need, so they must not skip anything.
 func passed(t *testing.T, commands []vm.Command, results []vm.Result) {
 	t.Helper()
 	for i, r := range results {

@@ -1,5 +1,5 @@
-// Replaces every file of a folder but index.html, which the server writes into, by its compressed form, FILE.gz: the same bytes
-// wherever it runs.
+// Compresses every file of a folder to FILE.gz and removes the original, except index.html, which the server edits. The output
+// is the same on every system.
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";

@@ -1,4 +1,4 @@
-// Fails if dist is not what the source builds.
+// Fails if dist differs from a build of the source.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { gunzipSync } from "node:zlib";
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 
-/** The files of a folder, by name: what is in them, since other versions of Node may compress it to other bytes. */
+/** Returns the files of a folder by name, decompressed, because other versions of Node may compress them to different bytes. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true }).filter((name) => statSync(join(folder, name)).isFile());
   return new Map(names.sort().map((name) => [name, name.endsWith(".gz") ? gunzipSync(readFileSync(join(folder, name))) : readFileSync(join(folder, name))]));
@@ -21,7 +21,7 @@ function run(...command) {
 
 const fresh = mkdtempSync(join(tmpdir(), "bj-web-"));
 try {
-  // More room for what is young: fewer collections of garbage.
+  // A larger semi-space for young objects: fewer garbage collections.
   run("--max-semi-space-size=64", "node_modules/vite/bin/vite.js", "build", "--logLevel", "error", "--outDir", fresh, "--emptyOutDir");
   run("script/compress.js", fresh);
   const [is, should] = [filesOf("dist"), filesOf(fresh)];

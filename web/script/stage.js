@@ -1,4 +1,4 @@
-// What scripts stand on that use a browser: compiled TypeScript, a server, and a Chromium.
+// The environment of scripts that use a browser: compiled TypeScript, a server, and a Chromium.
 import { spawn, spawnSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -6,17 +6,17 @@ import { fileURLToPath } from "node:url";
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 process.env["BELLJAR_BIN"] ??= fileURLToPath(new URL("../../bin/belljar", import.meta.url));
 
-/** Where the compiler puts test/. */
+/** The compiler's output folder for test/. */
 export const built = "build/web/test";
 
-/** compile compiles test/, without a look at its types: npm run check has that. */
+/** compile compiles test/, without type checks: npm run check does them. */
 export function compile() {
   rmSync("build", { recursive: true, force: true });
   const { status } = spawnSync("node_modules/.bin/tsc", ["-p", "test/tsconfig.json", "--noCheck"], { stdio: "inherit" });
   if (status !== 0) process.exit(status ?? 1);
 }
 
-/** stage starts a server, and a Chromium unless `browser` is false, for `act`, which it gives their environment, and ends them after it. */
+/** stage starts a server, and a Chromium unless `browser` is false. It runs `act` with their environment, and ends them afterwards. */
 export async function stage(act, browser = true) {
   const ends = [];
   try {
@@ -28,7 +28,7 @@ export async function stage(act, browser = true) {
   }
 }
 
-/** node runs a program of Node's to its end and returns its status. */
+/** node runs a program with Node to its end and returns its exit status. */
 export function node(...command) {
   return new Promise((resolve) => spawn(process.execPath, command, { stdio: "inherit" }).on("exit", (code) => resolve(code ?? 1)));
 }

@@ -1,5 +1,5 @@
-// Runs the tests: those of test/unit in Node alone, those of test/browser in two Chromiums against one server. Arguments name some of
-// them: `npm test -- runs`. The program is bin/belljar, unless BELLJAR_BIN names another.
+// Runs the tests: those of test/unit in Node alone, those of test/browser in two Chromiums against one server. Arguments select tests
+// by name: `npm test -- runs`. The program is bin/belljar, unless BELLJAR_BIN names another.
 import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { built, compile, node, stage } from "./stage.js";
 
@@ -16,7 +16,7 @@ if (files.some(inBrowser) && !existsSync(program) && process.getuid?.() !== 0) {
   files = files.filter((name) => !inBrowser(name));
 }
 
-// Two processes, each with a Chromium for many files.
+// Two processes, each with one Chromium for many files.
 const halves = [{ size: 0, names: [] }, { size: 0, names: [] }];
 const sized = files.map((name) => ({ name, size: statSync(`${built}/${name}`).size })).sort((a, b) => b.size - a.size);
 for (const { name, size } of sized) {

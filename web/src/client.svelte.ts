@@ -1,4 +1,4 @@
-// The one client of the API, and who is signed in. Nothing here is a cookie: the token is sent by this page alone.
+// The client of the API, and the signed-in user. There are no cookies: only this page sends the token.
 import { Belljar, BelljarError, errorOf, UnauthorizedError, type ErrorBody, type Me } from "belljar-sdk";
 import { tick } from "svelte";
 import { watchedFetch } from "./shell/away.svelte.ts";
@@ -6,19 +6,19 @@ import { claim, forgetWork } from "./spec.ts";
 
 const key = "belljar.token";
 
-/** Where the API is: next to the pages. */
+/** The address of the API: next to the pages. */
 export const apiBase = new URL("..", document.baseURI).href.replace(/\/+$/, "");
 
 interface SignedIn {
   /**
-   * unknown until the server has answered, where this browser has no token or a new one; out: a sign-in is needed; in: there is a token,
-   * and `me` is the caller once the server has answered.
+   * unknown until the server has answered, if this browser has no token or a new one; out: a sign-in is needed; in: there is a token, and `me` is
+   * the caller once the server has answered.
    */
   state: "unknown" | "out" | "in";
   me: Me | undefined;
-  /** Why a sign-in is needed, or has failed. */
+  /** The reason why a sign-in is needed, or has failed. */
   problem: unknown;
-  /** The code of a link that was followed while someone was signed in: any page can lead here, so that the user decides. */
+  /** The code of a link that was followed while a user was signed in: any page can lead here, so the user decides. */
   offered: string | undefined;
 }
 
@@ -30,7 +30,7 @@ let held = stored();
 let belljar = client(held);
 
 function client(token: string | undefined): Belljar {
-  // Whatever was asked for: what is shown of a sign-in that has ended is of no use.
+  // For every request: after the end of a sign-in, the page's data is useless.
   const fetch: typeof globalThis.fetch = async (input, init) => {
     const answer = await watchedFetch(input, init);
     if (answer.status === 401 && token === held) void answer.clone().json().catch(() => undefined).then((body) => token === held && failureOf(401, body));
@@ -39,17 +39,17 @@ function client(token: string | undefined): Belljar {
   return new Belljar({ baseUrl: apiBase, token, source: "Web", fetch });
 }
 
-/** api is the client of the user who is signed in. */
+/** api returns the client of the signed-in user. */
 export function api(): Belljar {
   return belljar;
 }
 
-/** token is what requests that the client does not send have to carry. */
+/** token returns the token for requests that the client does not send. */
 export function token(): string | undefined {
   return held;
 }
 
-/** failureOf is the error of an answer to such a request. It asks for a new sign-in if that is what is missing. */
+/** failureOf returns the error of an answer to such a request. It asks for a new sign-in if that is missing. */
 export function failureOf(status: number, body: unknown): BelljarError {
   const told = (body as { error?: ErrorBody } | undefined)?.error;
   const error = errorOf(told?.code ? told : { code: "internal", message: `the server answered with status ${status}` }, { status });
@@ -57,18 +57,18 @@ export function failureOf(status: number, body: unknown): BelljarError {
   return error;
 }
 
-/** isAdmin tells whether the caller may see other users' work. */
+/** isAdmin reports whether the caller may see other users' work. */
 export function isAdmin(): boolean {
   return caller.me?.role === "admin";
 }
 
-/** begin signs in with the token of an earlier visit, or with the code in the address, or with none if the server needs none. */
+/** begin signs in with the token of an earlier visit, with the code in the address, or without either if the server needs none. */
 export async function begin(): Promise<void> {
   const code = /^#k=([\w-]+)/.exec(location.hash)?.[1];
-  // A used code is useless, but it does not have to stay in the history.
+  // A used code is useless, but it need not stay in the history.
   if (code) history.replaceState(null, "", location.pathname + location.search);
   if (held !== undefined) caller.state = "in"; // the pages need not wait for the answer
-  if (!code || held !== undefined) await refresh(); // which forgets a token that has ended
+  if (!code || held !== undefined) await refresh(); // drops an expired token
   if (!code) return;
   if (held !== undefined) caller.offered = code;
   else await signIn({ code }).catch((error: unknown) => {
@@ -77,12 +77,12 @@ export async function begin(): Promise<void> {
   });
 }
 
-/** refresh asks the server who is signed in. */
+/** refresh asks the server for the signed-in user. */
 export async function refresh(): Promise<void> {
   try {
     const me = await belljar.me({ timeoutMs: 10_000 });
     if (claim(me.user_id)) {
-      caller.state = "unknown"; // a page that has begun with what another user left begins anew
+      caller.state = "unknown"; // a page with another user's data starts again
       await tick();
     }
     caller.me = me;
@@ -94,39 +94,39 @@ export async function refresh(): Promise<void> {
       caller.state = "out";
       caller.problem ??= error instanceof UnauthorizedError ? undefined : error;
     }
-    if (caller.state === "in" && !caller.me) setTimeout(() => void refresh(), 3000); // the server is away
+    if (caller.state === "in" && !caller.me) setTimeout(() => void refresh(), 3000); // the server is unreachable
   }
 }
 
-/** signIn exchanges a one-time code, or a key, for a token of this browser. The token that it replaces ends. */
+/** signIn exchanges a one-time code, or a key, for a token of this browser, and ends the previous token. */
 export async function signIn(by: { code: string } | { key: string }): Promise<void> {
   const { token } = await new Belljar({ baseUrl: apiBase, source: "Web", patienceMs: 5_000 }).request<{ token: string }>(
     "POST", "/api/v1/sandbox/login", { json: by },
   );
   const replaced = stored();
   localStorage.setItem(key, token);
-  hold("unknown", undefined); // what is shown of another user goes
+  hold("unknown", undefined); // remove another user's data from the page
   await refresh();
-  if (replaced) await end(client(replaced)).catch(() => {}); // it may have ended, and does so in 12 hours
+  if (replaced) await end(client(replaced)).catch(() => {}); // a token that remains expires within 12 hours
 }
 
-/** signOut makes the token useless, here and everywhere. */
+/** signOut ends the token, here and everywhere. */
 export async function signOut(): Promise<void> {
   try {
     await end(belljar);
   } finally {
     forget(undefined);
-    forgetWork(); // for good, while a token that has ended leaves it to the user's next sign-in
+    forgetWork(); // for good; an expired token keeps the work for the user's next sign-in
   }
 }
 
 const end = (of: Belljar): Promise<unknown> => of.request("DELETE", "/api/v1/sandbox/login", { timeoutMs: 10_000 });
 
-/** noteFailure asks for a new sign-in if an error says that the token is no longer good. It reports whether it did. */
+/** noteFailure asks for a new sign-in if an error means that the token is no longer valid. It reports whether it did. */
 export function noteFailure(error: unknown): boolean {
   if (!(error instanceof UnauthorizedError)) return false;
   if (stored() !== held) follow();
-  else forget(held === undefined ? caller.problem : error); // that a code was spent stays said
+  else forget(held === undefined ? caller.problem : error); // keeps the message about a used code
   return true;
 }
 
@@ -135,7 +135,7 @@ function forget(problem: unknown): void {
   hold("out", problem);
 }
 
-/** hold makes the kept token that of the requests, of a caller yet to be known. */
+/** hold uses the stored token for requests. The caller is not yet known. */
 function hold(state: SignedIn["state"], problem: unknown): void {
   void belljar.close();
   held = stored();
@@ -143,7 +143,7 @@ function hold(state: SignedIn["state"], problem: unknown): void {
   Object.assign(caller, { state, me: undefined, problem });
 }
 
-/** follow does what another tab has done: it signs out or in. Where someone was signed in, the user has to agree to who it is now. */
+/** follow repeats a sign-in or sign-out of another tab. If a user was signed in here, they must confirm the new one. */
 function follow(): void {
   const replaced = held !== undefined && stored() !== undefined;
   hold("out", replaced ? new Error("Another tab has signed in again, maybe as another user. Try again goes on here as that user.") : undefined);
@@ -155,13 +155,13 @@ window.addEventListener("storage", (event) => {
 });
 window.addEventListener("hashchange", () => location.hash.startsWith("#k=") && void begin());
 
-/** What the page calls fields that its own words do not stand for: those of Settings. */
+/** The page's names, in messages, of API fields in Settings. */
 const labels: Record<string, string> = {
   "resources.memory_mb": "memory", "resources.cpu": "CPU", timeout_sec: "time", ttl_sec: "lifetime", env: "environment", stdin: "standard input",
   capture_patterns: "files to keep", workspace_exec: "a workspace whose programs may be executed",
 };
 
-/** What to do on the page, where the API's hint speaks of a request: by the field or the rule of the error. */
+/** Hints for the page, by the field or the rule of the error, where the API's hint is about a request. */
 const hints: Record<string, string> = {
   workspace_exec: "Choose “Let programs in the workspace be executed”. For a session, that is chosen when it is created.",
   exists: "Choose another name, or delete what is there first.", in_use: "Wait for it, or choose “End what runs in it”.",
@@ -171,7 +171,7 @@ function hintOf({ details, hint }: BelljarError): string | undefined {
   return hints[String(details?.["field"] ?? details?.["rule"])] ?? (hint ? sentence(hint) : undefined);
 }
 
-/** messageOf is what to show of any error: one sentence, what to do, and what support may ask for. */
+/** messageOf returns the displayed form of any error: one sentence, the next step, and data for support. */
 export function messageOf(error: unknown): { message: string; hint?: string; code?: string; field?: string; requestId?: string } {
   if (error instanceof BelljarError) {
     // Errors about images and runtimes do not name their field.
@@ -184,7 +184,7 @@ export function messageOf(error: unknown): { message: string; hint?: string; cod
   return { message: error instanceof Error ? error.message : String(error) };
 }
 
-/** sentence begins a text with a capital, and ends it with a full stop. The API's texts have neither. */
+/** sentence capitalizes a text and adds a full stop. The API's texts have neither. */
 export function sentence(text: string): string {
   const first = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?…:)]$/.test(first) ? first : `${first}.`;

@@ -1,7 +1,6 @@
-// Figures and times as people read them. The formatters of the browser (Intl) are not used: the first takes 20 to 40 ms to start, while a
-// page is opened.
+// Figures and times in readable form. The browser's formatters (Intl) are not used: the first one takes 20 to 40 ms to start, while a page opens.
 
-/** bytes is a size: 0 B, 1.5 KiB, 20 MiB. */
+/** bytes formats a size: 0 B, 1.5 KiB, 20 MiB. */
 export function bytes(n: number | undefined): string {
   if (n === undefined) return "–";
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -13,7 +12,7 @@ export function bytes(n: number | undefined): string {
   return `${unit === 0 || n >= 100 ? Math.round(n) : Number(n.toFixed(1))} ${units[unit]}`;
 }
 
-/** duration is a time span: 8 ms, 1.2 s, 3 min 4 s, 2 h 5 min. */
+/** duration formats a time span: 8 ms, 1.2 s, 3 min 4 s, 2 h 5 min. */
 export function duration(ms: number): string {
   if (ms < 0) ms = 0;
   if (ms < 1000) return `${Math.round(ms)} ms`;
@@ -29,7 +28,7 @@ export function duration(ms: number): string {
 
 const rest = (n: number, unit: string): string => (n === 0 ? "" : ` ${n} ${unit}`);
 
-/** ago is how long ago a time is; in 5 min if it is to come. */
+/** ago formats the time since a moment; "in 5 min" for the future. */
 export function ago(time: string | null | undefined, now = Date.now()): string {
   if (!time) return "–";
   const ms = now - Date.parse(time);
@@ -39,7 +38,7 @@ export function ago(time: string | null | undefined, now = Date.now()): string {
   return ms < 1500 ? "just now" : `${span(ms)} ago`;
 }
 
-/** moment is a time in full, in the reader's own zone: 2026-11-27 14:05:09. */
+/** moment formats a time in full, in the reader's own zone: 2026-11-27 14:05:09. */
 export function moment(time: string | null | undefined): string {
   if (!time) return "–";
   const at = new Date(time);
@@ -47,34 +46,34 @@ export function moment(time: string | null | undefined): string {
   return `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())} ${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
-/** number is a number with its thousands apart: 1,250,000. */
+/** number formats a number with thousands separators: 1,250,000. */
 export function number(n: number): string {
   const [whole, part] = String(n).split(".");
   return whole!.replace(/\B(?=(?:\d{3})+$)/g, ",") + (part ? `.${part}` : "");
 }
 
-/** count is a number with its noun: 1 file, 1,200 files. */
+/** count formats a number with its noun: 1 file, 1,200 files. */
 export function count(n: number, one: string, many = `${one}s`): string {
   return `${number(n)} ${n === 1 ? one : many}`;
 }
 
-/** shortId is the part of an id that tells it from others: the end of a UUIDv7 is random. */
+/** shortId returns the distinctive part of an id: the end of a UUIDv7 is random. */
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;
 }
 
-/** shellLine is an argument list as a shell would read it. */
+/** shellLine formats an argument list as a shell command. */
 export function shellLine(args: readonly string[]): string {
   return args.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", `'\\''`)}'`)).join(" ");
 }
 
-/** shown is a name with every character visible: a line break is ⟨000A⟩, one that turns the text around is ⟨202E⟩. */
+/** shown returns a name with every character visible: a line break is ⟨000A⟩, a direction override is ⟨202E⟩. */
 export function shown(name: string): string {
   return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (c) => `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
-/** shownText is a text with every character visible but its line breaks and tabs. */
+/** shownText makes every character of a text visible except line breaks and tabs. */
 export const shownText = (text: string): string => text.replace(/[^\n\t]+/g, shown);
 
-/** upright is a text of a program's in which what turns it around is visible: it does not read as something else. */
+/** upright makes the direction overrides in a program's text visible, so that it does not read as something else. */
 export const upright = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, shown);

@@ -1,21 +1,21 @@
-// Keys that pages react to, and the list of them that ? shows.
+// The keys that pages react to, and the list of them that ? shows.
 
-/** A key that does something on the page that is shown. */
+/** A key with an effect on the current page. */
 export interface Shortcut {
-  /** As KeyboardEvent.key, with Ctrl+ in front where it is needed: "g r" is g, then r. */
+  /** The name in KeyboardEvent.key, after Ctrl+ if that is needed: "g r" is g, then r. */
   keys: string;
   does: string;
   run: () => void;
   /** Whether it works while the focus is in a field. */
   inFields?: boolean;
-  /** Whether it works while a dialog is over the page. */
+  /** Whether it works while a dialog is open. */
   inDialogs?: boolean;
 }
 
 let all: Shortcut[] = [];
 let first = "";
 
-/** shortcut makes keys work while the component that calls it is shown. */
+/** shortcut activates keys while the calling component is shown. */
 export function shortcut(...added: Shortcut[]): void {
   $effect(() => {
     all = [...all, ...added];
@@ -23,7 +23,7 @@ export function shortcut(...added: Shortcut[]): void {
   });
 }
 
-/** listed are the shortcuts that work now. */
+/** listed returns the shortcuts that work now. */
 export const listed = (): Shortcut[] => all;
 
 document.addEventListener("keydown", (event) => {

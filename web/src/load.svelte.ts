@@ -3,19 +3,20 @@ import { untrack } from "svelte";
 import { noteFailure } from "./client.svelte.ts";
 import { now as serverNow } from "./shell/away.svelte.ts";
 
-/** What a page has of the server so far. */
+/** The data that a page has received so far. */
 export interface Loaded<T> {
   readonly value: T | undefined;
   readonly error: unknown;
-  /** Whether a question is under way. */
+  /** Whether a request is in progress. */
   readonly busy: boolean;
-  /** reload asks now. */
+  /** reload sends a request now. */
   reload(): void;
 }
 
 /**
- * load asks while the component that calls it is shown, again whenever what `ask` reads changes, and every `everyMs`
- * while the page is visible. With `first`, which is shown until an answer comes, it does not ask at once. The last answer stays while a new one is under way. An error stays until an answer comes.
+ * load sends requests while the calling component is shown: whenever a value that `ask` reads changes, and every `everyMs` while the page is visible. With
+ * `first`, which is shown until an answer arrives, it does not send one at once. The last answer stays during a new request. An error stays until an
+ * answer arrives.
  */
 export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { everyMs?: number | ((value: T | undefined) => number | undefined); first?: T | undefined } = {}): Loaded<T> {
   let value = $state.raw<T | undefined>(options.first);
@@ -53,7 +54,7 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
       next();
     } else {
       busy = true;
-      void once(ask(stop.signal)); // here, so that what it reads is noticed
+      void once(ask(stop.signal)); // here, so that Svelte tracks the values that it reads
     }
     return () => {
       stop.abort();
@@ -69,7 +70,7 @@ export function load<T>(ask: (signal: AbortSignal) => Promise<T>, options: { eve
   };
 }
 
-/** clock is the server's time of the second, for what counts up on the page. */
+/** clock returns the server's time, updated every second, for counters on the page. */
 export function clock(): { readonly now: number } {
   let now = $state(serverNow());
   $effect(() => {

@@ -1,34 +1,34 @@
-// The address of the page is its state: what is shown follows from it, and every state can be linked to.
+// The address of the page is its state: it determines the view, and every state has a link.
 
-/** Where the pages begin: /webui/, with what SANDBOX_PUBLIC_URL has in front of it. */
+/** The path of the pages: /webui/, after the path of SANDBOX_PUBLIC_URL. */
 const base = new URL(document.baseURI).pathname.replace(/[^/]*$/, "");
 
-/** The page that is shown. */
+/** The current page. */
 export const place = $state({ path: pathOf(location), query: new URLSearchParams(location.search), hash: location.hash });
 
 function pathOf(at: Location | URL): string {
   return at.pathname.startsWith(base) ? at.pathname.slice(base.length).replace(/\/+$/, "") : "";
 }
 
-/** href is the address of a page, such as `sandbox/runs`. */
+/** href returns the address of a page, such as `sandbox/runs`. */
 export function href(path: string): string {
   return base + path;
 }
 
-/** runHref is the address of a run's page. */
+/** runHref returns the address of a run's page. */
 export const runHref = (id: string): string => href(`sandbox/runs/${encodeURIComponent(id)}`);
 
-/** sessionHref is the address of a session's page. */
+/** sessionHref returns the address of a session's page. */
 export const sessionHref = (id: string): string => href(`sandbox/sessions/${encodeURIComponent(id)}`);
 
-/** fileHref is the address of a file in the editor of a session's page. The path is below the workspace. */
+/** fileHref returns the address of a file in the editor of a session's page. The path is below the workspace. */
 export const fileHref = (id: string, path: string, line?: number): string =>
   `${sessionHref(id)}?${new URLSearchParams({ file: path, ...(line ? { line: String(line) } : {}) })}`;
 
 const guards = new Set<() => boolean>();
 let shown = location.href;
 
-/** guard asks before another page is shown while the component that calls it is: its answer false keeps this one. */
+/** guard calls leave before another page is shown, while the calling component is shown. If leave returns false, the page stays. */
 export function guard(leave: () => boolean): void {
   $effect(() => {
     guards.add(leave);
@@ -38,7 +38,7 @@ export function guard(leave: () => boolean): void {
 
 const mayLeave = (): boolean => [...guards].every((leave) => leave());
 
-/** go shows a page, as a link to it would. With `replace`, the back button leads past the present one. */
+/** go shows a page, as a link to it would. With `replace`, the back button skips the present one. */
 export function go(to: string, options: { replace?: boolean } = {}): void {
   const at = new URL(to, location.href);
   if (pathOf(at) !== place.path && !mayLeave()) return;
@@ -52,12 +52,12 @@ export function go(to: string, options: { replace?: boolean } = {}): void {
   }
 }
 
-/** arrive has readers of the screen begin at the new page's heading. */
+/** arrive makes screen readers begin at the new page's heading. */
 function arrive(): void {
   queueMicrotask(() => document.querySelector<HTMLElement>("main")?.focus({ preventScroll: true }));
 }
 
-/** scrollBack goes to where a page was left, once it is that long again, unless the user does something first. */
+/** scrollBack restores the scroll position of a page, once it is long enough again, unless the user acts first. */
 function scrollBack(y: number): void {
   const stop = new AbortController();
   const page = new ResizeObserver(() => {
@@ -70,7 +70,7 @@ function scrollBack(y: number): void {
   page.observe(document.body);
 }
 
-/** setQuery changes the query of the address; what is undefined or empty leaves it. */
+/** setQuery changes the query of the address. It removes values that are undefined or empty. */
 export function setQuery(values: Record<string, string | undefined>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {

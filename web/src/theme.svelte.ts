@@ -1,4 +1,4 @@
-// Light, dark, or what the system says.
+// The theme: light, dark, or the system's.
 type Name = "system" | "light" | "dark";
 
 const key = "belljar.theme";
@@ -7,7 +7,7 @@ const stored = localStorage.getItem(key);
 export const theme: { name: Name } = $state({ name: stored === "light" || stored === "dark" ? stored : "system" });
 apply();
 
-/** nextTheme goes from the system's colours to light to dark, and around. */
+/** nextTheme cycles from the system's colours to light to dark. */
 export function nextTheme(): void {
   theme.name = theme.name === "system" ? "light" : theme.name === "light" ? "dark" : "system";
   if (theme.name === "system") localStorage.removeItem(key);

@@ -1,13 +1,13 @@
-// Uploads that tell how far they are: fetch does not, so that those go by XMLHttpRequest.
+// Uploads with progress: fetch does not report it, so these use XMLHttpRequest.
 
 const watched = new WeakMap<Blob, (sent: number) => void>();
 
-/** watchUpload has `onsent` called with the bytes that have been sent whenever a request with this body is on its way. */
+/** watchUpload calls `onsent` with the number of bytes sent, whenever a request with this body is in progress. */
 export function watchUpload(body: Blob, onsent: (sent: number) => void): void {
   watched.set(body, onsent);
 }
 
-/** send is fetch, but for the bodies that are watched. */
+/** send is fetch, except for watched bodies. */
 export const send: typeof fetch = (input, init) => {
   const body = init?.body;
   const onsent = body instanceof Blob ? watched.get(body) : undefined;

@@ -1,10 +1,10 @@
-// What a run or session uses now, once a second while a page shows it. The server keeps nothing of it, and neither does the page.
+// The current usage of a run or session, once a second while a page shows it. Neither the server nor the page keeps it.
 import { NotFoundError, type UsageSample } from "belljar-sdk";
 import { noteFailure } from "./client.svelte.ts";
 
 const kept = 120; // samples: two minutes
 
-/** watchUsage gathers samples while the component that calls it is shown, the page is visible, and `on` says so. */
+/** watchUsage gathers samples while the calling component is shown, the page is visible, and `on` is true. */
 export function watchUsage(
   stream: (signal: AbortSignal) => AsyncIterable<UsageSample>, on: () => boolean = () => true,
 ): { readonly samples: readonly UsageSample[]; readonly error: unknown } {
@@ -38,7 +38,7 @@ export function watchUsage(
         waitMs = Math.min(waitMs * 2, 30_000);
       }
     };
-    timer = setTimeout(() => void watch(), 200); // most runs are over by then
+    timer = setTimeout(() => void watch(), 200); // most runs have ended by then
     return () => {
       stop.abort();
       clearTimeout(timer);

@@ -3,7 +3,7 @@ const { build } = require("esbuild");
 const { statSync } = require("node:fs");
 const { join } = require("node:path");
 
-const most = 400_000; // bytes
+const most = 400_000; // maximum size in bytes
 const unused = { name: "unused", setup: (b) => b.onResolve({ filter: /^(minimatch|semver\/functions\/.*|\.\/notebook)$/ }, () => ({ path: join(__dirname, "unused.js") })) };
 
 build({

@@ -1,11 +1,12 @@
-// Draws media/icon.png, the jar of media/jar.svg on a dark square with round corners: node script/icon.js
+// Draws media/icon.png, the jar of media/jar.svg on a dark square with rounded corners: node
+// script/icon.js
 const { crc32, deflateSync } = require("node:zlib");
 const { writeFileSync } = require("node:fs");
 const { join } = require("node:path");
 
-const size = 128, fine = 4; // samples a pixel, each way
+const size = 128, fine = 4; // samples per pixel in each direction
 
-/** Distance of a point to a line from a to b. */
+/** Distance from a point to the line from a to b. */
 const line = (x, y, ax, ay, bx, by) => {
   const dx = bx - ax, dy = by - ay, t = Math.max(0, Math.min(1, ((x - ax) * dx + (y - ay) * dy) / (dx * dx + dy * dy)));
   return Math.hypot(x - ax - t * dx, y - ay - t * dy);
@@ -21,7 +22,7 @@ const colour = (x, y) => {
   return [23, 37, 66];
 };
 
-const rows = Buffer.alloc(size * (1 + size * 4)); // each begins with the filter 0
+const rows = Buffer.alloc(size * (1 + size * 4)); // each row begins with filter 0
 for (let py = 0; py < size; py++) {
   for (let px = 0; px < size; px++) {
     const sum = [0, 0, 0, 0];
@@ -45,7 +46,7 @@ const chunk = (name, data) => {
 const head = Buffer.alloc(13);
 head.writeUInt32BE(size, 0);
 head.writeUInt32BE(size, 4);
-head.set([8, 6], 8); // 8 bits a channel, colour with alpha
+head.set([8, 6], 8); // 8 bits per channel, RGBA
 writeFileSync(join(__dirname, "../media/icon.png"), Buffer.concat([
   Buffer.from("\x89PNG\r\n\x1a\n", "latin1"), chunk("IHDR", head), chunk("IDAT", deflateSync(rows, { level: 9 })), chunk("IEND", Buffer.alloc(0)),
 ]));

@@ -1,6 +1,6 @@
-// Stands in the bundle for what the language client loads and does not use here: the check of VS Code's version, which the manifest has, and
-// file operations and notebooks, which belljar lsp does not ask for.
-module.exports = () => true; // semver's functions
+// Replaces parts of the language client that this extension does not use: the check of VS Code's version, which the manifest contains, and
+// file operations and notebooks, which belljar lsp does not support.
+module.exports = () => true; // for semver's functions
 module.exports.Minimatch = class {
   constructor() {
     throw new Error("file operations are not in this bundle");

@@ -35,7 +35,7 @@ class App implements Listener {
   private readonly runs = new RunsView();
   private readonly artifacts: ArtifactsView;
   private readonly interactive = new Set<string>();
-  private folder: Promise<string> | undefined; // of artifacts that were opened
+  private folder: Promise<string> | undefined; // for opened artifacts
   readonly server: Server;
 
   constructor(private readonly context: vscode.ExtensionContext) {
@@ -57,7 +57,7 @@ class App implements Listener {
       "belljar.setApiKey": () => this.setApiKey(),
       "belljar.showLog": (run?: RunNote) => this.showLog(run),
       "belljar.openArtifact": (runId: string, artifact: ArtifactItem) => this.openArtifact(runId, artifact),
-      // Actions of the server's diagnostics name its own commands.
+      // The server's diagnostics have actions that use these command names.
       "belljar.sandbox.openRun": (run: RunNote) => this.openInWeb(run),
     };
     for (const [name, does] of Object.entries(commands)) {
@@ -71,15 +71,15 @@ class App implements Listener {
         if (["serverUrl", "apiKey", "path"].some((name) => e.affectsConfiguration(`tldw.sandbox.${name}`))) void this.guard(() => this.server.restart());
       }),
     );
-    void this.guard(() => this.server.start()); // its lenses come when it is there
+    void this.guard(() => this.server.start()); // the code lenses appear once the server runs
   }
 
-  /** Shows an error in place of throwing it. */
+  /** Shows an error instead of throwing it. */
   private async guard(does: () => unknown): Promise<unknown> {
     try {
       return await does();
     } catch (err) {
-      if ((err as { code?: number }).code === requestCancelled) return undefined; // as the user wanted
+      if ((err as { code?: number }).code === requestCancelled) return undefined; // the user cancelled it
       const data = (err as { data?: { hint?: string; action?: { title: string; command: string } } }).data;
       const message = `Belljar: ${err instanceof Error ? err.message : String(err)}${data?.hint ? ` (${data.hint})` : ""}`;
       this.output.error(message);
@@ -89,7 +89,7 @@ class App implements Listener {
     }
   }
 
-  /** Runs what a lens says; from the palette, a command that the user types. */
+  /** Runs the command of a code lens; from the palette, a command that the user types. */
   private async run(args?: Arguments): Promise<unknown> {
     if (args && ("uri" in args || "command" in args || "rerun" in args)) return this.send(args);
     const editor = vscode.window.activeTextEditor?.document.uri;
@@ -111,14 +111,13 @@ class App implements Listener {
     return (at && vscode.workspace.getWorkspaceFolder(at)) ?? (folders.length > 1 ? vscode.window.showWorkspaceFolderPick() : folders[0]);
   }
 
-  /** Starts a run. */
   private async send(args: Arguments): Promise<RunAnswer | undefined> {
     if (!vscode.workspace.isTrusted) throw new Error("this folder is not trusted, so that nothing of it is sent to a sandbox. Trust it first");
     const at = (args.uri ?? args.folder) as string | undefined;
     const scope = at ? vscode.Uri.parse(at) : undefined;
     const sync = this.settings.sync(scope);
     const holder = scope ? vscode.workspace.getWorkspaceFolder(scope) : vscode.workspace.workspaceFolders?.[0];
-    const given = `${lastSync} ${holder?.uri.toString()}`; // the server keeps what it was given, also when the setting has gone
+    const given = `${lastSync} ${holder?.uri.toString()}`; // the server keeps its last value, even after the setting is removed
     if (holder && (sync || this.context.workspaceState.get(given, false))) {
       await this.server.command("tldw.sandbox.configure", { folder: holder.uri.toString(), sync: sync ?? { ignore: [], allow: [] } });
       await this.context.workspaceState.update(given, sync !== undefined);
@@ -137,7 +136,7 @@ class App implements Listener {
     return this.send({ uri: editor.document.uri.toString(), interactive: true });
   }
 
-  /** Opens the terminal of a run. What it prints may come before the answer that names it. */
+  /** Opens the terminal of a run. Output may arrive before the answer with the run's id. */
   private open(run: RunNote): void {
     const id = { run_id: run.run_id };
     this.logs.begin(run.run_id, nameOf(run), {
@@ -164,7 +163,7 @@ class App implements Listener {
     }
   }
 
-  /** Without their server, nothing more comes of the runs that it followed. */
+  /** Marks the active runs as lost, because nothing follows them without the server. */
   onEnd(): void {
     for (const run of this.runs.active) this.onRun({ ...run, lost: true, message: "belljar lsp has ended, and the run is followed no further" });
   }
@@ -200,7 +199,7 @@ class App implements Listener {
     await vscode.commands.executeCommand("belljar.artifacts.focus");
   }
 
-  /** Stores an artifact in a folder of its own, and opens it. Its path chooses no more than the file's name. */
+  /** Stores an artifact in a new folder, and opens it. Its path determines only the file's name. */
   private async openArtifact(runId: string, artifact: ArtifactItem): Promise<void> {
     this.folder ??= mkdtemp(join(tmpdir(), "belljar-artifacts-"));
     const to = vscode.Uri.file(join(await mkdtemp(join(await this.folder, "a-")), basename(artifact.path)));
@@ -215,7 +214,7 @@ class App implements Listener {
     await this.server.restart();
   }
 
-  /** Asks for what the runs of a folder have. */
+  /** Asks for the image and the command of a folder's runs. */
   private async configure(): Promise<void> {
     const folder = await this.pickFolder();
     if (!folder) throw new Error("open a folder first");
@@ -229,5 +228,5 @@ class App implements Listener {
   }
 }
 
-/** The argument of a command about a run; the last one if none is given. */
+/** The argument of a command about a run; without a run, the server uses the last one. */
 const about = (run?: RunNote): object => (run ? { run_id: run.run_id } : {});

@@ -1,27 +1,27 @@
 import * as vscode from "vscode";
 import type { LogNote, TruncatedNote } from "./protocol.js";
 
-/** How many terminals of runs that have ended stay. */
+/** The number of terminals of ended runs to keep. */
 const mostTerminals = 5;
 
-/** What arrows and other such keys send, and what stands around a text that is pasted. A line has no use for it. */
+/** The sequences of arrow and similar keys, and of bracketed paste. A line does not need them. */
 const keys = /\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?/gsu;
 
-/** What a terminal does with what is typed. */
+/** The handlers for a terminal's input. */
 export interface Keyboard {
   reads(): boolean; // whether the run reads input
   input(data: string, end: boolean): void;
   interrupt(): void;
 }
 
-/** A terminal shows what one run prints, and takes its input if the run reads any. */
+/** A terminal that shows a run's output, and sends input if the run reads any. */
 class LogTerminal implements vscode.Pseudoterminal {
   private readonly write = new vscode.EventEmitter<string>();
   readonly onDidWrite = this.write.event;
   readonly terminal: vscode.Terminal;
   private isOpen = false;
   private isClosed = false;
-  ended = false; // its run
+  ended = false; // whether its run has ended
   private line = "";
 
   constructor(private readonly name: string, private readonly keyboard: Keyboard, private text = "") {
@@ -38,7 +38,7 @@ class LogTerminal implements vscode.Pseudoterminal {
     this.isClosed = true;
   }
 
-  /** Returns this, or one with the same text if the user has closed its terminal. */
+  /** Returns this terminal, or a new one with the same text if the user has closed this one. */
   again(): LogTerminal {
     if (!this.isClosed) return this;
     const again = new LogTerminal(this.name, this.keyboard, this.text);
@@ -52,7 +52,7 @@ class LogTerminal implements vscode.Pseudoterminal {
     if (this.isOpen) this.write.fire(shown);
   }
 
-  /** A line is sent when it is complete, as from a terminal in its usual mode. */
+  /** Sends a line when it is complete, like a terminal in canonical mode. */
   handleInput(data: string): void {
     for (const c of data.replace(keys, "")) {
       if (c === "\x03") this.keyboard.interrupt();
@@ -101,12 +101,12 @@ export class Logs {
     this.say(note.run_id, `${note.stream} goes on; its first ${note.shown_bytes >> 10} KB are shown.${link}`);
   }
 
-  /** Prints what the program did not. */
+  /** Prints a note that is not the program's output. */
   say(runId: string, text: string): void {
     this.terminals.get(runId)?.print(`\n\x1b[2m${text}\x1b[0m\n`);
   }
 
-  /** Says how a run has ended. Its terminal gives way to others from now on. */
+  /** Prints how a run ended. Later runs may replace its terminal. */
   end(runId: string, text: string): void {
     this.say(runId, text);
     const found = this.terminals.get(runId);

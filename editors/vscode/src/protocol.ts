@@ -1,4 +1,4 @@
-/** What belljar lsp says and answers, beyond the Language Server Protocol: docs/ide.md. */
+/** The messages of belljar lsp that extend the Language Server Protocol: docs/ide.md. */
 export interface RunNote {
   run_id: string;
   folder?: string;
@@ -6,8 +6,8 @@ export interface RunNote {
   phase: string;
   exit_code?: number;
   reason_code?: string;
-  message?: string; // of a run that goes on: why it cannot be followed
-  lost?: boolean; // it is followed no further, and phase is the last one that is known
+  message?: string; // for a running run: why it cannot be followed
+  lost?: boolean; // whether it is no longer followed; phase is then the last known one
   web_url?: string;
 }
 
@@ -50,5 +50,5 @@ export interface ArtifactList {
   web_url?: string;
 }
 
-/** Whether no more comes of a run. */
+/** Whether no more notes about a run come. */
 export const over = (run: RunNote): boolean => run.lost === true || ["completed", "failed", "killed", "timed_out"].includes(run.phase);

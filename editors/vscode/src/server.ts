@@ -5,7 +5,7 @@ import type { CloseHandlerResult, LanguageClient, ServerOptions } from "vscode-l
 import type { LogNote, RunNote, TruncatedNote } from "./protocol.js";
 import type { Settings } from "./settings.js";
 
-/** What the server tells. */
+/** The receiver of the server's notifications. */
 export interface Listener {
   onRun(note: RunNote): void;
   onLog(note: LogNote): void;
@@ -13,17 +13,17 @@ export interface Listener {
   onEnd(): void;
 }
 
-/** How often a server that ends by itself is started again, and in what time. */
+/** The maximum number of restarts after unexpected exits, and their time window. */
 const mostRestarts = 4, restartsWithin = 180_000; // ms
 
-/** The language server, started when it is first needed. */
+/** The language server, started on first use. */
 export class Server {
   private starting: Promise<LanguageClient> | undefined;
-  private ends: number[] = []; // when it ended by itself
+  private ends: number[] = []; // times of unexpected exits
 
   constructor(private readonly settings: Settings, private readonly output: vscode.LogOutputChannel, private readonly listener: Listener) {}
 
-  /** Starts the server; the same one for all callers. */
+  /** Starts the server, once for all callers. */
   start(): Promise<LanguageClient> {
     if (this.starting) return this.starting;
     const starting = this.begin().catch((err: unknown) => {
@@ -36,7 +36,7 @@ export class Server {
   async stop(): Promise<void> {
     const { starting } = this;
     this.starting = undefined;
-    const client = await starting?.catch(() => undefined); // one that is still starting must not stay
+    const client = await starting?.catch(() => undefined); // also stop a server that is still starting
     await client?.dispose();
     this.listener.onEnd();
   }
@@ -55,7 +55,7 @@ export class Server {
     return client.sendNotification("workspace/didChangeConfiguration", { settings: { tldw: { sandbox: { codeLens: this.settings.codeLens } } } }).catch(() => undefined); // the next server asks again
   }
 
-  /** Starts a server that has ended again, but not for ever. The next command tries again then. */
+  /** Restarts a server that has exited, up to a limit. After that, the next command starts it. */
   private ended({ CloseAction }: typeof import("vscode-languageclient/node")): CloseHandlerResult {
     this.listener.onEnd();
     const now = Date.now();
@@ -69,7 +69,7 @@ export class Server {
   }
 
   private async begin(): Promise<LanguageClient> {
-    const lsp = await import("vscode-languageclient/node"); // only now: it takes longer to load than all the rest
+    const lsp = await import("vscode-languageclient/node"); // imported late, because it takes longer to load than everything else
     const { program, serverUrl, codeLens } = this.settings;
     this.output.info(`${program} is version ${await version(program)}`);
     const env: NodeJS.ProcessEnv = { ...process.env };
@@ -77,14 +77,15 @@ export class Server {
     if (serverUrl) {
       args.push("--server", serverUrl);
       const key = await this.settings.key();
-      if (key) env.BELLJAR_API_KEY = key; // never on the command line, which others can read
+      if (key) env.BELLJAR_API_KEY = key; // never on the command line, which other users can read
     }
     const server: ServerOptions = { command: program, args, options: { env } };
     const client: LanguageClient = new lsp.LanguageClient("belljar", "Belljar", server, {
       documentSelector: [{ scheme: "file" }, { scheme: "untitled" }],
       initializationOptions: { clientCommands: true, notifications: true, codeLens },
       outputChannel: this.output,
-      // The server asks for this setting alone; of the others the client would send the key, too, and of one that is false nothing.
+      // Sends only this setting, the only one that the server needs. The client would also send the API key, and would omit a false
+      // value.
       middleware: { workspace: { didChangeConfiguration: () => this.tellLenses(client) } },
       errorHandler: { error: () => ({ action: lsp.ErrorAction.Continue, handled: true }), closed: () => this.ended(lsp) },
     });
@@ -96,7 +97,7 @@ export class Server {
   }
 }
 
-/** The version of a program, which has to be belljar. */
+/** Returns the version of a program, or throws if it is not belljar. */
 async function version(program: string): Promise<string> {
   try {
     const { stdout } = await promisify(execFile)(program, ["version", "--json"], { timeout: 10_000 });

@@ -2,7 +2,7 @@ import * as vscode from "vscode";
 
 const secretName = "belljar.apiKey";
 
-/** The settings of the extension. Those that decide where code goes are the user's alone: see their scopes in package.json. */
+/** The settings of the extension. Only the user can set those that decide where code goes: see their scopes in package.json. */
 export class Settings {
   constructor(private readonly secrets: vscode.SecretStorage) {}
 
@@ -10,7 +10,7 @@ export class Settings {
     return vscode.workspace.getConfiguration("tldw.sandbox", scope ?? null).get<T>(name, otherwise);
   }
 
-  /** The user's own value, whatever a folder says. */
+  /** The user's own value, which a folder's settings do not override. */
   private own<T>(name: string, otherwise: T): T {
     const found = vscode.workspace.getConfiguration("tldw.sandbox").inspect<T>(name);
     return found?.globalValue ?? found?.defaultValue ?? otherwise;
@@ -28,7 +28,7 @@ export class Settings {
     return this.get("codeLens", true);
   }
 
-  /** What a run has unless its arguments say otherwise. */
+  /** The defaults of a run, which its arguments override. */
   terms(scope?: vscode.Uri): Record<string, unknown> {
     const terms: Record<string, unknown> = {};
     const image = this.own("image", ""), runtime = this.own("runtime", "");
@@ -40,7 +40,7 @@ export class Settings {
     return terms;
   }
 
-  /** Which files are sent; undefined if the settings do not say. */
+  /** The files to send; undefined if the settings have no rules. */
   sync(scope?: vscode.Uri): { ignore: string[]; allow: string[] } | undefined {
     const ignore = this.get<string[]>("sync.ignore", [], scope), allow = this.own<string[]>("sync.allow", []);
     return ignore.length + allow.length > 0 ? { ignore, allow } : undefined;

@@ -1,7 +1,7 @@
 import * as vscode from "vscode";
 import { over, type ArtifactItem, type ArtifactList, type RunNote } from "./protocol.js";
 
-/** How many runs the view lists. */
+/** The maximum number of runs in the view. */
 const mostRuns = 50;
 
 /** The runs of this window, newest first. */
@@ -42,10 +42,10 @@ export class RunsView implements vscode.TreeDataProvider<RunNote> {
   }
 }
 
-/** What a run is called. */
+/** The display name of a run. */
 export const nameOf = (run: RunNote): string => (run.target ? decodeURIComponent(run.target.split("/").pop() ?? "") : "command");
 
-/** The artifacts of one run, asked for when the view is looked at. */
+/** The artifacts of one run, loaded when the view is shown. */
 export class ArtifactsView implements vscode.TreeDataProvider<ArtifactItem> {
   private readonly changed = new vscode.EventEmitter<void>();
   readonly onDidChangeTreeData = this.changed.event;

@@ -1,4 +1,4 @@
-/** Reads a command as a JSON array, or as the words of a shell line. Nothing in it is expanded. */
+/** Parses a command as a JSON array, or as the words of a shell line, without expansion. */
 export function words(text: string): string[] {
   text = text.trim();
   if (text.startsWith("[")) {

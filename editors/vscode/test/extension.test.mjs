@@ -1,5 +1,5 @@
-// The bundle of the extension with its real language client and the real belljar lsp, in an editor that the tests are (vscode.cjs).
-// BELLJAR_BIN is the program.
+// Tests the extension's bundle with the real language client and the real belljar lsp, in a fake editor (vscode.cjs). BELLJAR_BIN
+// is the program.
 import assert from "node:assert/strict";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire, Module } from "node:module";
@@ -118,7 +118,7 @@ test("a terminal takes input", async () => {
   await editor.until("the program answers", () => /hello ann\r\n/.test(terminal.text));
   const run = await ended(5);
   assert.equal(run.exit_code, 0);
-  terminal.pty.close(); // as the editor does when the user closes it
+  terminal.pty.close(); // as the editor does when the user closes the terminal
   await vscode.commands.executeCommand("belljar.showLog", run);
   assert.equal(editor.terminals.length, 6);
   assert.match(editor.terminals[5].text, /hello ann\r\n/);
@@ -163,7 +163,7 @@ test("a key is stored as a secret and goes to the server by its environment; wit
   assert.equal(readFileSync(join(root, "key"), "utf8"), "bj_secret\n");
 });
 
-test("a server that goes away is said so, and a run that is lost has ended for the editor", async () => {
+test("the end of a server is shown, and a lost run has ended for the editor", async () => {
   const speaks = join(root, "away.cjs"), notes = [{ phase: "running" }, { phase: "running", message: "no answer" }, { phase: "running" }, { phase: "running", message: "it is gone", lost: true }];
   writeFileSync(speaks, `#!/usr/bin/env node
     const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };
@@ -257,7 +257,7 @@ test("a server that ends is started again, four times, and then with the next co
   await editor.until("the program runs", () => run()?.phase === "running");
   for (let n = 1; n <= 5; n++) {
     await editor.until(`server ${n} is started`, () => pids().length === n);
-    await vscode.commands.executeCommand("tldw.sandbox.configure"); // it answers
+    await vscode.commands.executeCommand("tldw.sandbox.configure"); // the command answers
     process.kill(pids()[n - 1], "SIGKILL");
   }
   assert.equal(run().lost, true);

@@ -1,4 +1,4 @@
-// How long the extension takes to load and start, and how large it is: rows of a name, what was measured, and the budget.
+// Measures the load time, start time and size of the extension: rows of a name, the measured value, and the budget.
 import { statSync } from "node:fs";
 import { createRequire, Module } from "node:module";
 

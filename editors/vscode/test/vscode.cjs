@@ -1,5 +1,5 @@
-// An editor for the tests: the part of the module vscode that the extension and its language client use, over plain objects.
-// What is not here by name is an event without occurrences, a provider that is never asked, or a class with nothing in it.
+// A fake editor: the part of the module vscode that the extension and its language client use, over plain objects. Any other
+// name is an event that never fires, a provider that is never called, or an empty class.
 "use strict";
 const { pathToFileURL, fileURLToPath } = require("node:url");
 const { basename } = require("node:path");
@@ -67,7 +67,7 @@ for (const [name, value] of Object.entries({ QuickFix: "quickfix", Refactor: "re
   CodeActionKind[name] = new CodeActionKind(value);
 }
 
-/** An object that has more members than these. */
+/** An object that accepts any other member, too. */
 const open = (known) => new Proxy(known, {
   get(target, name) {
     if (name in target || typeof name === "symbol") return target[name];
@@ -77,7 +77,7 @@ const open = (known) => new Proxy(known, {
   },
 });
 
-/** The editor that the module is of. */
+/** The state of the fake editor. */
 const editor = {
   commands: new Map(), executed: [], settings: {}, folderSettings: {}, secrets: new Map(), diagnostics: new Map(), lensProviders: [], trees: new Map(), terminals: [], errors: [],
   opened: [], answers: {}, lines: [], refreshes: 0, changed: new EventEmitter(), state: new Map(), documents: [],
@@ -159,7 +159,7 @@ module.exports = new Proxy(known, {
   },
 });
 
-/** Opens a text as a document of the editor. */
+/** Opens a text as a document. */
 editor.open = (path, languageId, text) => {
   const uri = Uri.file(path);
   const d = { uri, fileName: path, languageId, version: 1, isDirty: false, isClosed: false, isUntitled: false, eol: 1, text, getText: () => d.text, get lineCount() { return d.text.split("\n").length; } };
@@ -176,7 +176,7 @@ editor.configure = (name, value) => {
   editor.events.configuration.fire({ affectsConfiguration: (section) => name === section || name.startsWith(`${section}.`) });
 };
 
-/** Replaces a part of a line, as a user does who types. */
+/** Replaces a part of a line, as a user does by typing. */
 editor.edit = async (d, line, from, to, text) => {
   const lines = d.text.split("\n");
   lines[line] = lines[line].slice(0, from) + text + lines[line].slice(to);
@@ -186,7 +186,7 @@ editor.edit = async (d, line, from, to, text) => {
   await Promise.all(editor.events.change.fire({ document: d, reason: undefined, contentChanges: [{ range: new Range(line, from, line, to), rangeOffset: 0, rangeLength: to - from, text }] }));
 };
 
-/** Waits until something is so; whatever happens in the editor is a reason to look. */
+/** Waits until a condition holds. Every event of the editor triggers a check. */
 editor.until = (what, so) => new Promise((done, fail) => {
   const look = () => {
     const found = so();

@@ -11,7 +11,7 @@ from toolbox import Toolbox
 
 
 def complete(messages):
-    """Asks the model to go on and returns its message."""
+    """Requests the model's next message and returns it."""
     request = urllib.request.Request(
         os.environ["OPENAI_BASE_URL"].rstrip("/") + "/chat/completions",
         json.dumps({"model": os.environ["OPENAI_MODEL"], "messages": messages, "tools": Toolbox.TOOLS}).encode(),

@@ -1,10 +1,10 @@
-"""Function tools, as OpenAI's chat completions and whatever speaks like them take them, that work in a sandbox.
+"""Function tools for OpenAI's chat completions and compatible APIs, which work in a sandbox.
 
     toolbox = Toolbox(session)
     request["tools"] = Toolbox.TOOLS
     content = toolbox.call(call["function"]["name"], call["function"]["arguments"])
 
-The session is a :class:`belljar.Session`. A call never raises: what goes wrong is text for the model to read.
+The session is a :class:`belljar.Session`. A call never raises: errors are text for the model to read.
 """
 
 import json
@@ -13,7 +13,7 @@ from belljar import BelljarError
 
 
 def _tool(name, description, **properties):
-    """A function tool of which every argument is required, as strict mode wants it."""
+    """A function tool with all arguments required, as strict mode demands."""
     return {"type": "function", "function": {
         "name": name, "description": description, "strict": True,
         "parameters": {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False},
@@ -24,7 +24,7 @@ _PATH = {"type": "string", "description": "in the workspace, such as src/main.py
 
 
 class Toolbox:
-    """Tools on one session: files stay from call to call, and so does the shell."""
+    """Tools on one session: files and the shell persist between calls."""
 
     LANGUAGES = ["python", "javascript", "bash"]
     TOOLS = [
@@ -38,11 +38,11 @@ class Toolbox:
     ]
 
     def __init__(self, session, timeout=60, most=8000):
-        """``timeout`` is in seconds and of every command, ``most`` how many characters the model is shown of an output."""
+        """``timeout`` is in seconds and applies to each command; ``most`` is the number of characters that the model gets of an output."""
         self.session, self.timeout, self.most = session, timeout, most
 
     def call(self, name, arguments):
-        """Does what the model asks for and returns what it is to be told."""
+        """Calls the tool that the model requests and returns the text for the model."""
         if name not in {tool["function"]["name"] for tool in self.TOOLS}:
             return f"error: there is no tool {name!r}"
         try:
@@ -74,7 +74,7 @@ class Toolbox:
         return "\n".join(entry["path"] for entry in self.session.files.list(recursive=True, limit=200)) or "nothing is there"
 
     def _said(self, text, end):
-        """Output as the model gets it: of what is long, the beginning and the end."""
+        """Returns the model's view of an output: of a long one, the beginning and the end."""
         if len(text) > self.most:
             left = len(text) - self.most
             text = f"{text[:self.most // 2]}\n[{left} characters left out]\n{text[-self.most // 2:]}"

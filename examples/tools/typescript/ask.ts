@@ -10,7 +10,7 @@ interface Message {
   tool_calls?: { id: string; function: { name: string; arguments: string } }[];
 }
 
-/** Asks the model to go on and returns its message. */
+/** Requests the model's next message and returns it. */
 async function complete(messages: Message[]): Promise<Message> {
   const { OPENAI_BASE_URL: base, OPENAI_API_KEY: key, OPENAI_MODEL: model } = process.env;
   const answer = await fetch(`${base}/chat/completions`, {

@@ -1,7 +1,7 @@
 // Function tools for OpenAI's chat completions and compatible APIs, which work in a sandbox.
 import { BelljarError, type Session } from "belljar";
 
-/** A function tool of which every argument is required, as strict mode wants it. */
+/** A function tool with all arguments required, as strict mode demands. */
 export interface Tool {
   type: "function";
   function: { name: string; description: string; strict: true; parameters: Record<string, unknown> };
@@ -26,23 +26,23 @@ export const tools: Tool[] = [
   tool("list_files", "Lists the files of the workspace."),
 ];
 
-/** What a model sent that it should not have. */
+/** Invalid input from a model. */
 class Wrong extends Error {}
 
-/** Tools on one session: files stay from call to call, and so does the shell. */
+/** Tools on one session: files and the shell persist between calls. */
 export class Toolbox {
   readonly #session: Session;
   readonly #timeoutSec: number;
   readonly #most: number;
 
-  /** timeoutSec is of every command, most how many characters the model is shown of an output. */
+  /** timeoutSec applies to each command; most is the number of characters that the model gets of an output. */
   constructor(session: Session, { timeoutSec = 60, most = 8000 } = {}) {
     this.#session = session;
     this.#timeoutSec = timeoutSec;
     this.#most = most;
   }
 
-  /** Does what the model asks for. It never fails: what goes wrong is text for the model to read. */
+  /** Calls the tool that the model requests. It never throws: errors are text for the model to read. */
   async call(name: string, given: string): Promise<string> {
     try {
       return await this.#do(name, argumentsOf(given));
@@ -83,7 +83,7 @@ export class Toolbox {
     return `error: there is no tool "${name}"`;
   }
 
-  /** Output as the model gets it: of what is long, the beginning and the end. */
+  /** Returns the model's view of an output: of a long one, the beginning and the end. */
   #said(text: string, end: string): string {
     const half = this.#most / 2;
     if (text.length > this.#most) {

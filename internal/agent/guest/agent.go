@@ -36,7 +36,7 @@ type Agent struct {
 	own      identity.Own
 	files    *file.Workspace
 	null     *os.File
-	oomScore string // of commands; "" leaves the agent's own
+	oomScore string // of commands; "" keeps the agent's own
 	// execFilter is the seccomp filter of every command.
 	execFilter []unix.SockFilter
 	traits     process.Traits
@@ -54,9 +54,9 @@ type Agent struct {
 
 	mu        sync.Mutex // guards the following fields
 	execs     map[string]*exec
-	alive     map[*exec]struct{} // those with processes, including forgotten ones
+	alive     map[*exec]struct{} // commands with processes, including forgotten ones
 	shells    map[string]*shell  // by name
-	launching map[*exec]struct{} // those that are starting
+	launching map[*exec]struct{} // commands that are starting
 	conns     map[io.Closer]struct{}
 	closing   bool
 	handlers  sync.WaitGroup

@@ -64,7 +64,7 @@ func (s *stream) follow(e *exec, from int64, known bool) error {
 	return nil
 }
 
-// attach attaches at to e, in place of any other host.
+// attach attaches at to e, and detaches any other host.
 func (e *exec) attach(at *attachment, from int64) (wire.Started, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

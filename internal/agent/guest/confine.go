@@ -27,7 +27,7 @@ func Confine(c Config) error {
 // fence fails if the kernel should be fenced and is not.
 func fence(c Config) error {
 	if c.Fenced && !confine.NamespacesDenied() {
-		return errors.New("this kernel refuses nothing of its own accord: belljar-runsc is older than belljar")
+		return errors.New("this kernel has no system call filter: belljar-runsc is older than belljar")
 	}
 	return nil
 }

@@ -21,9 +21,9 @@
 //	sock       sockets of processes that take turns with the agent
 //	warm       interpreters that can wait
 //	identity   acting as another user during a call
-//	relay      names and connections, by way of the host
+//	relay      names and connections, through the host
 //	confine    limits on kernel memory that no cgroup is charged for
-//	fault      errors as they are sent to the host
+//	fault      errors for the host
 //
 // Nothing here polls: pipes and sockets use the runtime's poller, and keepers report the ends of processes.
 package guest

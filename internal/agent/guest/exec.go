@@ -34,7 +34,7 @@ type exec struct {
 	keeper   forkexec.Child
 	program  *forkexec.Program // the keeper's
 	settled  bool              // only the keeper uses the program's memory: its child has called execve or is dead
-	status   *os.File          // what the keeper reports to
+	status   *os.File          // socket for the keeper's reports
 	cut      wire.Cause        // why it was killed before its execve; else ""
 	group    *process.Group    // nil without a cgroup
 	outlets  []*outlet
@@ -43,9 +43,9 @@ type exec struct {
 
 	command *command      // set for a command of a shell, which has no process of its own
 	host    *shellProcess // set for a shell
-	parked  *parked       // set for an interpreter that waits
-	forker  *parked       // has forked the first process, with whose keeper; else nil
-	warm    bool          // the first process had waited
+	parked  *parked       // set for a parked interpreter
+	forker  *parked       // set if an interpreter forked the first process, whose keeper it shares
+	warm    bool          // the first process was parked
 
 	// The keeper's reports; fixed before the channel of each is closed.
 	exited chan struct{} // the first process has been reaped, or its status is lost
@@ -57,7 +57,7 @@ type exec struct {
 	ended  time.Time      // when exited was closed
 
 	ends chan ending   // requests to end it
-	over chan struct{} // closed when its outcome is known and no process is left
+	over chan struct{} // closed when the outcome is known and no process is left
 
 	mu       sync.Mutex // guards the following fields
 	change   *sync.Cond // signals the senders, the outlets and the feeder

@@ -40,7 +40,7 @@ func TestExec(t *testing.T) {
 	if strings.Contains(out, "HOME=") {
 		t.Error("the agent's environment got in")
 	}
-	if !strings.HasSuffix(out, "\n5\n") { // total, 0, 1, 2 and ls's own
+	if !strings.HasSuffix(out, "\n5\n") { // total, 0, 1, 2 and the descriptor of ls
 		t.Errorf("descriptors leaked: %q", out)
 	}
 }
@@ -395,7 +395,7 @@ func TestTerminalIsListed(t *testing.T) {
 		t.Errorf("%d bytes wait for the host", info.Position)
 	}
 	l.conn.Close()
-	for info.Running { // no host is attached: all of it fits
+	for info.Running { // no host is attached: all of the output fits
 		info = h.ask(wire.Request{Op: wire.OpList}).reply().Execs[0]
 	}
 	if info.Exit == nil || info.Exit.Code != 0 || info.Position < 4000000 {

@@ -30,7 +30,7 @@ func (h *host) file(op wire.Op, req wire.FileRequest) *line {
 	return h.ask(wire.Request{Op: op, File: &req})
 }
 
-// give sends contents. If the agent has refused them already, its reply says so.
+// give sends contents. If the agent has refused them already, its reply shows it.
 func (l *line) give(b []byte) *line {
 	l.h.Helper()
 	err := l.w.Data(b)
@@ -71,7 +71,7 @@ func TestWriteAndRead(t *testing.T) {
 		t.Error("read something else")
 	}
 	h.file(wire.OpWrite, wire.FileRequest{Path: "d/f", NoReplace: true}).give(nil).failure(wire.CodeExists)
-	// A replacement compares the content, and takes no file for another.
+	// A replacement compares the content, and a different file is refused.
 	if h.file(wire.OpWrite, wire.FileRequest{Path: "d/c", Mode: 0o600}).give([]byte("one")).reply().File == nil {
 		t.Error("no file")
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// patience is how long a test waits for an event.
+// patience limits each wait of a test.
 const patience = time.Minute
 
 func TestMain(m *testing.M) {

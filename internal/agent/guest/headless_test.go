@@ -48,10 +48,10 @@ func beHeadless() {
 		runtime.Gosched()
 		runtime.LockOSThread()
 	}
-	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // not a raw one: with a single processor the other thread needs this one's
+	_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // not a raw call: with a single processor the other thread needs this one's
 }
 
-// A program whose first thread has ended looks dead in /proc. It ends with its command all the same.
+// A program whose first thread has ended looks dead in /proc, but still ends with its command.
 func TestTimeoutKillsTheHeadless(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		self, err := os.Executable()

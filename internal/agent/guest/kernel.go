@@ -19,12 +19,12 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// kernel is an interpreter that executes commands one after the other, and whose variables stay. It is driven as a shell is, with two
-// differences: requests and reports share one socket, and reports may carry results.
+// kernel is an interpreter that executes commands one after the other, and keeps its variables. It is driven like a shell, with two
+// differences: requests and reports share one socket, and reports may contain results.
 type kernel struct {
-	argv   []string // without the source, which has its descriptors' numbers
-	source []string // put together when a kernel starts: every agent would do that in vain
-	asks   bool     // an interrupt is a request, and not SIGINT
+	argv   []string // without the source, which contains the descriptors' numbers
+	source []string // joined when a kernel starts: most agents need none
+	asks   bool     // an interrupt is a request instead of SIGINT
 }
 
 //go:embed kernel/show.py
@@ -43,11 +43,11 @@ var nodeKernel string
 var kernels = map[string]*kernel{
 	wire.KernelPython:  {argv: []string{"python3", "-X", "utf8", "-c"}, source: []string{pythonShow, pythonKernel}},
 	wire.KernelIPython: {argv: []string{"python3", "-X", "utf8", "-c"}, source: []string{pythonShow, pythonShell, pythonKernel}},
-	// Terminating a timer's callback would otherwise end Node, which finds its records of callbacks inconsistent.
+	// Node would otherwise exit when a timer's callback is terminated, because its records of callbacks are inconsistent.
 	wire.KernelNode: {argv: []string{"node", "--no-force-async-hooks-checks", "-e"}, source: []string{nodeKernel}, asks: true},
 }
 
-// Descriptors of a kernel. The socket is closed on execve; user code does not meet it by accident.
+// Descriptors of a kernel. The socket is closed on execve; user code is unlikely to use these numbers by accident.
 const (
 	kernelSocket = 98
 	kernelText   = 99
@@ -85,7 +85,7 @@ type kernelRequest struct {
 	Stderr string `json:"stderr,omitempty"`
 }
 
-// sendTime is how long a kernel may leave a full socket unread. It is full only if the kernel reads no requests.
+// sendTime is how long a kernel may leave a full socket unread. The socket is full only if the kernel reads no requests.
 const sendTime = time.Second
 
 // ask sends the active command to the kernel.
@@ -109,13 +109,13 @@ func (p *shellProcess) request(req kernelRequest) error {
 	return err
 }
 
-// reports is what a kernel has reported since its last complete line. Guarded by the lock of its process.
+// reports is the incomplete line of a kernel. Guarded by the lock of its process.
 type reports struct {
 	line []byte
 	skip bool // the line is too long
 }
 
-// serveKernel reads a kernel's reports until it ends. A kernel that closes its socket, and lives on, is killed.
+// serveKernel reads a kernel's reports until it ends. A kernel that closes its socket but lives on is killed.
 func (p *shellProcess) serveKernel() {
 	raw, err := p.control.SyscallConn()
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *shellProcess) serveKernel() {
 			return err != unix.EAGAIN
 		})
 		if wait != nil {
-			return // we have closed it
+			return // closed by us
 		}
 	}
 	select {
@@ -147,7 +147,7 @@ func (p *shellProcess) killKernel() {
 }
 
 // readLines reads reports once, without waiting, and passes complete lines to the active command. A fork of the kernel has its socket
-// too: what other processes send is ignored.
+// too, so messages of other processes are ignored.
 func (p *shellProcess) readLines(fd uintptr) error {
 	buf := p.exec.a.buffers.Get().(*[]byte)
 	defer p.exec.a.buffers.Put(buf)
@@ -175,9 +175,9 @@ func (p *shellProcess) readLines(fd uintptr) error {
 	return nil
 }
 
-// add adds a part of a line. Of a line that is too long only the beginning is kept, which says whose it is.
+// add adds a part of a line. It keeps only the beginning of a line that is too long, which identifies its command.
 func (r *reports) add(part []byte) {
-	const head = 64 // of a result: its command's id
+	const head = 64 // of a result: the command's id
 	if len(r.line)+len(part) > wire.MaxResult+head {
 		r.skip = true
 		part = part[:max(0, min(len(part), head-len(r.line)))]
@@ -185,7 +185,7 @@ func (r *reports) add(part []byte) {
 	r.line = append(r.line, part...)
 }
 
-// handleLine handles a line: an id, and a report as a shell's, or = and a result. The process is locked.
+// handleLine handles a line: an id, and either a report like a shell's, or = and a result. The process is locked.
 func (p *shellProcess) handleLine(line []byte, tooLong bool) {
 	c := p.now
 	id, rest, found := bytes.Cut(line, []byte(" "))
@@ -201,7 +201,7 @@ func (p *shellProcess) handleLine(line []byte, tooLong bool) {
 	}
 }
 
-// show keeps a result after what was printed before it.
+// show keeps a result, after all earlier output.
 func (c *command) show(result []byte, tooLong bool) {
 	const noteRoom = 256
 	switch {
@@ -222,14 +222,14 @@ func (c *command) show(result []byte, tooLong bool) {
 	c.e.keep(wire.Result, append(bytes.TrimSpace(result), '\n'))
 }
 
-// interruptKernel interrupts the kernel and what the command has started, but not what earlier commands left.
+// interruptKernel interrupts the kernel and the processes of the command, but not those of earlier commands.
 func (c *command) interruptKernel() int {
 	pid := c.proc.exec.pid
 	started := c.processes()
-	if !isClosed(c.proc.exec.exited) { // first: it may wait for one of the others
+	if !isClosed(c.proc.exec.exited) { // first, because it may wait for one of the others
 		if c.proc.kernel.asks {
 			_ = c.proc.request(kernelRequest{Op: "interrupt"})
-			c.e.closeInlet() // it may read, which only the end of its input interrupts
+			c.e.closeInlet() // only the end of its input interrupts a read
 		} else {
 			_ = unix.Kill(pid, unix.SIGINT)
 		}

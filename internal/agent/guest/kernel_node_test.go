@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// What a cell prints of errors, and shows of them, is without the kernel's own frames.
+// A cell prints and displays errors without the kernel's own frames.
 func TestNodeStacks(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
 	for code, want := range map[string]string{
@@ -34,7 +34,7 @@ func TestNodeStacks(t *testing.T) {
 	n.wants("`\n    at Session.post (node:inspector:1:2)\n    at mine (/a:1:2)`", `'\n    at Session.post (node:inspector:1:2)\n    at mine (/a:1:2)'`)
 }
 
-// Code that is interrupted says so once.
+// Interrupted code reports the interrupt once.
 func TestNodeInterruptedOnce(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
 	for _, code := range []string{"while (true) {}", "await new Promise(() => {})", "Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)",
@@ -50,7 +50,7 @@ func TestNodeInterruptedOnce(t *testing.T) {
 	n.wants("1", "1")
 }
 
-// A child that makes the output it shares non-blocking costs nothing of what the cell prints.
+// If a child makes the shared output non-blocking, no output of the cell is lost.
 func TestNodeSharedOutput(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
 	c := n.run(`const child = require('child_process').spawn(process.execPath, ['-e', 'process.stdout; console.error(1); setInterval(() => {}, 1e6)'], { stdio: ['ignore', 'inherit', 'pipe'] });
@@ -61,7 +61,7 @@ console.log('x'.repeat(1 << 20)); child.kill();`)
 	}
 }
 
-// The kernel's functions, and the last value, do not take the place of variables of the program's own.
+// The kernel's functions, and the last value, do not replace variables of the program.
 func TestNodeNames(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelNode)
 	n.wants("function display(x) { return `mine ${x}` }; var prompt = 'mine', _ = { twice: (x) => 2 * x }", "")
@@ -79,7 +79,7 @@ func TestNodeAttributes(t *testing.T) {
 	n := h.notebook(wire.KernelNode)
 	n.wants("import data from './data.json' with { type: 'json' };\nimport * as all from \"./data.json\" with { type: 'json' }\n[data.a, all.default.a]", "[ 5, 5 ]")
 	n.wants("(await import('./data.json', { with: { type: 'json' } })).default.a", "5")
-	// What they name is a part of an URL.
+	// An import's name may be a URL with a query.
 	n.wants("require('fs').writeFileSync('twice.mjs', 'export const at = import.meta.url.slice(-3)'); (await import('./twice.mjs?v1')).at + (await import('./twice.mjs?v2')).at", "'?v1?v2'")
 	n.wants("(await import(require('url').pathToFileURL('twice.mjs'))).at", "'mjs'")
 	n.wants("(await import(require('path').resolve('twice.mjs'))).at", "'mjs'")

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A cell that awaits has the loop from its beginning, so that it can make tasks before it awaits them.
+// A cell that awaits has the loop from its beginning, so that it can make tasks before the first await.
 func TestPythonTasks(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants("import asyncio\nasync def five(): return 5\ntask = asyncio.create_task(five())\nawait task", "5")
@@ -34,7 +34,8 @@ func TestPythonTasks(t *testing.T) {
 	}
 }
 
-// A cell that leaves no descriptor free costs nothing, and one that closes its kernel's ends that kernel, and not the cell that follows.
+// A cell that uses up all descriptors loses nothing. A cell that closes the kernel's descriptors ends that kernel, but not the next
+// cell.
 func TestPythonDescriptors(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.spec.Rlimits = map[string]uint64{"nofile": 200}
@@ -54,14 +55,14 @@ func TestPythonDescriptors(t *testing.T) {
 	}
 }
 
-// Dictionaries are shown in their own order.
+// Dictionaries are shown in insertion order.
 func TestPythonOrder(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants("{'b': 1, 'a': {'z': 1, 'y': 2}}", "{'b': 1, 'a': {'z': 1, 'y': 2}}")
 	n.wants("{3, 1, 2}", "{1, 2, 3}")
 }
 
-// A cell that computes between two awaits is interrupted as one that awaits.
+// A cell that computes between two awaits is interrupted like one that awaits.
 func TestPythonInterruptedTask(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants("x = 41", "")
@@ -74,7 +75,7 @@ func TestPythonInterruptedTask(t *testing.T) {
 	n.wants("await asyncio.sleep(0, x)", "41")
 }
 
-// An interrupt leaves what earlier cells have started, also from a thread that waits for it.
+// An interrupt does not end processes of earlier cells, even while a thread waits for one.
 func TestPythonServerOfAThread(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants(`import subprocess, threading, time
@@ -95,7 +96,7 @@ ready.wait()`, "True")
 	n.wants("open('/proc/%d/stat' % server.pid).read().split()[2] # it sleeps", "'S'")
 }
 
-// Each cell warns, also of what an earlier one has warned.
+// Each cell shows its warnings, also if an earlier one showed the same.
 func TestPythonWarnings(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	for range 2 {
@@ -105,7 +106,7 @@ func TestPythonWarnings(t *testing.T) {
 	}
 }
 
-// A figure that cannot be drawn fails the cell that made it, and no later one. A cell that fails shows its figures.
+// A figure that cannot be drawn fails the cell that made it, but no later one. A cell that fails still shows its figures.
 func TestPythonFigures(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.run(`import sys, types
@@ -122,7 +123,7 @@ sys.modules["matplotlib.pyplot"] = plt`)
 	n.wants("figures", "[]")
 }
 
-// What a handler of signals raises while no cell is executed costs nothing.
+// An exception of a signal handler between two cells has no effect.
 func TestPythonSignalBetween(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.wants("import os, signal\ndef late(*_): raise TimeoutError('late')\nsignal.signal(signal.SIGALRM, late)\nkept = os.getpid();", "")
@@ -146,7 +147,7 @@ func TestPythonSignalBetween(t *testing.T) {
 	n.wants("kept == os.getpid()", "True")
 }
 
-// Files of the workspace with the names of Python's own modules do not keep a kernel from its work.
+// Files of the workspace with the names of Python's own modules do not affect the kernel.
 func TestPythonNames(t *testing.T) {
 	h := begin(t, guest.Config{})
 	for _, name := range []string{"types.py", "token.py", "socket.py", "json.py", "mine.py"} {
@@ -174,19 +175,19 @@ func (n *notebook) module(name, text string) {
 	n.spec.Env = append(n.spec.Env, "PYTHONPATH="+dir)
 }
 
-// A module is adapted although a cell has looked for it before, and its first import has failed.
+// A module is adapted even if an earlier cell looked for it, and its first import failed.
 func TestPythonHooks(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.module("matplotlib/pyplot.py", "import os\nif 'FAIL' in os.environ: raise KeyboardInterrupt\ndef show(): return 'not adapted'\ndef get_fignums(): return []\n")
 	n.wants("import importlib.util\nimportlib.util.find_spec('matplotlib.pyplot').name", "'matplotlib.pyplot'")
 	n.fails("import os\nos.environ['FAIL'] = '1'\nimport matplotlib.pyplot", "KeyboardInterrupt")
 	n.wants("del os.environ['FAIL']\nimport matplotlib.pyplot as plt\nplt.show()", "")
-	// What stands in for IPython has what matplotlib asks it for: its version.
+	// The replacement for IPython has the version that matplotlib checks.
 	n.wants("import sys\nsys.path[:] = [p for p in sys.path if 'packages' not in p]\nfrom IPython.display import HTML\nimport IPython\nIPython.version_info[:2] >= (8, 24)", "True")
 	n.fails("import getpass\ngetpass.getpass('p', echo_char='*')", "EOFError")
 }
 
-// A line of pip is a command as any other: of a shell, and for a variable.
+// A pip line works like any other command: with a shell's operators, and with its output in a variable.
 func TestPythonPip(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.module("pip.py", "import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)")

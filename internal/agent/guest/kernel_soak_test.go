@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// pictures counts those that a cell has shown.
+// pictures counts the pictures that a cell has shown.
 func (c cell) pictures() (n int) {
 	for _, r := range c.results {
 		text, _ := r.Data["image/png"].(string)
@@ -24,7 +24,7 @@ func (c cell) pictures() (n int) {
 	return n
 }
 
-// What the real libraries draw and print is shown without configuration, with IPython and without.
+// Output of the real libraries is shown without configuration, with IPython and without.
 func TestSoakLibraries(t *testing.T) {
 	for _, module := range []string{"pandas", "matplotlib", "PIL", "IPython"} {
 		if out, err := exec.Command("/usr/bin/python3", "-c", "import "+module).CombinedOutput(); err != nil {
@@ -67,7 +67,7 @@ func libraries(n *notebook) {
 	rows("df.a", 2, 2)
 	rows("pd.DataFrame({'a': range(5000)})", 1000, 5000)
 	rows("df.groupby('a').agg({'b': ['count', 'max']}).droplevel(0, axis=1)", 2, 2)
-	// Names of columns and of the index that are the same, or none, become different keys.
+	// Equal or missing names of columns and of the index become different keys.
 	for code, want := range map[string]string{
 		"pd.DataFrame([[1, 2]], columns=['a', 'a'])":                            `[{"a":1,"a.1":2,"index":0}]`,
 		"pd.DataFrame({1: [1], '1': [2]})":                                      `[{"1":1,"1.1":2,"index":0}]`,
@@ -99,7 +99,7 @@ func libraries(n *notebook) {
 		}
 	}
 	n.wants("df = pd.DataFrame({'a': [7]}); df", "   a\n0  7")
-	n.wants("list(df.columns), df.index.name", "(['a'], None)") // it was shown as it is, and stays so
+	n.wants("list(df.columns), df.index.name", "(['a'], None)") // showing it does not change it
 	for code, want := range map[string]int{
 		"df.plot()": 1,
 		"import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.figure(); plt.hist([1, 2, 2])": 2,
@@ -123,7 +123,7 @@ func libraries(n *notebook) {
 	}
 }
 
-// magics are what IPython alone has.
+// magics tests features that only IPython has.
 func magics(n *notebook) {
 	n.wants("%timeit -n1 -r1 -q -o 1\n5", "5")
 	n.wants("'a'.upper?", "")

@@ -31,7 +31,7 @@ type shown struct {
 	Matches   []string `json:"matches"`
 }
 
-// cell is what became of a cell.
+// cell is the outcome of a cell.
 type cell struct {
 	out, errs string
 	results   []shown
@@ -49,7 +49,7 @@ func (c cell) plain() string {
 	return ""
 }
 
-// notebook is a kernel of a host.
+// notebook is a host's kernel.
 type notebook struct {
 	*term
 	kernel string
@@ -159,7 +159,7 @@ func TestPlainPythonKernel(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	n.fails("nothing", "NameError")
-	// A result comes after what was printed before it.
+	// A result comes after all earlier output.
 	c := n.run("print(1)\ndisplay('a')\nprint(2)\ndisplay('b')\n'c'")
 	if !strings.HasPrefix(c.order, "o") || !strings.HasSuffix(c.order, "r") || len(c.results) != 3 {
 		t.Errorf("%+v", c)
@@ -169,7 +169,7 @@ func TestPlainPythonKernel(t *testing.T) {
 	if d := c.results[0].Data; d["text/html"] != "<b>" || d["image/png"] != "cG5n" || !strings.HasPrefix(d["text/plain"].(string), "<__main__.P") {
 		t.Errorf("%+v", c)
 	}
-	n.wants("_ = str.upper", "") // the program's own is left to it
+	n.wants("_ = str.upper", "") // the program's own variable stays
 	n.wants("_('a')", "'A'")
 	n.wants("_('b')", "'B'")
 	n.wants("del _; 1", "1")
@@ -217,7 +217,7 @@ func TestPlainPythonKernel(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	n.fails("%nothing", "NameError")
-	// Leaving, input, and forks.
+	// Exits, input, and forks.
 	if c := n.run("import sys; sys.exit(3)"); c.exit.Code != 3 || c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
 	}
@@ -239,7 +239,7 @@ func TestPlainPythonKernel(t *testing.T) {
 	if c := n.run("import os, time\npid = os.fork()\nif pid: os.waitpid(pid, 0)\nprint('here')"); strings.Count(c.out, "here") != 2 || c.exit.Code != 0 {
 		t.Errorf("%+v", c)
 	}
-	// A cell that closes its streams takes none from the next.
+	// If a cell closes its streams, the next one has its own.
 	for _, code := range []string{"os.close(1)", "os.close(0); os.close(1); os.close(2)"} {
 		if c := n.run("import os; " + code); c.exit.Code != 0 {
 			t.Errorf("%q: %+v", code, c)
@@ -259,7 +259,7 @@ func TestPlainPythonKernel(t *testing.T) {
 		l := n.exec(n.cell("print('up', flush=True)\n" + code))
 		n.follow(l, "up")
 		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
-		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") && !strings.Contains(c.errs, "Command failed: sleep") { // the child may be the first that ends
+		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") && !strings.Contains(c.errs, "Command failed: sleep") { // the child may end first
 			t.Errorf("%q: %+v", code, c)
 		}
 	}
@@ -295,7 +295,7 @@ func TestPlainPythonKernel(t *testing.T) {
 	n.fails("y", "NameError")
 }
 
-// testTroublemakers runs objects and cells that would break a careless kernel. None costs the variables.
+// testTroublemakers runs objects and cells that would break a careless kernel. All of them keep the variables.
 func testTroublemakers(n *notebook) {
 	n.Helper()
 	n.run("class Bad:\n  def __init__(self, do): self.do = do\n  def __repr__(self): return self.do()\n  __str__ = __repr__\ndef dies(): raise SystemExit(3)\ndef waits():\n  while True: pass")
@@ -324,10 +324,10 @@ func testTroublemakers(n *notebook) {
 		}
 	}
 	n.wants("x", "41")
-	// The kernel has builtins of its own.
+	// The kernel has its own copy of the builtins.
 	n.wants("import builtins\nkept = vars(builtins).copy()\nbuiltins.compile = builtins.eval = builtins.print = None", "")
 	n.wants("vars(builtins).update(kept); 10", "10")
-	// One that takes what its kernel needs itself ends it, and not the next.
+	// A cell that takes the kernel's own descriptors ends this kernel, but not the next.
 	if c := n.run("import os; os.closerange(3, 200); 5"); c.exit.Code != 1 || !c.exit.Shell.Replaced || !strings.HasPrefix(c.errs, "the interpreter ends: ") {
 		n.Errorf("%+v", c)
 	}
@@ -389,7 +389,7 @@ func TestPlainNodeKernel(t *testing.T) {
 	if !strings.HasPrefix(c.order, "o") || c.results[0].Data["text/html"] != "<b>" || c.results[1].Data["application/json"] == nil {
 		t.Errorf("%+v", c)
 	}
-	// What an error has besides its stack is shown, without the frames of this program.
+	// An error's properties are shown in addition to its stack, without the frames of this program.
 	e = n.fails("await null; const inner = new Error('inner'); throw new Error('outer', { cause: inner })", "Error")
 	if !strings.Contains(e.Traceback, "[cause]: Error: inner\n") || strings.Contains(e.Traceback, "kernel") || strings.Contains(e.Traceback, "node:") {
 		t.Errorf("%+v", e)
@@ -398,7 +398,7 @@ func TestPlainNodeKernel(t *testing.T) {
 	if !strings.Contains(e.Traceback, "Error: part 2\n") || !strings.Contains(e.Traceback, "code: 'E1'") {
 		t.Errorf("%+v", e)
 	}
-	// So is what nothing catches, by the cell that runs then or the next one, which do not fail.
+	// So are uncaught errors, by the cell that runs then or the next one, which do not fail.
 	for code, text := range map[string]string{
 		"Promise.reject(new Error('rejected')); 5": "Uncaught Error: rejected\n    at <cell", "(async () => { throw 7 })(); 5": "Uncaught 7\n",
 		"setTimeout(() => { throw new Error('timer') }); await new Promise((ok) => setTimeout(() => setTimeout(ok))); 5": "Uncaught Error: timer\n    at ",
@@ -436,7 +436,7 @@ func TestPlainNodeKernel(t *testing.T) {
 		l := n.exec(n.cell(code))
 		n.follow(l, "up")
 		l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: enough}})
-		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") && !strings.Contains(c.errs, "Command failed: sleep") { // the child may be the first that ends
+		if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || !strings.Contains(c.errs, "KeyboardInterrupt") && !strings.Contains(c.errs, "Command failed: sleep") { // the child may end first
 			t.Errorf("%q: %+v", code, c)
 		}
 	}
@@ -448,7 +448,7 @@ func TestPlainNodeKernel(t *testing.T) {
 	}
 	n.fails("Error.prepareStackTrace = () => { throw 6 }; null.x", "Error")
 	n.wants("delete Error.prepareStackTrace", "true")
-	// One that reads has read all that there is, also if it is interrupted before it has its streams.
+	// A reader gets all of its input, also if it is interrupted before it has opened its streams.
 	for _, until := range []string{"up", ""} {
 		asks := n.cell("prompt('up')")
 		asks.Stdin = true
@@ -464,7 +464,7 @@ func TestPlainNodeKernel(t *testing.T) {
 	if e := n.fails("setTimeout(() => {}); (() => { [1].map(() => { null.x }) })()", "TypeError"); strings.Contains(e.Traceback, "node:") || len(e.Frames) != 3 {
 		t.Errorf("%+v", e)
 	}
-	// Neither a stream that was interrupted while it wrote, nor one that was closed, loses what later cells write.
+	// No output of later cells is lost after a stream was interrupted during a write, or was closed.
 	if c := n.run("delete process.stdout._write; for (const fd of [0, 1, 2]) require('fs').closeSync(fd); console.log('lost'); console.error('lost')"); c.exit.Code != 0 || c.exit.Shell.Replaced {
 		t.Errorf("%+v", c)
 	}

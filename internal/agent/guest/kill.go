@@ -17,9 +17,9 @@ const (
 	maxSweeps = 64
 	// headTime is how long a killed cgroup may take to become empty before its processes are killed one by one.
 	headTime = 100 * time.Millisecond
-	// settleTime is how long a keeper may take to report that its command has no process left, which it normally does at once.
+	// settleTime is how long a keeper may take to report that its command has no process left, which it normally does immediately.
 	settleTime = 2 * time.Millisecond
-	// escapeTime is how long killed processes may take to die before others that escaped are looked for.
+	// escapeTime is how long killed processes may take to die before the next search for escaped ones.
 	escapeTime = 5 * time.Millisecond
 )
 
@@ -77,8 +77,9 @@ func (e *exec) await(d time.Duration) bool {
 	}
 }
 
-// killAlone kills everything in our PID namespace, if that is only this command. With Linux no fork can escape: the kernel holds a
-// lock meanwhile. gVisor holds none, so what a fork bomb started meanwhile is stopped, which keeps it from forking, and killed, too.
+// killAlone kills everything in our PID namespace, if that is only this command. On Linux no fork can escape: the kernel holds a
+// lock meanwhile. gVisor holds none. So processes that a fork bomb starts meanwhile are first stopped, so that they cannot fork, and
+// then killed.
 func (e *exec) killAlone() bool {
 	a := e.a
 	if a.reaper == nil || os.Getpid() != 1 {
@@ -101,7 +102,7 @@ func (e *exec) killAlone() bool {
 	return false
 }
 
-// killOthers sends signals to every process but ours, unless one is of another command. The channel is closed once we have no
+// killOthers sends signals to every process but ours, unless another command has processes. The channel is closed once we have no
 // children.
 func (e *exec) killOthers(signals ...unix.Signal) (none <-chan struct{}, ok bool) {
 	a := e.a

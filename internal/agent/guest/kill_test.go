@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A kernel that cannot kill a cgroup at once, as Linux before 5.14, has its processes killed one by one.
+// If the kernel cannot kill a cgroup atomically, like Linux before 5.14, its processes are killed one by one.
 func TestGroupWithoutKill(t *testing.T) {
 	a, err := New(Config{Workspace: t.TempDir()})
 	if err != nil {

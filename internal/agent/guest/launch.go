@@ -126,7 +126,7 @@ type launcher struct {
 	child []int // descriptors for the child, which we close
 	stdio [3]int
 	tty   int      // the controlling terminal; -1 for none
-	extra [][2]int // descriptors besides stdio: ours, and its number in the program
+	extra [][2]int // descriptors in addition to stdio: ours, and its number in the program
 }
 
 func (l *launcher) launch() error {
@@ -155,7 +155,7 @@ func (l *launcher) launch() error {
 	return e.begin()
 }
 
-// prepare opens what must belong to the user: programs can open /dev/stdout and their terminal by name.
+// prepare opens the files that must belong to the user: programs can open /dev/stdout and their terminal by name.
 func (l *launcher) prepare() error {
 	l.step = stepLookup
 	if l.e.host != nil {

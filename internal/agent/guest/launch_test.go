@@ -32,7 +32,7 @@ func leased(t *testing.T) string {
 	return name
 }
 
-// A command that is blocked in its execve can still time out, with the status of one that has begun.
+// A command that is blocked in its execve can still time out, with the same status as one that has started.
 func TestTimeoutOfABirth(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
@@ -49,7 +49,7 @@ func TestTimeoutOfABirth(t *testing.T) {
 	})
 }
 
-// One that does not end by TERM has its grace, too: here its process is stopped.
+// A command that does not end by TERM has its grace, too: here its process is stopped.
 func TestGraceOfABirth(t *testing.T) {
 	h := begin(t, guest.Config{})
 	cwd := t.TempDir()
@@ -75,7 +75,7 @@ func TestCloseEndsABirth(t *testing.T) {
 	h := begin(t, guest.Config{})
 	name := leased(t)
 	l := h.exec(wire.Exec{ID: "a", Argv: []string{name}, UID: os.Getuid(), GID: os.Getgid()})
-	for born := false; !born; { // the agent has accepted it, and has not replied yet
+	for born := false; !born; { // the agent has accepted the command, but not replied yet
 		info := h.ask(wire.Request{Op: wire.OpPing}).reply().Info
 		born = info != nil && info.Execs == 1
 	}

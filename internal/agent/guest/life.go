@@ -74,7 +74,7 @@ func (e *exec) life() {
 	e.cleanUp()
 	close(e.over)
 	if in, _ := warm.Of(e.spec); in != nil && !e.spec.KillAll && e.pid > 0 {
-		_ = e.a.park(e.spec) // the next one is started if it fails
+		_ = e.a.park(e.spec) // if it fails, a later command parks one
 	}
 }
 
@@ -117,10 +117,10 @@ func (e *exec) drainOutlets() {
 func (e *exec) publish(cause wire.Cause) {
 	exit := &wire.Exit{Code: -1, Cause: cause, Usage: e.usage()}
 	if cause == wire.CauseExited && e.meter.exceeded(exit.Usage) {
-		exit.Cause = wire.CauseCPUTime // it ended between two readings
+		exit.Cause = wire.CauseCPUTime // the command ended between two readings
 	}
 	ended := time.Now()
-	if isClosed(e.exited) { // else kill_failed: it is still running
+	if isClosed(e.exited) { // else kill_failed: the program is still running
 		ended = e.ended
 		e.setStatus(exit)
 	}

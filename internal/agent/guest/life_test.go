@@ -77,7 +77,7 @@ func timed(t *testing.T, begin func() *host, name, script string) (h *host, out 
 		h = begin()
 		e := h.sh("a", script)
 		e.TimeoutMS, e.GraceMS = timeout, 100
-		if name == "exits 0" { // it needs the time
+		if name == "exits 0" { // the program needs the time
 			e.GraceMS = patience.Milliseconds() / 2
 		}
 		l := h.exec(e)
@@ -206,7 +206,7 @@ func TestKeeperKilled(t *testing.T) {
 	})
 }
 
-// A program that shares the agent's user can stop its keeper, which then reports nothing. Its end is not held up by that.
+// A program that shares the agent's user can stop its keeper, which then reports nothing. That does not delay the command's end.
 func TestKeeperStopped(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
@@ -238,7 +238,7 @@ func TestCgroupUsage(t *testing.T) {
 	}
 }
 
-// The same as PID 1: in its own PID namespace, where the agent reaps, and kills all at once.
+// The test as PID 1: in its own PID namespace, where the agent reaps, and kills all processes together.
 func TestAsInit(t *testing.T) {
 	need.Root(t)
 	for name, script := range stubborn() {

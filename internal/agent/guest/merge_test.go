@@ -120,7 +120,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Whatever makes a merge fail, the workspace is unchanged.
+// If a merge fails for any reason, the workspace is unchanged.
 func TestMergeFails(t *testing.T) {
 	good := pack(t, "a=new", "d/b=new", "new/x=1", "z=new")
 	link := func() []byte {
@@ -160,7 +160,7 @@ func TestMergeFails(t *testing.T) {
 	}
 }
 
-// A link in the way is no folder, whatever its target, and a file replaces the link itself.
+// A link in place of a folder counts as a link, whatever its target, and a file replaces the link itself.
 func TestMergeAndLinks(t *testing.T) {
 	h := begin(t, guest.Config{})
 	outside := t.TempDir()
@@ -266,7 +266,7 @@ func TestMergeAsAnotherUser(t *testing.T) {
 	if err := unix.Stat(filepath.Join(h.dir, "d3/f3"), &st); err != nil || st.Uid != 4321 {
 		t.Errorf("%v, owner %d", err, st.Uid)
 	}
-	// What the user cannot change stays, and so does everything that was moved before.
+	// Files that the user cannot change stay, and the moves before them are undone.
 	before := tree(t, h.dir)
 	h.file(wire.OpMerge, user).give(pack(t, "d0/f0=changed", "new=1", "roots/f=2", "z=1")).failure(wire.CodeDenied)
 	if diff := cmp.Diff(before, tree(t, h.dir)); diff != "" {
@@ -274,7 +274,8 @@ func TestMergeAsAnotherUser(t *testing.T) {
 	}
 }
 
-// What a merge has left in a volume, because its agent was killed, goes with a later one. Another agent's merge goes on.
+// The remains of a killed agent's merge in a volume are removed by a later merge. Another agent's merge in progress is
+// not affected.
 func TestMergeOfAKilledAgent(t *testing.T) {
 	dir := t.TempDir()
 	lay(t, dir, ".belljar-merge-old/a/b=1", ".belljar-merge-new/c=2", "mine=3")

@@ -13,8 +13,9 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// The promise of docs/specification.md: a command exceeds its limit by at most 20 ms or 2 %, on an otherwise idle machine, and is
-// never ended below it. The agent is PID 1, as in a sandbox: the machine's other processes would lengthen each reading.
+// TestSoakCPUTimeError tests the limits of docs/specification.md: a command exceeds its CPU time limit by at most 20 ms or 2 %, on
+// an otherwise idle machine, and never ends below it. The agent is PID 1, as in a sandbox: the machine's other processes would
+// lengthen each reading.
 func TestSoakCPUTimeError(t *testing.T) {
 	t.Run("keeper", func(t *testing.T) { cpuTimeError(t, beginInit(t, 0)) })
 	t.Run("cgroup", func(t *testing.T) { cpuTimeError(t, beginInit(t, delegate(t))) })
@@ -53,8 +54,8 @@ func cpuTimeError(t *testing.T, h *host) {
 	}
 }
 
-// lateness watches how late this machine wakes a process, which may be a guest of a busy host. The result ends that, and returns the
-// most microseconds.
+// lateness measures how late this machine wakes a process, since it may be a virtual machine on a busy host. Calling the result ends
+// the measurement and returns the maximum in microseconds.
 func lateness(t *testing.T) func() int64 {
 	ctx, stop := context.WithCancel(t.Context())
 	most := make(chan int64)
@@ -72,7 +73,7 @@ func lateness(t *testing.T) func() int64 {
 	}
 }
 
-// Sixteen commands at once, each of which uses less than half of its limit: waiting for a processor does not count.
+// Sixteen simultaneous commands, each of which uses less than half of its limit: waiting for a processor does not count.
 func TestSoakCPUTimeOfMany(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))

@@ -24,7 +24,7 @@ func busy() map[string]string {
 	}
 }
 
-// The time of all processes counts, and the command ends as by a timeout.
+// The time of all processes counts, and the command ends as it does by a timeout.
 func TestCPUTimeEndsEverything(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		for name, script := range busy() {
@@ -46,7 +46,7 @@ func TestCPUTimeEndsEverything(t *testing.T) {
 	})
 }
 
-// A command that ended on its own has exceeded its limit if its usage says so: hosts report that usage.
+// A command that ended on its own has exceeded its limit if its usage exceeds it: hosts report that usage.
 func TestCPUTimeAgreesWithUsage(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))

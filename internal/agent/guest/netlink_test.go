@@ -96,7 +96,7 @@ func another() error {
 	return nil
 }
 
-// asManyAsThereAre opens sockets in many threads at once until the limit.
+// asManyAsThereAre opens sockets in many threads concurrently until the limit.
 func asManyAsThereAre() (fds []int, err error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -122,7 +122,7 @@ func asManyAsThereAre() (fds []int, err error) {
 	return fds, err
 }
 
-// asAsked checks sockets: their type and flags are those of the call, and an error is the kernel's.
+// asAsked checks sockets: they have the requested type and flags, and errors are the kernel's.
 func asAsked() error {
 	for _, kind := range []int{unix.SOCK_RAW, unix.SOCK_DGRAM, unix.SOCK_RAW | unix.SOCK_CLOEXEC, unix.SOCK_DGRAM | unix.SOCK_NONBLOCK} {
 		fd, err := netlinkSocket(kind)

@@ -25,8 +25,8 @@ type outlet struct {
 	stream  wire.Stream
 	file    *os.File
 	raw     syscall.RawConn
-	drained chan struct{} // closed when no more of it is kept
-	ended   chan struct{} // closed when no more of it is read
+	drained chan struct{} // closed when no more output is kept
+	ended   chan struct{} // closed when no more output is read
 	once    sync.Once
 	reading sync.Mutex // keeps bytes in the order in which they are read
 }
@@ -108,7 +108,7 @@ func (o *outlet) readFD(fd uintptr, use func([]byte)) (int, error) {
 	return n, err
 }
 
-// catchUp keeps what has been written so far, up to what a pipe holds.
+// catchUp keeps all output written so far, up to the capacity of a pipe.
 func (o *outlet) catchUp() {
 	for room := maxPipe; room > 0 && !isClosed(o.drained); {
 		if !o.readNow(func(b []byte) { room -= len(b); o.e.keep(o.stream, b) }) {

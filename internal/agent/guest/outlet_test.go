@@ -40,7 +40,7 @@ func TestReadOutputBehindTheEnd(t *testing.T) {
 	}
 }
 
-// A survivor that prints without end does not hold up the end of its command, whose output is dropped by then.
+// A survivor that prints without end does not delay the end of its command, and its further output is dropped.
 func TestDrainOfAnEndlessPipe(t *testing.T) {
 	file, err := os.Open("/dev/random") // always readable, and the poller knows it
 	if err != nil {

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	parkTime = time.Minute      // that an interpreter may take to start and to import its modules
-	takeTime = 5 * time.Second  // that it may take to accept a command
-	parkIdle = 10 * time.Minute // that one waits in a session
+	parkTime = time.Minute      // limit for an interpreter to start and to import its modules
+	takeTime = 5 * time.Second  // limit to accept a command
+	parkIdle = 10 * time.Minute // how long an interpreter waits in a session
 )
 
-// parked is an interpreter that waits for a command with its key.
+// parked is an interpreter that was started in advance, and waits for a command with its key.
 type parked struct {
 	a       *Agent
 	key     string
 	in      *warm.Interpreter
 	e       *exec // its processes; it has no id
 	control *sock.Control
-	forker  *parked     // has forked it; else nil
-	forks   bool        // it forks the processes that wait in its place
+	forker  *parked     // the interpreter that forked it; else nil
+	forks   bool        // it forks the processes that wait
 	idle    *time.Timer // nil in a sandbox that is ready for any caller
 
 	filling sync.Mutex // guards the following field
-	spare   *parked    // its child that waits; nil for none
+	spare   *parked    // its forked child that waits; nil for none
 
 	mu       sync.Mutex // guards the following field
 	children map[int]*exec
@@ -126,7 +126,7 @@ func (p *parked) start(spec wire.Exec) error {
 	return err
 }
 
-// settle has the interpreter import its modules. One that has several threads afterwards does not fork.
+// settle makes the interpreter import its modules. If it has several threads afterwards, it does not fork.
 func (p *parked) settle(modules []string) error {
 	how := "once"
 	if p.forks {
@@ -151,7 +151,7 @@ func (p *parked) settle(modules []string) error {
 	return err
 }
 
-// takeParked takes the interpreter with a key that waits, nil for none. One that was forked has another soon.
+// takeParked takes the waiting interpreter with a key, nil for none. If it was forked, its parent soon forks another.
 func (a *Agent) takeParked(key string) *parked {
 	p, ok := a.warm.Take(key)
 	if !ok || !p.forks {
@@ -163,7 +163,7 @@ func (a *Agent) takeParked(key string) *parked {
 	return p.takeSpare()
 }
 
-// warmUp gives a command an interpreter that waits. It returns false if there is none, and the command is as before.
+// warmUp gives a command a waiting interpreter. If there is none, it returns false, and the command is unchanged.
 func (a *Agent) warmUp(e *exec) bool {
 	in, key := warm.Of(e.spec)
 	if in == nil {
@@ -184,7 +184,7 @@ func (a *Agent) warmUp(e *exec) bool {
 		l.closeOurEnds()
 		e.inlet = nil
 		p.discard()
-		if from != nil && e.a.warm.Remove(from) { // it could fork only others that do not answer
+		if from != nil && e.a.warm.Remove(from) { // its forks would not answer either
 			from.discard()
 		}
 		return false
@@ -195,14 +195,14 @@ func (a *Agent) warmUp(e *exec) bool {
 	close(e.executed)
 	delete(e.a.alive, p.e)
 	e.a.alive[e] = struct{}{}
-	e.a.lives.Done() // of the interpreter: the command has its own
+	e.a.lives.Done() // the interpreter's; the command has its own
 	if from != nil {
 		go from.refill()
 	}
 	return true
 }
 
-// refill has the interpreter fork the next process that waits.
+// refill makes the interpreter fork the next process that waits.
 func (p *parked) refill() {
 	if p.fork() != nil && p.a.warm.Remove(p) {
 		p.discard()
@@ -233,7 +233,7 @@ func (p *parked) become(l *launcher) error {
 	if p.idle != nil {
 		p.idle.Stop()
 	}
-	// From here on the command is the process. One that does not receive "go" exits as if killed.
+	// From here on the process is the command. If it does not receive "go", it exits as if killed.
 	_ = p.control.Send("go")
 	p.control.Close()
 	return nil
@@ -251,7 +251,7 @@ func (p *parked) prepare(l *launcher) error {
 	return nil
 }
 
-// discard ends an interpreter that waits.
+// discard ends a waiting interpreter.
 func (p *parked) discard() {
 	if p.idle != nil {
 		p.idle.Stop()
@@ -266,13 +266,13 @@ func (p *parked) discard() {
 	if s := p.takeSpare(); s != nil {
 		s.discard()
 	}
-	go func() { // its keeper ends with the last process that it has forked
+	go func() { // its keeper ends with the last process that the interpreter forked
 		p.e.cleanUp()
 		p.a.lives.Done()
 	}()
 }
 
-// discardParked ends all interpreters that wait.
+// discardParked ends all waiting interpreters.
 func (a *Agent) discardParked() {
 	for _, p := range a.warm.Clear() {
 		p.discard()

@@ -12,11 +12,11 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// An interpreter that forks is the child of a keeper as every command is. A process that it forks becomes a child of the same keeper,
-// because its parent exits at once. So the keeper reaps it and reports its status, which no other process can forge. It is moved to a
-// cgroup of its own while it waits, which can take longer than a fork.
+// A forking interpreter is the child of a keeper, like every command. The processes that it forks become children of the same keeper,
+// because their parent exits immediately. So the keeper reaps them and reports their status, which no other process can forge. A
+// forked process moves to a cgroup of its own while it waits, because a move can take longer than a fork.
 
-// fork has the interpreter fork the process that waits for the next command.
+// fork makes the interpreter fork the process that waits for the next command.
 func (p *parked) fork() error {
 	p.filling.Lock()
 	defer p.filling.Unlock()
@@ -38,7 +38,7 @@ func (p *parked) fork() error {
 		a.mu.Unlock()
 	}
 	if err != nil {
-		s.control.Close() // which ends the process
+		s.control.Close() // ends the process
 		l.closeOurEnds()
 		return err
 	}
@@ -79,7 +79,7 @@ func (p *parked) forkInto(l *launcher) error {
 	return e.group.Add(pid)
 }
 
-// takeSpare returns the process that waits, nil for none.
+// takeSpare returns the waiting process, nil for none.
 func (p *parked) takeSpare() *parked {
 	p.filling.Lock()
 	defer p.filling.Unlock()
@@ -99,7 +99,7 @@ func (p *parked) pass(from, to *exec) bool {
 	return true
 }
 
-// reaped handles the end of a child of the keeper: the first process of a command, or a process that one has left.
+// reaped handles the end of a child of the keeper: the first process of a command, or an orphan of a command.
 func (p *parked) reaped(rec forkexec.Record) {
 	p.mu.Lock()
 	e := p.children[int(rec.Pid)]
@@ -111,7 +111,7 @@ func (p *parked) reaped(rec forkexec.Record) {
 	}
 }
 
-// orphaned handles the end of the keeper. Commands that it has not reported are lost.
+// orphaned handles the end of the keeper. The status of commands that it has not reported is lost.
 func (p *parked) orphaned() {
 	p.mu.Lock()
 	left := p.children
@@ -122,7 +122,7 @@ func (p *parked) orphaned() {
 	}
 }
 
-// endForked reports that the first process has ended, and that no process is left when the cgroup is empty.
+// endForked reports that the first process has ended. When the cgroup is empty, it reports that no process is left.
 func endForked(e *exec) {
 	e.ended = time.Now()
 	close(e.exited)

@@ -4,8 +4,8 @@ package guest
 
 import "github.com/belljar/belljar/internal/agent/guest/process"
 
-// running returns the number of processes of commands, without the shell of no name while that is idle. Interpreters that wait for a
-// command are none: they only save time.
+// running returns the number of processes of commands. It does not count the shell without a name while that is idle, nor parked
+// interpreters, which only save time.
 func (a *Agent) running() int {
 	a.launches.Lock() // a keeper that is being started would look like a stray
 	defer a.launches.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// An idle shell is no program; a command in it, its jobs, a kernel and an exec are.
+// An idle shell is not counted; a command in it, its jobs, a kernel and an exec are.
 func TestRunning(t *testing.T) {
 	t.Run("agent", func(t *testing.T) { countsPrograms(t, begin(t, guest.Config{})) })
 	t.Run("init", func(t *testing.T) { countsPrograms(t, beginInit(t, 0)) })
@@ -21,7 +21,7 @@ func countsPrograms(t *testing.T, h *host) {
 	running := func(what string, want int) {
 		t.Helper()
 		got := -1
-		for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(time.Millisecond) { // processes go a moment after their end
+		for until := time.Now().Add(patience); time.Now().Before(until); time.Sleep(time.Millisecond) { // processes take a moment to disappear after their end
 			if got = h.ask(wire.Request{Op: wire.OpPrograms}).reply().Programs; got == want {
 				return
 			}

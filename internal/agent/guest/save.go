@@ -13,7 +13,7 @@ import (
 // freezeTime bounds how long the kernel may take to stop all programs.
 const freezeTime = time.Second
 
-// save packs the workspace while no program runs, if that can be had.
+// save packs the workspace while no program runs, if that is possible.
 func (s *stream) save(req wire.FileRequest) error {
 	f := s.a.freeze()
 	defer f.thaw()
@@ -23,15 +23,15 @@ func (s *stream) save(req wire.FileRequest) error {
 	return s.reply(wire.Reply{Done: true, Frozen: f.thaw()})
 }
 
-// freezing is a time in which no program of the sandbox runs, and none is started.
+// freezing is a period in which no program of the sandbox runs or starts.
 type freezing struct {
 	once  sync.Once
 	timer *time.Timer
 	end   func()
-	held  bool // it was so, and until thaw was called first
+	held  bool // no program ran, and thaw was called first
 }
 
-// freeze stops all programs: it freezes their cgroups. Where the agent has none, they run on, unless there are none.
+// freeze stops all programs by freezing their cgroups. Without cgroups programs cannot be stopped, so there must be none.
 func (a *Agent) freeze() *freezing {
 	f := &freezing{held: true}
 	a.launches.Lock() // no program is started meanwhile
@@ -57,7 +57,7 @@ func (a *Agent) freeze() *freezing {
 	}
 	f.end = func() {
 		for _, e := range frozen {
-			_ = e.group.Freeze(false) // one that is gone has no processes
+			_ = e.group.Freeze(false) // a removed cgroup has no processes
 		}
 		a.launches.Unlock()
 	}
@@ -70,8 +70,8 @@ func (a *Agent) freeze() *freezing {
 	return f
 }
 
-// vacantTime is how long the keepers of commands whose first processes have ended may take together to report that they were the only ones. A
-// program that survives its command, where there is no cgroup to freeze, costs a snapshot as much.
+// vacantTime is how long all keepers of commands whose first process has ended may take to report that no other process is left. Without
+// cgroups, a program that survives its command delays a snapshot as long.
 const vacantTime = 2 * time.Second
 
 // vacant reports whether no process of a command is left. It waits for a keeper's report until leave.

@@ -18,8 +18,8 @@ type shell struct {
 	last chan struct{} // closed when the newest command's turn is over; guarded by the agent's lock
 
 	// Guarded by the agent's lock, too.
-	spec   wire.Exec     // that of its first command, without what is that command's
-	born   time.Time     // when that came
+	spec   wire.Exec     // of its first command, without the parts that are specific to that command
+	born   time.Time     // when the first command came
 	used   time.Time     // when the last command ended
 	runs   int           // commands so far
 	living *shellProcess // its latest process; nil for none
@@ -42,14 +42,14 @@ type command struct {
 	proc      *shellProcess
 	id        string          // identifies the command in the shell's reports
 	opened    chan struct{}   // closed when the shell has opened the command's streams
-	opening   <-chan struct{} // the same, until we have acted on it
+	opening   <-chan struct{} // the same; nil once it has been handled
 	result    chan int        // its status; of one element
 	survivors map[int]uint64  // processes that earlier commands left: pid and start time
 	replaced  bool            // it started in a new shell, although the previous command had left one
 	used      cpuTime         // by the shell and its dead children, when it started
 	streams   streams
 
-	shown int  // bytes of results; guarded by the lock of its process, as what follows
+	shown int  // bytes of results; guarded by the lock of its process, like the field below
 	cut   bool // further results are dropped
 }
 

@@ -20,8 +20,8 @@ const (
 	settleShell = 20 * time.Millisecond
 	// minGrace is the minimum time for a command to end after an interrupt, however small its grace.
 	minGrace = 250 * time.Millisecond
-	// returnTime is how long a shell may take to return to its prompt once it has nothing to wait for. It normally does so at once,
-	// but on a busy machine it may be slow, and killing it would lose its variables.
+	// returnTime is how long a shell may take to return to its prompt once it has nothing to wait for. It normally returns immediately, but
+	// on a busy machine it may be slow, and killing it would lose its variables.
 	returnTime = 5 * time.Second
 	// minReturnTime is the minimum for a shell that has nothing to wait for when it is interrupted.
 	minReturnTime = time.Second
@@ -70,8 +70,8 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	return exit
 }
 
-// interrupt acts as a terminal's interrupt key: it signals the shell, which then skips the rest of the command, and the foreground
-// job. It returns the job's process group.
+// interrupt acts like a terminal's interrupt key: it signals the shell, which then skips the rest of the command, and the foreground job. It
+// returns the job's process group.
 func (c *command) interrupt() int {
 	p := c.proc
 	if p.kernel != nil {
@@ -80,7 +80,7 @@ func (c *command) interrupt() int {
 	group := p.foreground(c.survivors)
 	living := !isClosed(p.exec.exited) // else the shell's id may be reused by now
 	if living && group != p.exec.pid {
-		// The shell first: it would go on after a job that has ended by the time it is signalled.
+		// The shell first: otherwise it would continue with the next command after a job that has just ended.
 		_ = unix.Kill(p.exec.pid, unix.SIGINT)
 		_ = unix.Kill(p.exec.pid, unix.SIGCONT)
 	}
@@ -208,7 +208,7 @@ func (p *shellProcess) survivors() map[int]uint64 {
 		return slices.ContainsFunc(process.Children(parent), func(pid int) bool { return pid != p.exec.pid })
 	}
 	if !left(p.exec.pid) && !left(p.exec.keeper.Pid) {
-		return nil // mostly, and without a look at all processes
+		return nil // the usual case, without reading all processes
 	}
 	found := make(map[int]uint64)
 	for _, x := range process.Descendants(process.ByParent(process.ReadTable()), p.exec.keeper.Pid, nil) {

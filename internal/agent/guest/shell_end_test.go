@@ -17,16 +17,16 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// enough is a grace, in milliseconds, in which every shell returns that can.
+// enough is a grace, in milliseconds, in which every shell returns that can return.
 const enough = 10_000
 
-// A timeout interrupts a command and all that it has started. Jobs of earlier commands continue, and so does the shell if it
-// returns to its prompt.
+// A timeout interrupts a command and all processes that it has started. Jobs of earlier commands continue, and so does the
+// shell if it returns to its prompt.
 func TestPlainShellTimeout(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		for name, test := range map[string]struct {
 			cmd      string // prints "up" when it may time out
-			deaf     bool   // ignores interrupts, and is given little grace
+			deaf     bool   // ignores interrupts, and gets little grace
 			replaced bool
 		}{
 			"a program":               {cmd: "exec 2>&1; echo up; sleep 1000; echo not reached"},
@@ -78,7 +78,7 @@ func TestPlainShellTimeout(t *testing.T) {
 	})
 }
 
-// What an earlier job has started continues, also if that job ends while a command runs that is then ended.
+// A process of an earlier job continues, even if that job ends while a later command runs that is then ended.
 func TestShellKeepsWhatAJobLeaves(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, _ string) {
 		for _, name := range []string{"go", "pid"} {

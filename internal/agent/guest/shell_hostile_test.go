@@ -20,7 +20,7 @@ func TestShellCannotBeForged(t *testing.T) {
 	shells(t, func(t *testing.T, s *term, program string) {
 		s.want("true", "", 0)
 		out, _ := s.do("ls /proc/self/fd | cat")
-		if got := strings.Fields(out); len(got) != 4 { // 0, 1, 2 and the folder
+		if got := strings.Fields(out); len(got) != 4 { // 0, 1, 2 and the descriptor of ls
 			t.Errorf("a child has descriptors %q", got)
 		}
 		s.want("for f in 3 4 5 6 7 8 9 97 98 99 100; do sh -c \"echo x >&$f\" 2>/dev/null && echo $f; done; true", "", 0)

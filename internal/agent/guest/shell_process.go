@@ -27,7 +27,7 @@ type shellProcess struct {
 	exec     *exec // its keeper, its cgroup, its end
 	user     identity.ID
 	dialect  dialect
-	kernel   *kernel  // in place of a shell; nil for one
+	kernel   *kernel  // set for a kernel; nil for a shell
 	input    *os.File // we send lines to it
 	control  *os.File // its reports
 	text     *os.File // the command's text; its user cannot write it
@@ -76,7 +76,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	}
 	go func() {
 		<-e.over
-		if p.current() == nil { // else the command must still learn how the shell ended
+		if p.current() == nil { // else the command must still get the shell's end
 			p.close()
 		}
 	}()
@@ -101,7 +101,7 @@ func (p *shellProcess) find(l *launcher) error {
 	return err
 }
 
-// prepare opens the descriptors of the process. It runs as the user, except for what the agent must own.
+// prepare opens the descriptors of the process. It runs as the user, except for files that the agent must own.
 func (p *shellProcess) prepare(l *launcher) error {
 	if p.kernel != nil {
 		return p.prepareKernel(l)
@@ -177,7 +177,7 @@ func (p *shellProcess) readText(l *launcher) (int, error) {
 	return text, nil
 }
 
-// program is what the shell is.
+// program returns the name of the shell's program.
 func (p *shellProcess) program() string {
 	if p.kernel != nil {
 		return p.kernel.argv[0]
@@ -332,7 +332,7 @@ func (p *shellProcess) reset() {
 }
 
 // foreground returns the terminal's foreground process group: that of the job that the shell waits for, or its own. gVisor does not
-// tell it: there it is the last job, without the survivors of earlier commands.
+// report it. There it is the last job, without the survivors of earlier commands.
 func (p *shellProcess) foreground(survivors map[int]uint64) int {
 	if p.kernel != nil {
 		return p.exec.pid

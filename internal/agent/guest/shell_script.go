@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// dialect is how to drive a shell. The lines are constant except for a command's id and the names of its streams: the caller's text is in
-// a file, as one quoted word, and cannot become part of them.
+// dialect describes how to drive a shell. The lines are constant except for a command's id and the names of its streams. The caller's
+// text is in a file, as one quoted word, and cannot become part of them.
 type dialect struct {
 	program string
 	args    []string

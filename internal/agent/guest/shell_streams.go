@@ -19,7 +19,7 @@ import (
 // terminal, or named pipes, which are then unlinked.
 type streams struct {
 	redirect string    // the shell's redirections
-	paths    [3]string // what it opens, by descriptor
+	paths    [3]string // the paths that it opens, by descriptor
 	holds    []int     // our descriptors of the shell's ends, which keep them open until the shell has its own
 	names    []string
 	ours     []*os.File

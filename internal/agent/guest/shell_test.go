@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// term is a shell of a host.
+// term is a host's shell.
 type term struct {
 	*host
 	n    int
@@ -75,7 +75,7 @@ func (s *term) want(cmd, out string, code int) wire.Exit {
 	return exit
 }
 
-// kept and replaced check what the last command did to the shell.
+// kept and replaced check the effect of the last command on the shell.
 func (s *term) kept(exit wire.Exit) {
 	s.Helper()
 	if exit.Shell.Replaced {
@@ -190,7 +190,7 @@ func TestShellJobs(t *testing.T) {
 		if err := unix.Mkfifo(ready, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// The write waits for the job to open the file: until then it ignores SIGTERM as the shell does.
+		// The write waits for the job to open the file: until then the job ignores SIGTERM as the shell does.
 		out, _ := s.do("sleep 1000 <" + ready + " & echo $!; : >" + ready)
 		pid := number(t, out)
 		if out, _ := s.do("jobs"); !strings.Contains(out, "Running") || !strings.Contains(out, "sleep 1000") {

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// busy notes a command. The agent is locked.
+// busy records a command. The agent is locked.
 func (sh *shell) busy(counts bool) {
 	if counts {
 		sh.runs++
@@ -20,12 +20,12 @@ func (sh *shell) busy(counts bool) {
 	}
 }
 
-// live notes the shell's process.
+// live records the shell's process.
 func (sh *shell) live(p *shellProcess) {
 	sh.a.mu.Lock()
 	defer sh.a.mu.Unlock()
 	sh.living = p
-	if sh.ended { // while it started
+	if sh.ended { // ended while the process started
 		p.exec.end(ending{cause: wire.CauseEnded})
 	}
 }
@@ -37,7 +37,7 @@ func (sh *shell) over() bool {
 	return sh.ended
 }
 
-// rest notes the end of a command. The process ends when the shell stays idle; 0 is never.
+// rest records the end of a command. The process ends when the shell stays idle; 0 is never.
 func (sh *shell) rest(idle time.Duration) {
 	sh.a.mu.Lock()
 	defer sh.a.mu.Unlock()
@@ -78,7 +78,7 @@ func (a *Agent) listShells() []wire.ShellInfo {
 	return list
 }
 
-// endShell ends a shell, its commands and everything that they started. It returns when that is gone.
+// endShell ends a shell, its commands and everything that they started. It returns when all of it is gone.
 func (a *Agent) endShell(name string) {
 	a.mu.Lock()
 	sh := a.shells[name]

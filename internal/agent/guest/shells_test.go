@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A shell is idle after its last command, also if that was ended before its turn came.
+// A shell is idle after its last command, also if that command was ended before its turn came.
 func TestShellIsIdleAfterAQueuedCommand(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	named := func(cmd string) wire.Exec {

@@ -81,7 +81,7 @@ func (s *stream) reply(r wire.Reply) error { return s.w.JSON(wire.KindReply, r) 
 func (a *Agent) serveStream(s *stream) {
 	a.lease.Contact()
 	req, err := s.open()
-	// Every time: a saved agent may have been restored on another kernel.
+	// Check every request: a saved agent may have been restored on another kernel.
 	if err := fence(a.cfg); err != nil {
 		s.refuse(err)
 		go a.Close() // ends everything that was restored
@@ -142,7 +142,7 @@ func (s *stream) serve(req wire.Request) error {
 	case wire.OpPing:
 		err := s.reply(wire.Reply{Info: s.a.info()})
 		if s.a.relay != nil {
-			s.a.relay.Prepare() // the host is not waiting: a pool asks so of a sandbox that it keeps ready
+			s.a.relay.Prepare() // the host is not waiting: a pool sends this to a sandbox that it keeps ready
 		}
 		return err
 	case wire.OpExec:

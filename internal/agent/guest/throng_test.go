@@ -44,8 +44,8 @@ func bad(t *testing.T) map[string]unix.Errno {
 	}
 }
 
-// Many commands start at once; some cannot, and some lose their keeper on the way. The agent is unchanged: its score, its
-// descriptors, its memory, and its reply to the next one.
+// Many commands start concurrently; some cannot, and some lose their keeper meanwhile. The agent is unchanged: its score,
+// its descriptors, its memory, and its reply to the next one.
 func TestThrong(t *testing.T) {
 	h := begin(t, guest.Config{})
 	failing := bad(t)
@@ -98,7 +98,7 @@ func TestThrong(t *testing.T) {
 		}
 		all.Wait()
 	}
-	round("first") // allocate what is allocated once
+	round("first") // makes one-time allocations
 	score, files, maps := ownScore(t), entries(t, "/proc/self/fd"), lines(t, "/proc/self/maps")
 	for i := range 3 {
 		round(fmt.Sprint("round", i, "."))
@@ -137,7 +137,7 @@ func lines(t *testing.T, name string) int {
 	return strings.Count(string(raw), "\n")
 }
 
-// settle waits until a number is as expected: the cleanup follows the outcome.
+// settle waits until a number is as expected: the cleanup runs after the outcome is reported.
 func settle(t *testing.T, what string, look func() (int, bool)) {
 	t.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {

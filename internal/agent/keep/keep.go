@@ -241,7 +241,7 @@ func (k *keep) writeLast(l Last) error {
 	return err
 }
 
-// stderrText keeps the beginning and the end of what programs write to their standard error.
+// stderrText keeps the beginning and the end of the standard error of programs.
 type stderrText struct {
 	file *os.File
 	done chan struct{}
@@ -253,7 +253,7 @@ type stderrText struct {
 // maxText is the number of bytes kept of each.
 const maxText = 2 << 10
 
-// maxFirst is the number of bytes in which a stack trace is looked for: what gVisor reports in front of one can be long.
+// maxFirst is the number of bytes in which a stack trace is searched: gVisor's message in front of it can be long.
 const maxFirst = 64 << 10
 
 // maxPipe is the largest capacity of a pipe: no more than that can be left from before a deadline.
@@ -315,7 +315,7 @@ func (w *stderrText) current() string {
 	return string(w.text)
 }
 
-// stop stops reading after the output that is there, and returns the end of it.
+// stop stops reading after the pending output, and returns the end of it.
 func (w *stderrText) stop() string {
 	_ = w.file.SetReadDeadline(time.Now().Add(20 * time.Millisecond)) // fails if closed, which is fine
 	<-w.done

@@ -67,7 +67,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	if argv == nil {
 		return fmt.Errorf("no order %q is known", o.Name)
 	}
-	// The caller sends nothing after its order, so a read returns when it disconnects.
+	// The caller sends no more data after its order, so a read returns when it disconnects.
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

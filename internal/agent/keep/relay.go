@@ -41,7 +41,8 @@ func join(conn net.Conn, host *wire.MuxHost, buffers *sync.Pool) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if err := carry(stream, conn, buffers); errors.Is(err, io.ErrClosedPipe) {
-			// The agent has closed it. The other direction may still have its reply, which a host that waits for us to read does not get.
+			// The agent has closed its end. The other direction may still have its reply. A host that waits until we have read its data
+			// would not get it otherwise.
 			_ = carry(io.Discard, conn, buffers)
 			return
 		}

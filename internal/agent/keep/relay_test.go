@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// A reply of an agent that closes the stream while the host still writes arrives: refusals work that way.
+// The reply of an agent that closes the stream while the host still writes arrives: refusals work that way.
 func TestAnswerBehindWrites(t *testing.T) {
 	dial := refusing(t, make([]byte, 100<<10))
 	for range 50 {
@@ -32,13 +32,13 @@ func TestAnswerBehindWrites(t *testing.T) {
 	}
 }
 
-// A host that reads nothing before it has written all is not kept from it by an agent that has closed the stream with more to say
-// than sockets hold.
+// A host may write all its data before it reads. An agent that has closed the stream after a reply larger than the sockets'
+// buffers does not block that.
 func TestWritesBeforeAnswer(t *testing.T) {
 	const size = 240 << 10
 	conn := refusing(t, make([]byte, size))()
 	defer conn.Close()
-	_, _ = conn.Write(make([]byte, 4<<20)) // it may break
+	_, _ = conn.Write(make([]byte, 4<<20)) // may fail
 	if n, err := io.Copy(io.Discard, conn); n != size {
 		t.Errorf("%d bytes of the answer, %v", n, err)
 	}

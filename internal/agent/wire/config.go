@@ -6,7 +6,7 @@ type AgentConfig struct {
 	ListenFD int `json:"listen_fd,omitempty"`
 	// Stdio makes belljar-agent serve the multiplexer on its stdin and stdout instead.
 	Stdio bool `json:"stdio,omitempty"`
-	// LifelineFD is a descriptor whose end of file ends the agent at once: its creator has ended. 0 is none.
+	// LifelineFD is a descriptor whose end of file ends the agent immediately: its creator has ended. 0 is none.
 	LifelineFD int `json:"lifeline_fd,omitempty"`
 	// CgroupFD is a delegated cgroup2 folder in which every exec gets a folder of its own. 0 is none.
 	CgroupFD int `json:"cgroup_fd,omitempty"`
@@ -21,8 +21,8 @@ type AgentConfig struct {
 	Secrets string `json:"secrets,omitempty"`
 	// Build is the version of the program, sent to hosts.
 	Build string `json:"build,omitempty"`
-	// Fenced means that the kernel itself refuses the calls that a seccomp filter would, as belljar-runsc's does. belljar-agent
-	// verifies it.
+	// Fenced means that the kernel itself refuses the calls that a seccomp filter would, like that of belljar-runsc.
+	// belljar-agent verifies it.
 	Fenced bool `json:"fenced,omitempty"`
 	// ExecFilter is a seccomp filter, as the bytes of an array of struct sock_filter. Every command gets it right before its
 	// execve. Empty is none.

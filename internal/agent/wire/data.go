@@ -55,13 +55,13 @@ func (r *Reader) Data(p []byte) (int, error) {
 	p = p[:min(left, len(p))]
 	n := 0
 	for n < len(p) {
-		// The sender writes a frame at once, so the rest of it is near.
+		// The sender writes a frame in one piece, so the rest of it is near.
 		m, err := r.r.Read(p[n:])
 		n += m
 		r.left -= m
 		if err != nil {
 			if n > 0 {
-				return n, nil // the error comes again
+				return n, nil // the next call returns the error
 			}
 			return 0, noEOF(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// TestDataArrivesAsSent reads Data frames in pieces of any size, from a stream that fails now and then as one with deadlines does.
+// TestDataArrivesAsSent reads Data frames in pieces of any size, from a stream that fails now and then like one with deadlines.
 func TestDataArrivesAsSent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var raw bytes.Buffer
@@ -68,7 +68,7 @@ func TestDataArrivesAsSent(t *testing.T) {
 	})
 }
 
-// moody fails every other time with a deadline, and reads a few bytes at a time.
+// moody fails every other time with a deadline error, and reads a few bytes at a time.
 type moody struct {
 	r    io.Reader
 	most int
@@ -147,7 +147,7 @@ func FuzzData(f *testing.F) {
 		if piece < 1 || piece > 1<<16 {
 			return
 		}
-		// The frames one by one say the same.
+		// Reading the frames one by one returns the same.
 		var want []byte
 		whole := wire.NewReader(bytes.NewReader(in))
 		fr, err := whole.Read()

@@ -22,5 +22,5 @@ const (
 const (
 	StepChdir   = "chdir"   // entering its directory
 	StepPTY     = "pty"     // opening its terminal, or the pipes of a shell's command
-	StepRlimits = "rlimits" // limiting what it may use
+	StepRlimits = "rlimits" // limiting its resources
 )

@@ -30,8 +30,8 @@ const (
 	MaxData = 64 << 10 // Data, and the bytes of Output
 )
 
-// MaxValues bounds the values of a Hello or a Reply. A host cannot trust an agent, and a value can take a hundred times as much memory
-// as its text. Agents send a list in parts with fewer.
+// MaxValues limits the values of a Hello or a Reply. A host cannot trust an agent, and a value can take a hundred times as much memory
+// as its text. Agents send a list in smaller parts.
 const MaxValues = 16 << 10
 
 // outputHead is the size of an Output frame's position and stream.
@@ -113,7 +113,7 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, readAhead)}
 }
 
-// Pace has the reader call wait after every n frames.
+// Pace makes the reader call wait after every n frames.
 func (r *Reader) Pace(n int, wait func()) { r.every, r.wait = n, wait }
 
 // pace counts a frame.
@@ -215,11 +215,11 @@ func (w *Writer) Data(b []byte) error {
 	return nil
 }
 
-// DataRoom is how many bytes [Writer.DataInPlace] needs before the data.
+// DataRoom is how many bytes [Writer.DataInPlace] needs in front of the data.
 const DataRoom = 5
 
-// DataInPlace writes one Data frame with the bytes of b after the first [DataRoom], which it overwrites. It copies nothing. The
-// data are at most MaxData bytes.
+// DataInPlace writes one Data frame with the bytes of b after the first [DataRoom], which it overwrites. It copies nothing. The data
+// has at most MaxData bytes.
 func (w *Writer) DataInPlace(b []byte) error {
 	b[0] = byte(KindData)
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-DataRoom))

@@ -111,7 +111,7 @@ func TestReaderRefuses(t *testing.T) {
 	}
 }
 
-// The number of values in a reply is bounded before they are decoded: they take far more memory than their text.
+// The number of values in a reply is limited before they are decoded: they take far more memory than their text.
 func TestReplyWithManyValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   string

@@ -3,7 +3,7 @@ package wire
 // Version is the protocol's number. A host accepts an agent of Version or Version-1, because agents outlive upgrades.
 const Version = 1
 
-// WorkspaceAPI is the version of the workspace API that an agent's health service says it serves.
+// WorkspaceAPI is the version of the workspace API that an agent's health service reports.
 const WorkspaceAPI = "0.1.0"
 
 // Protocol is the name in every Hello.
@@ -56,8 +56,8 @@ const (
 	OpShells   Op = "shells"    // the named shells and kernels
 	OpPark     Op = "park"      // starts the interpreter of Exec, which then waits for that command
 	OpEndShell Op = "end_shell" // ends a named shell or kernel, with its commands
-	OpPrograms Op = "programs"  // counts the processes of commands, but for the idle shell of no name
-	OpReplace  Op = "replace"   // writes as OpWrite does, if the file is as FileRequest.IfMatch says
+	OpPrograms Op = "programs"  // counts the processes of commands, without the idle shell of no name
+	OpReplace  Op = "replace"   // writes as OpWrite does, if the file matches FileRequest.IfMatch
 )
 
 // Request is the second frame of a stream, from the host.
@@ -98,16 +98,16 @@ type Exec struct {
 	// KillAll kills every remaining process of the command when its first process has ended (a one-shot run). Without it,
 	// survivors continue and their output is read and dropped.
 	KillAll bool `json:"kill_all,omitempty"`
-	// Warm lets the command have an interpreter that was started before, and in a session leaves one for the next command. It needs an
-	// agent that lists [FeatureWarm].
+	// Warm lets the command use a parked interpreter, and in a session parks one for the next command. It needs an agent that lists
+	// [FeatureWarm].
 	Warm *Warm `json:"warm,omitempty"`
 	// Note is for the host: OpList returns it, also after the host restarts. The agent ignores it.
 	Note string `json:"note,omitempty"` // at most MaxNote bytes
 }
 
-// Warm says how an interpreter waits for its command.
+// Warm describes how an interpreter waits for its command.
 type Warm struct {
-	Preload []string `json:"preload,omitempty"` // modules that Python imports while it waits
+	Preload []string `json:"preload,omitempty"` // modules for Python to import while it waits
 }
 
 // FeatureWarm means that an agent supports Exec.Warm and [OpPark].
@@ -119,19 +119,19 @@ const MaxNote = 2 << 10
 // ShellRun is a command for a persistent shell. The first exec that names a shell starts it with its Cwd, Env, user and rlimits,
 // which later ones do not change.
 type ShellRun struct {
-	Name string `json:"name,omitempty"` // of the shell
+	Name string `json:"name,omitempty"` // the shell's name
 	Cmd  []byte `json:"cmd"`
 	// Separate gives the command two pipes instead of a terminal, so that stdout and stderr stay separate.
 	Separate bool `json:"separate,omitempty"`
-	// Kernel makes it an interpreter in place of a shell, such as [KernelPython]. It needs Separate, and an agent that lists
-	// [FeatureKernel]. What it displays is lines of JSON on the stream [Result].
+	// Kernel selects an interpreter instead of a shell, such as [KernelPython]. It needs Separate, and an agent that lists
+	// [FeatureKernel]. Its results are lines of JSON on the stream [Result].
 	Kernel string `json:"kernel,omitempty"`
-	// Complete makes Cmd the beginning of code that the kernel completes, and does not execute. A shell executes it, but as for a
-	// kernel it does not count as a command of the user's.
+	// Complete makes Cmd the beginning of code that the kernel completes but does not execute. A shell executes it. In both cases it
+	// does not count as a command of the user's.
 	Complete bool `json:"complete,omitempty"`
-	// IdleMS ends the process when no command has come for so long; the next one gets a new process. 0 is never.
+	// IdleMS ends the process when it has been idle for that long; the next command gets a new process. 0 is never.
 	IdleMS int64 `json:"idle_ms,omitempty"`
-	// Fresh has a new process begin where the command says, not where the last one was. That one is not reported as replaced.
+	// Fresh makes a new process start in the command's directory, not in the last one's. The last process is not reported as replaced.
 	Fresh bool `json:"fresh,omitempty"`
 }
 
@@ -145,7 +145,7 @@ const (
 // FeatureKernel means that an agent supports ShellRun.Kernel, [OpShells] and [OpEndShell].
 const FeatureKernel = "kernel"
 
-// Bounds of what a kernel may display, in bytes of JSON. The agent drops what is beyond them and says so in a line of type cut.
+// Limits of a kernel's results, in bytes of JSON. The agent drops further results, and reports so in a line of type cut.
 const (
 	MaxResult  = 4 << 20  // one line
 	MaxResults = 16 << 20 // all lines of one command
@@ -155,12 +155,12 @@ const (
 type ShellInfo struct {
 	Name   string `json:"name"`
 	Kernel string `json:"kernel,omitempty"`
-	Cwd    string `json:"cwd,omitempty"`   // in which its first process started
+	Cwd    string `json:"cwd,omitempty"`   // the directory in which its first process started
 	Alive  bool   `json:"alive,omitempty"` // its process runs
 	Busy   bool   `json:"busy,omitempty"`  // a command runs or waits
 	AgeMS  int64  `json:"age_ms"`
 	IdleMS int64  `json:"idle_ms"` // since its last command ended; 0 while it is busy
-	Runs   int    `json:"runs"`    // commands so far, completions apart
+	Runs   int    `json:"runs"`    // commands so far, without completions
 }
 
 // Size is the size of a terminal.
@@ -205,7 +205,7 @@ type Stream uint8
 const (
 	Stdout Stream = 1
 	Stderr Stream = 2
-	Result Stream = 3 // what a kernel displays: lines of JSON
+	Result Stream = 3 // results of a kernel: lines of JSON
 )
 
 // Cause is why an exec ended.
@@ -233,7 +233,7 @@ type Started struct {
 	StdinLimit int64 `json:"stdin_limit,omitempty"`
 	// StdinClosed means that a host has ended the stdin, or that no process reads it.
 	StdinClosed bool `json:"stdin_closed,omitempty"`
-	Warm        bool `json:"warm,omitempty"` // its interpreter had waited
+	Warm        bool `json:"warm,omitempty"` // its interpreter was parked
 	// AgeMS is how long the command has run when a host attaches, in milliseconds.
 	AgeMS int64 `json:"age_ms,omitempty"`
 }
@@ -335,7 +335,7 @@ type Reply struct {
 	Done    bool       `json:"done,omitempty"`
 	// StdinLimit, on an exec or attach stream, is the new position up to which the host may send stdin.
 	StdinLimit *int64 `json:"stdin_limit,omitempty"`
-	// Ask, on a relay stream, is a question to the host.
+	// Ask, on a relay stream, is a request to the host.
 	Ask *Ask `json:"ask,omitempty"`
 	// Shells are the named shells, with Done.
 	Shells []ShellInfo `json:"shells,omitempty"`
@@ -367,14 +367,14 @@ const (
 	CodeVersion     Code = "version"
 	CodeNotFound    Code = "not_found"
 	CodeExists      Code = "exists"
-	CodeChanged     Code = "changed" // the file is not as FileRequest.IfMatch says
+	CodeChanged     Code = "changed" // the file does not match FileRequest.IfMatch
 	CodeInvalid     Code = "invalid"
 	CodePathEscapes Code = "path_escapes"
 	CodeNotFile     Code = "not_a_file" // a FIFO, socket or device: never opened
 	CodeNoSpace     Code = "no_space"
 	CodeDenied      Code = "denied"
 	CodeTooLarge    Code = "too_large"
-	CodeExecFailed  Code = "exec_failed" // the program could not be started; Errno and Step say why
+	CodeExecFailed  Code = "exec_failed" // the program could not be started; Errno and Step give the reason
 	CodeInternal    Code = "internal"
 )
 

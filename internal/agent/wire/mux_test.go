@@ -30,7 +30,7 @@ func (l *line) agentEnd() io.ReadWriteCloser {
 	return &lineEnd{r: l.toAgent, w: l.toHost, agent: true, reads: -1, writes: -1}
 }
 
-// attach returns a host's end that fails after so many bytes read or written; -1 is never.
+// attach returns a host's end that fails after a number of bytes read or written; -1 is never.
 func (l *line) attach(reads, writes int) io.ReadWriteCloser {
 	return &lineEnd{r: l.toHost, w: l.toAgent, reads: reads, writes: writes}
 }
@@ -133,7 +133,7 @@ func (e *lineEnd) Close() error {
 	return nil
 }
 
-// echo sends back what it reads on each stream.
+// echo sends back all bytes of each stream.
 func echo(l net.Listener) {
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -3,8 +3,8 @@ package wire
 // FeatureRelay means that an agent supports OpRelay, OpAccept, OpConnect and OpPorts.
 const FeatureRelay = "relay"
 
-// What an agent binds inside its sandbox while it has, or had, a relay. No program can be reached at these addresses by
-// OpConnect.
+// Addresses and ports that an agent binds inside its sandbox while it has, or had, a relay. OpConnect reaches no program at
+// these addresses.
 const (
 	ResolverPort = 53   // of ResolverAddr, UDP and TCP
 	FrontPort    = 1080 // of ResolverAddr: HTTP CONNECT and SOCKS5
@@ -12,18 +12,18 @@ const (
 	FirstName    = "127.64.0.2" // the address of the first name; the others follow
 )
 
-// The bounds of an agent's relay.
+// Limits of an agent's relay.
 const (
 	MaxCarried = 1024 // connections, waiting or carried; others wait to be accepted
 	MaxNames   = 256  // names with an address, for the life of the agent
 	MaxAsked   = 64   // names that wait for an answer; others fail
 )
 
-// MuxCarried is the number of connections that a host carries at once where it has a multiplexer, so that streams are left for
-// other requests.
+// MuxCarried is the number of connections that a host carries over a multiplexer at the same time, so that streams are left
+// for other requests.
 const MuxCarried = MaxMuxStreams - 64
 
-// MaxListeners bounds the answer to OpPorts.
+// MaxListeners limits the answer to OpPorts.
 const MaxListeners = 256
 
 // Listener is an entry of OpPorts: a TCP port that OpConnect reaches. The program chooses its own name.
@@ -36,7 +36,7 @@ type Listener struct {
 
 // Relay is the configuration of a relay.
 type Relay struct {
-	Ports []uint16 `json:"ports,omitempty"` // on which the agent listens, at the address of each name
+	Ports []uint16 `json:"ports,omitempty"` // ports on which the agent listens, at the address of each name
 }
 
 // Ask is a question to the host: for a name if Open is nil, else for a connection.
@@ -49,22 +49,22 @@ type Ask struct {
 // Open is a connection of a program. Names are in lower case and without a final dot. The host must check them: it cannot
 // trust an agent.
 type Open struct {
-	Host string `json:"host"` // a name; by way of the front also an IP address
+	Host string `json:"host"` // a name; through the front also an IP address
 	Port uint16 `json:"port"`
 	Via  Via    `json:"via"`
 }
 
-// Via is the way by which a program connects.
+// Via is how a program connects.
 type Via string
 
-// The ways.
+// Values of Via.
 const (
 	ViaAddress Via = "address" // to the address of a name
 	ViaConnect Via = "connect" // by HTTP CONNECT
 	ViaSocks   Via = "socks"   // by SOCKS5
 )
 
-// DNSFailed is the reason of a name that has no address, or, unless it is missing, was not found for now.
+// DNSFailed is the reason for a name that has no address. Unless Missing is set, the failure may be temporary.
 const DNSFailed = "dns_failed"
 
 // Answer is the host's answer to an [Ask]. OpAccept answers an allowed connection.
@@ -72,6 +72,6 @@ type Answer struct {
 	ID uint64 `json:"id"`
 	// OK means that a program may have an address for the name; of a connection, that it is allowed but could not be made.
 	OK      bool   `json:"ok,omitempty"`
-	Reason  string `json:"reason,omitempty"`  // why not, for people and programs
+	Reason  string `json:"reason,omitempty"`  // the reason of a refusal, for people and programs
 	Missing bool   `json:"missing,omitempty"` // the name does not exist
 }

@@ -1,10 +1,10 @@
 package wire
 
-// OpTrust has the programs of the sandbox trust one more authority: the agent writes [TrustBundle] and [TrustStore] to [TrustDir],
-// next to the folder of secrets.
+// OpTrust makes the programs of the sandbox trust one more authority: the agent writes [TrustBundle] and [TrustStore] to
+// [TrustDir], next to the folder of secrets.
 const OpTrust Op = "trust"
 
-// What OpTrust writes, for every user to read: the authorities that the image trusts, and the one of the request.
+// Files of OpTrust, readable by every user: the authorities that the image trusts, and the one of the request.
 const (
 	TrustDir    = "belljar"
 	TrustBundle = "ca.pem" // certificates as PEM

@@ -129,7 +129,7 @@ func network(r *http.Request) string { return api.Network(api.CallerOf(r.Context
 type identity struct {
 	caller belljar.Caller
 	parent string
-	// revocable are the names of what can be revoked: the credential, and that which it was made with.
+	// revocable names the credential, and the credential that it was made with.
 	revocable []string
 }
 

@@ -69,8 +69,8 @@ func (c *clock) pass(d time.Duration) {
 
 func newAuth(t *testing.T, opts Options) (*Authenticator, *reasons) {
 	t.Helper()
-	heard := &reasons{}
-	opts.Events = heard
+	recorded := &reasons{}
+	opts.Events = recorded
 	if opts.Now == nil {
 		opts.Now = newClock().now
 	}
@@ -81,7 +81,7 @@ func newAuth(t *testing.T, opts Options) (*Authenticator, *reasons) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, heard
+	return a, recorded
 }
 
 // request returns a request with headers "Name: value".
@@ -123,7 +123,7 @@ func sign(t *testing.T, method jwt.SigningMethod, key any, claims jwt.MapClaims,
 }
 
 func TestKeys(t *testing.T) {
-	a, heard := newAuth(t, Options{Key: operatorKey, Keys: keys, JWTSecret: []byte(secret), FailuresPerMin: 1000})
+	a, recorded := newAuth(t, Options{Key: operatorKey, Keys: keys, JWTSecret: []byte(secret), FailuresPerMin: 1000})
 	for _, c := range []struct {
 		name    string
 		headers []string
@@ -151,10 +151,10 @@ func TestKeys(t *testing.T) {
 		{"key of nobody", []string{"X-API-KEY: blj_nobody"}, belljar.Caller{}, belljar.CodeInternal, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			heard.list = nil
+			recorded.list = nil
 			who, err := a.Authenticate(request(c.headers...))
-			if who != c.who || belljar.CodeOf(err) != c.code || heard.last() != c.reason {
-				t.Errorf("%+v, %v (%s), want %+v, %s (%s)", who, err, heard.last(), c.who, c.code, c.reason)
+			if who != c.who || belljar.CodeOf(err) != c.code || recorded.last() != c.reason {
+				t.Errorf("%+v, %v (%s), want %+v, %s (%s)", who, err, recorded.last(), c.who, c.code, c.reason)
 			}
 			if err != nil && strings.Contains(err.Error(), "Tuesday") {
 				t.Errorf("the answer says too much: %v", err)
@@ -182,7 +182,7 @@ func TestBadOptions(t *testing.T) {
 
 func TestSharedSecretTokens(t *testing.T) {
 	at := newClock()
-	a, heard := newAuth(t, Options{JWTSecret: []byte(secret), Now: at.now, FailuresPerMin: 1000})
+	a, recorded := newAuth(t, Options{JWTSecret: []byte(secret), Now: at.now, FailuresPerMin: 1000})
 	now := at.now()
 	claims := func(more ...any) jwt.MapClaims {
 		c := jwt.MapClaims{"sub": "ann", "exp": now.Add(time.Hour).Unix()}
@@ -247,10 +247,10 @@ func TestSharedSecretTokens(t *testing.T) {
 		{"four parts", good + ".x", belljar.Caller{}, "unknown_key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			heard.list = nil
+			recorded.list = nil
 			who, err := a.Authenticate(request("Authorization: Bearer " + c.token))
-			if who != c.who || heard.last() != c.reason || (err == nil) != (c.reason == "") {
-				t.Errorf("%+v, %v (%s), want %+v (%s)", who, err, heard.last(), c.who, c.reason)
+			if who != c.who || recorded.last() != c.reason || (err == nil) != (c.reason == "") {
+				t.Errorf("%+v, %v (%s), want %+v (%s)", who, err, recorded.last(), c.who, c.reason)
 			}
 			if err != nil && belljar.CodeOf(err) != belljar.CodeUnauthorized {
 				t.Errorf("code is %s", belljar.CodeOf(err))
@@ -272,7 +272,7 @@ func TestSharedSecretTokens(t *testing.T) {
 
 func TestGuessersAreSlowedDown(t *testing.T) {
 	at := newClock()
-	a, heard := newAuth(t, Options{Key: operatorKey, Keys: keys, Now: at.now, FailuresPerMin: 3})
+	a, recorded := newAuth(t, Options{Key: operatorKey, Keys: keys, Now: at.now, FailuresPerMin: 3})
 	try := func(address, key string) belljar.Code {
 		_, err := a.Authenticate(from(address, request("X-API-KEY: "+key)))
 		return belljar.CodeOf(err)
@@ -292,8 +292,8 @@ func TestGuessersAreSlowedDown(t *testing.T) {
 		"one guess more":                      {"192.0.2.1", "guess", belljar.CodeRateLimited},
 		"the right key, guessed now":          {"192.0.2.1", operatorKey, belljar.CodeRateLimited},
 		"what was right before":               {"192.0.2.1", "blj_ann", ""},
-		"somebody else":                       {"192.0.2.2", operatorKey, ""},
-		"somebody else who guesses":           {"192.0.2.2", "guess", belljar.CodeUnauthorized},
+		"another address":                     {"192.0.2.2", operatorKey, ""},
+		"another address that guesses":        {"192.0.2.2", "guess", belljar.CodeUnauthorized},
 		"what was right, from somewhere else": {"192.0.2.3", "blj_ann", ""},
 	} {
 		if got := try(c.address, c.key); got != c.want {
@@ -302,8 +302,8 @@ func TestGuessersAreSlowedDown(t *testing.T) {
 	}
 	_, err := a.Authenticate(from("192.0.2.1", request("X-API-KEY: guess")))
 	var e *belljar.Error
-	if !errors.As(err, &e) || e.Details["retry_after_sec"] != 20 || heard.last() != "rate_limited" {
-		t.Errorf("%+v, %s", e, heard.last())
+	if !errors.As(err, &e) || e.Details["retry_after_sec"] != 20 || recorded.last() != "rate_limited" {
+		t.Errorf("%+v, %s", e, recorded.last())
 	}
 	at.pass(20 * time.Second)
 	if got := try("192.0.2.1", operatorKey); got != "" {

@@ -11,22 +11,22 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Kinds of parents: the operator's key, and JWTs. Those of other API keys are the business of [SignIns].
+// Kinds of parents: the operator's key, and JWTs. [SignIns] names the parents that are other API keys.
 const (
 	operatorParent = "operator"
 	sharedParent   = "jwt"
 	providerParent = "oidc"
 )
 
-// parent returns the name of a credential for the record of a sign-in: its kind, a fingerprint of what it is valid by, and its expiry
-// in Unix seconds, 0 for none. A sign-in ends if the server is restarted with another key, secret or issuer.
+// parent returns the name of a credential for the record of a sign-in: its kind, a fingerprint of its origin (by), and its expiry in
+// Unix seconds, 0 for none. A sign-in ends if the server is restarted with another key, secret or issuer.
 func (a *Authenticator) parent(kind, by string, expires int64) string {
 	mac := hmac.New(sha256.New, a.opts.Secret)
 	mac.Write([]byte("parent of a sign-in\x00" + kind + "\x00" + by))
 	return kind + ":" + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)[:16]) + ":" + strconv.FormatInt(expires, 10)
 }
 
-// origin returns what credentials of a kind are valid by, "" if the server accepts none.
+// origin returns the key, secret or issuer that credentials of a kind depend on, "" if the server accepts none.
 func (a *Authenticator) origin(kind string) string {
 	switch kind {
 	case operatorParent:

@@ -119,7 +119,7 @@ func TestProviderTokens(t *testing.T) {
 	}
 	from.publish("r", "RS256", rs)
 	from.publish("e", "ES256", es)
-	a, heard := newAuth(t, Options{Issuer: from.URL, Audience: "belljar", JWTSecret: []byte(secret), Now: at.now, FailuresPerMin: 1000})
+	a, recorded := newAuth(t, Options{Issuer: from.URL, Audience: "belljar", JWTSecret: []byte(secret), Now: at.now, FailuresPerMin: 1000})
 	claims := func(more ...any) jwt.MapClaims {
 		c := jwt.MapClaims{"iss": from.URL, "aud": "belljar", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
 		for i := 0; i < len(more); i += 2 {
@@ -153,10 +153,10 @@ func TestProviderTokens(t *testing.T) {
 		{"shared secret still", sign(t, jwt.SigningMethodHS256, []byte(secret), claims(), nil), user, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			heard.list = nil
+			recorded.list = nil
 			who, err := a.Authenticate(request("Authorization: Bearer " + c.token))
-			if who != c.who || heard.last() != c.reason || (err == nil) != (c.reason == "") {
-				t.Errorf("%+v, %v (%s), want %+v (%s)", who, err, heard.last(), c.who, c.reason)
+			if who != c.who || recorded.last() != c.reason || (err == nil) != (c.reason == "") {
+				t.Errorf("%+v, %v (%s), want %+v (%s)", who, err, recorded.last(), c.who, c.reason)
 			}
 		})
 	}
@@ -203,16 +203,16 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 	key := rsaKey()
 	from.publish("1", "RS256", key)
 	from.set(true)
-	a, heard := newAuth(t, Options{Key: operatorKey, Issuer: from.URL, Audience: "b", Now: at.now})
+	a, recorded := newAuth(t, Options{Key: operatorKey, Issuer: from.URL, Audience: "b", Now: at.now})
 	claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
 	raw := sign(t, jwt.SigningMethodRS256, key, claims, map[string]any{"kid": "1"})
 	try := func(headers ...string) belljar.Code {
 		_, err := a.Authenticate(request(headers...))
 		return belljar.CodeOf(err)
 	}
-	for range 50 { // retries do not count as guesses
-		if got := try("Authorization: Bearer " + raw); got != belljar.CodeRuntimeUnavailable || heard.last() != "unavailable" {
-			t.Fatalf("token: %s (%s)", got, heard.last())
+	for range 50 { // retries do not count as wrong credentials
+		if got := try("Authorization: Bearer " + raw); got != belljar.CodeRuntimeUnavailable || recorded.last() != "unavailable" {
+			t.Fatalf("token: %s (%s)", got, recorded.last())
 		}
 	}
 	if got := try("X-API-KEY: " + operatorKey); got != "" {
@@ -239,7 +239,7 @@ func TestOutageIsForTokensOnly(t *testing.T) {
 		if _, after := from.asked(); after > before {
 			break
 		}
-		got = try("Authorization: Bearer " + unknown) // the library answers with its first fetch until the goroutine of that has ended
+		got = try("Authorization: Bearer " + unknown) // the library returns its first fetch until that fetch's goroutine has ended
 	}
 	if got != belljar.CodeRuntimeUnavailable {
 		t.Errorf("token of an unknown key while the provider is down: %s", got)
@@ -258,7 +258,8 @@ type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// The pause after a failure begins when the provider has failed: one that hangs must not be waited for again at once.
+// The pause after a failure begins when the request has failed: a provider that hangs must not be tried again
+// immediately.
 func TestProviderThatHangs(t *testing.T) {
 	at, asked := newClock(), 0
 	a, _ := newAuth(t, Options{Issuer: "https://id.example", Audience: "b", Now: at.now, Client: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {

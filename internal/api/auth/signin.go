@@ -22,9 +22,10 @@ const (
 )
 
 // SignIns keeps sign-ins and one-time codes by their hashes, each with its parent: the name of the credential that it was made with.
-// Errors are [belljar.CodeUnauthorized] for what is not valid, and a token or code ends with an API key that is its parent.
+// Errors are [belljar.CodeUnauthorized] for invalid tokens and codes. A token or code whose parent is an API key ends with it.
 type SignIns interface {
-	// KeyParent returns the parent for what is made with an API key, which is the name of the key, or of a sign-in, in [api.Uses].
+	// KeyParent returns the name of an API key or a sign-in token. It is the parent of sign-ins made with that key, and the name in
+	// [api.Uses].
 	KeyParent(key string) string
 	AddCode(ctx context.Context, caller belljar.Caller, code, parent string) (expires time.Time, err error)
 	// Add stores a sign-in, which expires at the latest at end, unless that is zero.
@@ -55,14 +56,14 @@ type oneTime struct {
 	URL       string    `json:"url,omitempty"` // of the page, which signs in with the code
 }
 
-// Register adds the routes of sign-ins. callers authenticates those that need a credential.
+// Register adds the routes of sign-ins. callers authenticates the routes that need a credential.
 func (a *Authenticator) Register(mux *http.ServeMux, callers api.Authenticator) {
 	const path = api.Prefix + "/login"
 	answer := func(do func(w http.ResponseWriter, r *http.Request) (any, error)) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Cache-Control", "no-store")
 			var v any
-			_, err := api.Query(r) // first: a code works once
+			_, err := api.Query(r) // check this first: a code works once
 			if err == nil {
 				v, err = do(w, r)
 			}

@@ -45,7 +45,7 @@ func TestSignIn(t *testing.T) {
 		if status != http.StatusOK || who["user_id"] != tt.user || who["role"] != tt.role {
 			t.Errorf("%s: the token is of %v", name, who)
 		}
-		// A sign-in makes no other one.
+		// A sign-in cannot create another sign-in.
 		if status, answer := w.ask("POST", login, "", `{"key":"`+token+`"}`); status != http.StatusForbidden {
 			t.Errorf("%s: a second sign-in: %d %v", name, status, answer)
 		}
@@ -89,7 +89,7 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
-// A code works once, also if it is stolen, tried at once by many, or as a credential.
+// A code works once, even if it is stolen, used by many clients concurrently, or sent as a credential.
 func TestCodes(t *testing.T) {
 	w := newWorld(t)
 	code := func() string {
@@ -136,7 +136,7 @@ func TestCodes(t *testing.T) {
 	if won.Load() != 1 {
 		t.Errorf("%d used one code", won.Load())
 	}
-	// Other credentials are no codes, and stay valid if they are tried as one.
+	// Other credentials are not codes, and stay valid after they are tried as one.
 	key, _ := w.key("ann", 0)
 	for what, credential := range map[string]string{"a key": key, "a sign-in": token, "the operator's key": operator} {
 		refused(what+" as a code", credential)
@@ -252,7 +252,7 @@ func TestSignInLimit(t *testing.T) {
 			t.Errorf("%s: %d %v", body, status, answer)
 		}
 	}
-	w.wantUser(token, "operator") // who was known before is not locked out
+	w.wantUser(token, "operator") // a client known from before is not locked out
 	if status, _ := w.from("192.0.2.77:1", "POST", login, "", `{"key":"`+operator+`"}`); status != http.StatusOK {
 		t.Errorf("from another address: %d", status)
 	}
@@ -269,7 +269,7 @@ func TestSignInLimit(t *testing.T) {
 	}
 }
 
-// Tokens survive a restart, and codes stay spent. With another key or secret, what the old one made ends.
+// Tokens survive a restart, and codes stay spent. With another key or secret, the old tokens end.
 func TestSignInRestart(t *testing.T) {
 	w := newWorld(t)
 	key, _ := w.key("ann", 0)
@@ -308,7 +308,7 @@ func TestSignInRestart(t *testing.T) {
 	w.wantUser(ann, "ann")
 }
 
-// Sign-ins of one user are bounded; those of others do not count.
+// Sign-ins of one user are limited; those of other users do not count.
 func TestManySignIns(t *testing.T) {
 	w := newWorld(t)
 	key, _ := w.key("ann", 0)

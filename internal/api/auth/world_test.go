@@ -28,8 +28,8 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// world is a server's sign-ins over a store that outlives it, with a clock of its own. The suite of stores holds that one on disk does the
-// same: SQLite with the race detector takes minutes to compile.
+// world is a server's sign-ins over a store that outlives it, with a clock of its own. The suite of stores checks that a store on disk
+// behaves the same: SQLite with the race detector takes minutes to compile.
 type world struct {
 	t       *testing.T
 	records *memory.Store
@@ -174,7 +174,7 @@ func (w *world) signIn(field, value string) (token string, answer map[string]any
 	return token, answer
 }
 
-// wantUser checks the user of a credential; "" means that it is refused.
+// wantUser checks the user of a credential; "" means that it must be refused.
 func (w *world) wantUser(credential, user string) {
 	w.t.Helper()
 	status, answer := w.ask("GET", "/who", credential, "")

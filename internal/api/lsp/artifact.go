@@ -28,7 +28,7 @@ type artifactList struct {
 	WebURL string         `json:"web_url,omitempty"`
 }
 
-// openArtifacts lists what a run has left. An editor without a panel shows the run's page.
+// openArtifacts lists the artifacts of a run. An editor without a panel shows the run's page.
 func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 	id, service, err := s.reach(ctx, args.RunID)
 	if err != nil {

@@ -31,7 +31,7 @@ func (s *Server) allCommands() map[string]func(context.Context, json.RawMessage)
 	}
 }
 
-// strict makes a command of what takes its argument. Fields that are not known are refused by name.
+// strict makes a command of a function that takes its argument. It refuses unknown fields by name.
 func strict[A any](do func(context.Context, A) (any, error)) func(context.Context, json.RawMessage) (any, error) {
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {
 		var args A
@@ -60,7 +60,7 @@ func (s *Server) executeCommand(ctx context.Context, p executeParams) (any, erro
 	return do(ctx, raw)
 }
 
-// engine returns the service, and opens it if that has not been done.
+// engine returns the service, and opens it on first use.
 func (s *Server) engine(ctx context.Context) (belljar.Service, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -118,7 +118,7 @@ func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error
 		return nil, fmt.Errorf("the settings cannot be stored: %w", err)
 	}
 	if before.terms() != next.terms() {
-		// A session with the settings before is of no use now. If it cannot be ended it expires.
+		// No run uses a session with the old settings again. If it cannot be ended, it expires.
 		if x, ok := f.sessions[before.terms()]; ok {
 			delete(f.sessions, before.terms())
 			if service, err := s.engine(ctx); err == nil {
@@ -129,12 +129,12 @@ func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error
 	return next, nil
 }
 
-// runArg names a run; the last one if it is empty.
+// runArg names a run; "" is the last one.
 type runArg struct {
 	RunID string `json:"run_id,omitempty"`
 }
 
-// which returns the id of the run that an argument is about.
+// which returns the id of the run that an argument names.
 func (s *Server) which(id string) (string, error) {
 	if id != "" {
 		return id, nil
@@ -147,7 +147,7 @@ func (s *Server) which(id string) (string, error) {
 	return s.order[len(s.order)-1], nil
 }
 
-// reach returns that id and the service.
+// reach returns the id of the run, as which does, and the service.
 func (s *Server) reach(ctx context.Context, id string) (string, belljar.Service, error) {
 	id, err := s.which(id)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *Server) cancel(ctx context.Context, args runArg) (any, error) {
 	return map[string]any{"run_id": id}, s.stop(ctx, service, id)
 }
 
-// stop cancels a run. If its server does not answer the run is followed no further, and the request is tried again.
+// stop cancels a run. If its server does not answer, stop ends the following of the run and retries the request.
 func (s *Server) stop(ctx context.Context, service belljar.Service, id string) error {
 	s.mu.Lock()
 	r := s.runs[id]
@@ -177,7 +177,7 @@ func (s *Server) stop(ctx context.Context, service belljar.Service, id string) e
 	}), id)
 }
 
-// onRetry has a service say that its server does not answer.
+// onRetry returns a context with which the service reports that its server does not answer.
 func (o Options) onRetry(ctx context.Context, say func(error)) context.Context {
 	if o.OnRetry == nil {
 		return ctx
@@ -188,7 +188,7 @@ func (o Options) onRetry(ctx context.Context, say func(error)) context.Context {
 type inputArgs struct {
 	RunID string `json:"run_id,omitempty"`
 	Data  string `json:"data,omitempty"`
-	End   bool   `json:"end,omitempty"` // nothing follows
+	End   bool   `json:"end,omitempty"` // closes the input
 }
 
 // input sends standard input to an interactive run.

@@ -11,7 +11,7 @@ import (
 	"github.com/creachadair/jrpc2"
 )
 
-// desk is what the editor has open, and what it shows of it.
+// desk holds the editor's open documents, and the diagnostics and lenses shown for them.
 type desk struct {
 	*peer
 	links
@@ -27,10 +27,10 @@ type desk struct {
 	begun    map[string]*run // whose progress is shown, by its token
 }
 
-// reporter tells the editor about runs.
+// reporter notifies the editor about runs.
 type reporter struct{ *desk }
 
-// initialized asks the editor to tell of what lenses and marks depend on, if it can do that.
+// initialized registers for changes of settings and files that lenses and marks depend on, if the editor supports it.
 func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {
 	settle()
 	var list []registration
@@ -46,7 +46,7 @@ func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {
 	}
 	if len(list) > 0 {
 		s.background(func(ctx context.Context) {
-			_ = s.ask(ctx, "client/registerCapability", map[string]any{"registrations": list}, nil) // without it an edit or a run shows the same later
+			_ = s.ask(ctx, "client/registerCapability", map[string]any{"registrations": list}, nil) // without it, they change at the next edit or run
 		})
 	}
 	return nil, nil
@@ -56,7 +56,7 @@ func (s *desk) didOpen(p openParams) {
 	d := p.TextDocument
 	name, _ := fileOf(d.URI)
 	s.docs[d.URI] = &document{uri: d.URI, path: name, language: d.LanguageID, version: d.Version, text: d.Text, edited: unsaved(name, d.Text)}
-	// What was shown of the file before it was open may be at another spelling of its URI.
+	// Diagnostics published before the file was open may be under another spelling of its URI.
 	if other := uriOf(name); name != "" && other != d.URI && len(s.shown[other]) > 0 {
 		list := s.shown[other]
 		maps.Copy(list, s.shown[d.URI])
@@ -67,7 +67,7 @@ func (s *desk) didOpen(p openParams) {
 	}
 }
 
-// uriOf returns the URI of a file as the editor spells it. Of a file that is not open that is not known.
+// uriOf returns the URI of an open file as the editor spells it, and of other files as Belljar spells it.
 func (s *desk) uriOf(name string) string {
 	for uri, d := range s.docs {
 		if d.path == name {
@@ -108,8 +108,8 @@ func (s *desk) didSave(p documentParams) {
 
 func (s *desk) didClose(p documentParams) { delete(s.docs, p.TextDocument.URI) }
 
-// didChangeConfiguration takes whether there are lenses. Editors merge settings of the folder, which may be hostile, into what they
-// send: nothing else is taken.
+// didChangeConfiguration reads whether lenses are on. Editors merge settings of the folder, which may be hostile, into this
+// message: it ignores all others.
 func (s *desk) didChangeConfiguration(p configurationChanged) {
 	if on := p.Settings.TLDW.Sandbox.CodeLens; on != nil && *on == s.noLenses {
 		s.noLenses = !*on
@@ -117,7 +117,7 @@ func (s *desk) didChangeConfiguration(p configurationChanged) {
 	}
 }
 
-// didChangeFiles removes the marks of files that changed on disk, and looks for tests again if the folder has a build tool now.
+// didChangeFiles removes the marks of files that changed on disk. It refreshes the lenses if a build file changed.
 func (s *desk) didChangeFiles(p filesChanged) {
 	for _, c := range p.Changes {
 		if slices.Contains(buildFiles(), path.Base(c.URI)) {
@@ -133,7 +133,7 @@ func (s *desk) didChangeFiles(p filesChanged) {
 	}
 }
 
-// refreshLenses has the editor ask for its lenses again.
+// refreshLenses makes the editor request its lenses again.
 func (s *desk) refreshLenses() {
 	if s.client.Workspace.CodeLens.RefreshSupport {
 		s.background(func(ctx context.Context) {

@@ -15,7 +15,7 @@ import (
 // source is the source of all diagnostics.
 const source = "belljar"
 
-// Bounds of what is shown of one run.
+// Limits of the diagnostics of one run.
 const (
 	mostDiagnostics = 100
 	mostRelated     = 20
@@ -30,10 +30,10 @@ func (s *reporter) diagnose(r *run) {
 	s.replace(r.target(), found)
 }
 
-// early shows what a compiler has said while the run goes on. The last n bytes of the text are new.
+// early shows a compiler's messages while the run continues. The last n bytes of the text are new.
 func (s *reporter) early(r *run, text string, n int) {
 	if !strings.Contains(text[len(text)-n:], "rror") && !strings.Contains(text[len(text)-n:], ".go:") {
-		return // most of what programs print is no message
+		return // most output contains no compiler message
 	}
 	found := diagnostics{}
 	for _, t := range trace.Parse(text) {
@@ -46,10 +46,10 @@ func (s *reporter) early(r *run, text string, n int) {
 	}
 }
 
-// diagnostics are what is shown, by file.
+// diagnostics are the diagnostics shown, by file.
 type diagnostics map[string][]diagnostic
 
-// replace shows diagnostics in place of what the last run of the same target has shown.
+// replace replaces the diagnostics that the last run of the same target has shown.
 func (s *desk) replace(target string, found diagnostics) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *desk) replace(target string, found diagnostics) {
 	}
 }
 
-// target is what the run's diagnostics belong to.
+// target names the lens or file that the run's diagnostics belong to.
 func (r *run) target() string {
 	if r.args.URI != "" {
 		return targetOf(r.args.URI, r.args.Test.Name)
@@ -96,14 +96,14 @@ func (s *desk) publish(uri string) {
 	s.notify("textDocument/publishDiagnostics", p)
 }
 
-// move keeps diagnostics at their lines while a text is edited. One whose line changes goes. It reports whether any did either. The
-// caller holds the mutex.
+// move keeps diagnostics at their lines while a text is edited, and removes those whose line changes. It reports whether any moved
+// or was removed. The caller holds the mutex.
 func (s *desk) move(uri, text string, c contentChange) (moved bool) {
 	first, last, by := 0, lineCount(text), 0
 	if c.Range != nil {
 		first, last = c.Range.Start.Line, c.Range.End.Line
 		by = lineCount(c.Text) - (last - first)
-		// Whole lines that come or go leave the line after them as it is.
+		// Inserting or deleting whole lines leaves the following line unchanged.
 		if c.Range.Start.Character == 0 && c.Range.End.Character == 0 && (c.Text == "" || strings.HasSuffix(c.Text, "\n")) {
 			last--
 		}
@@ -130,7 +130,7 @@ func (s *desk) move(uri, text string, c contentChange) (moved bool) {
 
 // failures are the diagnostics of a failed run.
 func (s *reporter) failures(r *run) diagnostics {
-	// What was printed to stderr counts as the later part: of two failures, its is the one that ended the program.
+	// stderr comes last: of two failures, the one on stderr ended the program.
 	traces := append(trace.Parse(r.out[0].text()), trace.Parse(r.out[1].text())...)
 	found := diagnostics{}
 	why, any := trace.Failure(traces)
@@ -146,7 +146,7 @@ func (s *reporter) failures(r *run) diagnostics {
 	return found
 }
 
-// add adds a trace that has a place in the folder; false if it has none, or there are enough.
+// add adds a trace that has a place in the folder. It reports false if it has none, or the limit is reached.
 func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool {
 	count := 0
 	for _, list := range found {
@@ -166,12 +166,12 @@ func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool
 	return true
 }
 
-// same reports whether two traces are one.
+// same reports whether two traces are equal.
 func same(a, b trace.Trace) bool {
 	return a.Type == b.Type && a.Message == b.Message && slices.Equal(a.Frames, b.Frames)
 }
 
-// fallback puts a failure that has no place in the folder where the run began.
+// fallback reports a failure that has no place in the folder at the line of the run's lens.
 func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics) {
 	message := r.status()
 	data := r.data()
@@ -198,7 +198,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 	})
 }
 
-// diagnostic is that of one failure at a place.
+// diagnostic returns the diagnostic of one failure at a place.
 func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
 	uri := s.uri(r, l.File)
 	d := diagnostic{
@@ -209,7 +209,7 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 	if t.Warning {
 		d.Severity = severityWarning
 	}
-	if t.Kind == trace.KindMessage && t.Message != "" { // error: and warning: are what the severity says
+	if t.Kind == trace.KindMessage && t.Message != "" { // the severity replaces the words error: and warning:
 		d.Message = t.Message
 	}
 	if d.Message == "" {
@@ -235,7 +235,7 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 	return d
 }
 
-// span is the range of a place: its columns if they are known and the line is still what was run, else the line.
+// span returns the range of a place: its columns if they are known and the line is unchanged since the run, else the whole line.
 func (s *desk) span(uri string, l trace.Location) span {
 	line := max(l.Line-1, 0)
 	s.mu.Lock()
@@ -258,7 +258,7 @@ func (s *desk) span(uri string, l trace.Location) span {
 	return whole
 }
 
-// uri is where a file of the sandbox is.
+// uri returns the editor's URI of a file in the sandbox.
 func (s *desk) uri(r *run, file string) string {
 	if uri, ok := r.uris[file]; ok {
 		return uri
@@ -284,7 +284,7 @@ func (r *run) status() string {
 	return string(r.final.ReasonCode)
 }
 
-// code is the name of the exception, or why the run failed; "" before it has.
+// code is the name of the exception, or the reason why the run failed; "" while the run continues.
 func (r *run) code(name string) string {
 	if name != "" && name != "error" && name != "warning" {
 		return name
@@ -301,18 +301,18 @@ func (s *reporter) described(r *run) *codeDescription {
 	return &codeDescription{Href: page}
 }
 
-// data is what code actions need to know of a diagnostic.
+// data is the data that code actions need about a diagnostic.
 func (r *run) data() *diagnosticData {
 	args := r.args
 	args.Wait = false
 	again, err := json.Marshal(args)
 	if err != nil {
-		again = nil // without it there is no action to run again
+		again = nil // without it there is no "run again" action
 	}
 	return &diagnosticData{RunID: r.id, Rerun: again}
 }
 
-// titleOf is what was raised. Either part may be missing.
+// titleOf joins the name and the message of an exception. Either may be missing.
 func titleOf(name, message string) string { return strings.Trim(name+": "+message, ": ") }
 
 func firstLine(text string) string {
@@ -320,7 +320,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// lastLine is the last line of a text that is not blank, shortened.
+// lastLine returns the last line of a text that is not blank, at most 300 bytes.
 func lastLine(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\ufffd"))
 	return char.Short(text[strings.LastIndexAny(text, "\r\n")+1:], 300)

@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// document is an open text of the editor. It is replaced, not changed.
+// document is an open text of the editor. It is immutable: a change replaces it.
 type document struct {
 	uri      string
 	path     string // "" for one without a file
 	language string
 	version  int
 	text     string
-	edited   bool // it is not what its file has
+	edited   bool // it differs from its file
 }
 
-// unsaved reports whether a text that the editor opens is not its file's: editors keep what was not saved over a restart. A file in
-// another encoding cannot be compared, and counts as the same. Editors also change line ends.
+// unsaved reports whether a text that the editor opens differs from its file: editors restore unsaved text after a restart. Line
+// ends do not count, because editors change them. A file in another encoding cannot be compared, and counts as equal.
 func unsaved(file, text string) bool {
 	raw, err := onDisk(file, mostBody)
 	if err != nil {
@@ -28,12 +28,12 @@ func unsaved(file, text string) bool {
 	return utf8.Valid(raw) && plain(string(raw)) != plain(text)
 }
 
-// plain is a text without a byte order mark, CRs at the ends of lines, and the end of the last line.
+// plain returns a text without a byte order mark, the CRs of line ends, and the last line end.
 func plain(text string) string {
 	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimPrefix(text, "\ufeff"), "\r\n", "\n"), "\n")
 }
 
-// onDisk reads a file of at most so many bytes.
+// onDisk reads a file of at most that many bytes.
 func onDisk(file string, most int64) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -87,7 +87,7 @@ func lineEnd(text string, from int) (end, next int) {
 	return i, i + 1
 }
 
-// offset is the place of a position in a text, at most the end of its line.
+// offset returns the byte offset of a position in a text, at most the end of its line.
 func (e encoding) offset(text string, p position) int {
 	from, to, ok := lineAt(text, max(p.Line, 0))
 	if !ok {
@@ -96,7 +96,7 @@ func (e encoding) offset(text string, p position) int {
 	return from + e.bytes(text[from:to], p.Character)
 }
 
-// bytes is the length of the first n units of a line. It never splits a character.
+// bytes returns the length of the first n units of a line. It never splits a character.
 func (e encoding) bytes(line string, n int) int {
 	at := 0
 	for at < len(line) && n > 0 {
@@ -109,7 +109,7 @@ func (e encoding) bytes(line string, n int) int {
 	return at
 }
 
-// units is the length of a piece of a line.
+// units returns the length of a piece of a line in units.
 func (e encoding) units(piece string) (n int) {
 	for i := 0; i < len(piece); {
 		r, size := utf8.DecodeRuneInString(piece[i:])
@@ -129,7 +129,7 @@ func (e encoding) width(r rune, size int) int {
 	return 1
 }
 
-// apply makes one change.
+// apply applies one change.
 func (e encoding) apply(text string, c contentChange) string {
 	if c.Range == nil {
 		return c.Text
@@ -141,7 +141,7 @@ func (e encoding) apply(text string, c contentChange) string {
 	return text[:from] + c.Text + text[to:]
 }
 
-// lineCount is how many line ends a text has.
+// lineCount returns the number of line ends in a text.
 func lineCount(text string) (n int) {
 	for at := 0; ; n++ {
 		_, next := lineEnd(text, at)
@@ -152,7 +152,7 @@ func lineCount(text string) (n int) {
 	}
 }
 
-// trimmed is the range of what a line shows, without blanks around it.
+// trimmed returns the range of a line without its leading and trailing blanks.
 func (e encoding) trimmed(text string, line int) span {
 	from, to, ok := lineAt(text, line)
 	if !ok {

@@ -17,15 +17,16 @@ func refuse(field, message, hint string) error {
 	return e
 }
 
-// failure is the data of an error's answer.
+// failure is the data of an error response.
 type failure struct {
 	Code    belljar.Code   `json:"code"`
 	Details map[string]any `json:"details,omitempty"`
 	Hint    string         `json:"hint,omitempty"`
-	Action  *command       `json:"action,omitempty"` // what the editor may offer
+	Action  *command       `json:"action,omitempty"` // an action to offer
 }
 
-// failed returns the answer for an error: its code is in Belljar's table, but for what the protocol has codes for.
+// failed returns the response for an error. It uses the protocol's own error code where there is one, else
+// Belljar's.
 func failed(ctx context.Context, err error) error {
 	if rpc := (*jrpc2.Error)(nil); errors.As(err, &rpc) {
 		return err
@@ -44,7 +45,7 @@ func failed(ctx context.Context, err error) error {
 	return jrpc2.Errorf(jrpc2.Code(code), "%s", message).WithData(data)
 }
 
-// asError makes a Belljar error of any.
+// asError converts any error to a Belljar error.
 func asError(err error) *belljar.Error {
 	if e := (*belljar.Error)(nil); errors.As(err, &e) {
 		return e
@@ -52,7 +53,7 @@ func asError(err error) *belljar.Error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: err.Error()}
 }
 
-// words is an error with its hint, for people.
+// words returns an error and its hint as text for people.
 func words(err error) string {
 	text := err.Error()
 	if hint := belljar.HintOf(err); hint != "" {

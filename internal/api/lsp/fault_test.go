@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// logged is a service whose runs have the log that the test says.
+// logged is a service whose runs have the test's log.
 type logged struct {
 	belljar.Service
 	frames func(yield func(belljar.Frame, error) bool)
@@ -29,7 +29,7 @@ type loggedRuns struct {
 	frames func(yield func(belljar.Frame, error) bool)
 }
 
-// Frames waits for the run's end, and yields what the test says.
+// Frames waits for the run's end, and yields the test's frames.
 func (r loggedRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		for _, err := range r.Runs.Frames(ctx, id, from) {
@@ -42,8 +42,8 @@ func (r loggedRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq
 	}
 }
 
-// 200,000 lines: the first 100 KB are shown, whatever the pieces they come in, and the failure after them is found. What is no text comes
-// as it is.
+// 200,000 lines: the editor shows the first 100 KB, in pieces of any size, and finds the failure after them. Binary output arrives
+// unchanged.
 func TestLongOutput(t *testing.T) {
 	s := logged{service(t), func(yield func(belljar.Frame, error) bool) {
 		lines := []byte(strings.Repeat("0123456789😀\n", 2000))
@@ -87,7 +87,7 @@ func TestLongOutput(t *testing.T) {
 	}
 }
 
-// What runs have printed is not kept after they have ended, although runs are remembered.
+// The output of runs is not kept after their end, although runs are remembered.
 func TestOutputIsForgotten(t *testing.T) {
 	lines := []byte(strings.Repeat("0123456789\n", 1000))
 	s := logged{service(t), func(yield func(belljar.Frame, error) bool) {
@@ -117,7 +117,7 @@ func TestOutputIsForgotten(t *testing.T) {
 	}
 }
 
-// What a compiler says is marked while the build goes on, and replaced by what is known at its end.
+// A compiler's messages are marked during the build, and replaced by the final result at its end.
 func TestWhileItRuns(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"x.sh": "echo 'a.go:1:5: undefined: é'; read a; exit $a\n", "a.go": "var é = b\n"})
 	e := start(t, with(service(t)))
@@ -137,7 +137,7 @@ func TestWhileItRuns(t *testing.T) {
 	}
 }
 
-// An editor that can is asked to tell of files and of the setting for lenses. Nothing else of its settings counts.
+// An editor that supports it is asked to report changes of files and of the setting for lenses. Its other settings are ignored.
 func TestRegistration(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"x.py": "if __name__ == '__main__':\n    a\n", "A.java": "class A {\n@Test\nvoid x() {}\n}\n"})
 	e := start(t, with(service(t)))
@@ -194,7 +194,7 @@ func TestRegistration(t *testing.T) {
 	}
 }
 
-// A program that was compiled in the sandbox is there and not in the folder. Its map leads to the folder's file.
+// A program that was compiled in the sandbox exists only there. Its source map leads to the file in the folder.
 func TestMapsOfArtifacts(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"src/a.ts": "one\n  two\n", "build.sh": `mkdir dist
 echo 'x();y() //# sourceMappingURL=a.js.map' >dist/a.js
@@ -210,7 +210,7 @@ exit 1
 	}
 }
 
-// A session that ends while a program of it runs ends the run, too. The next run has another session, with the whole folder.
+// If a session ends while a program runs in it, the run ends, too. The next run has another session, with the whole folder.
 func TestSessionEndsInMidRun(t *testing.T) {
 	s := service(t)
 	dir := makeFolder(t, map[string]string{"x.sh": "echo one; read a\n"})
@@ -234,7 +234,7 @@ func TestSessionEndsInMidRun(t *testing.T) {
 	}
 }
 
-// What a program prints cannot lead out of the folder, or make the editor show more than it does of any failure.
+// The output of a program cannot lead out of the folder, or make the editor show more than the limits.
 func TestHostileOutput(t *testing.T) {
 	secret := makeFolder(t, map[string]string{"key.py": "secret\n"})
 	var text strings.Builder
@@ -258,7 +258,7 @@ func TestHostileOutput(t *testing.T) {
 	e := start(t, with(s))
 	e.initialize([]string{dir}, nil)
 	e.run(map[string]any{"folder": "file://" + dir, "command": []string{"false"}})
-	e.call("textDocument/codeLens", map[string]any{"textDocument": map[string]any{"uri": "file://" + dir + "/x.sh"}}) // what came before it has come
+	e.call("textDocument/codeLens", map[string]any{"textDocument": map[string]any{"uri": "file://" + dir + "/x.sh"}}) // by now earlier messages have arrived
 	shown := 0
 	for _, m := range e.queue {
 		if m.Method == "textDocument/publishDiagnostics" {
@@ -274,10 +274,10 @@ func TestHostileOutput(t *testing.T) {
 	}
 }
 
-// A start can be cancelled, too, whatever the editor has not answered yet.
+// A start can be cancelled, even if the editor has not answered all requests yet.
 func TestCancelledStart(t *testing.T) {
 	dir := makeFolder(t, nil)
-	t.Setenv("HOME", dir) // so that the editor is asked before the folder is sent
+	t.Setenv("HOME", dir) // so that the editor is asked to confirm before the folder is sent
 	e := start(t, with(service(t)))
 	e.initialize([]string{dir}, nil)
 	run := map[string]any{"command": "tldw.sandbox.run", "arguments": []any{map[string]any{"command": []string{"true"}}}}
@@ -289,9 +289,9 @@ func TestCancelledStart(t *testing.T) {
 	if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
 		t.Errorf("%+v", m)
 	}
-	e.send(map[string]any{"id": create.ID, "result": nil}) // late, and not to be answered
+	e.send(map[string]any{"id": create.ID, "result": nil}) // late: it must not be answered
 	id = e.ask("workspace/executeCommand", run)
-	for m := e.read(); m.Method != "window/showMessageRequest"; m = e.read() { // it is not answered
+	for m := e.read(); m.Method != "window/showMessageRequest"; m = e.read() { // the request stays unanswered
 		switch m.Method {
 		case "window/workDoneProgress/create":
 			e.send(map[string]any{"id": m.ID, "result": nil})

@@ -21,19 +21,19 @@ import (
 // folder is a folder of the editor, with the sessions that its runs use.
 type folder struct {
 	uri, dir, name string
-	editor         string // ends the keys of its sessions' scopes: another editor on the same folder may have other texts
+	editor         string // part of its sessions' scope keys: another editor on the same folder may have other texts
 	store          store
 
 	mu       gosync.Mutex // held while files are sent
 	root     *os.Root
 	sessions map[string]*session // by their terms
-	told     map[string]bool     // files that were left out, once each
+	told     map[string]bool     // files that were reported as left out
 	asked    bool                // the user agreed to send a folder as large as home
 
 	last *runArgs // guarded by the server's mutex
 }
 
-// session is a session and what its workspace has.
+// session is a session and the files in its workspace.
 type session struct {
 	id     string
 	files  sync.Manifest
@@ -77,7 +77,7 @@ func (s *Server) didChangeFolders(p foldersChanged) {
 	}
 }
 
-// close ends the use of the folder's files. Its sessions stay until their time is over.
+// close closes the folder's files. Its sessions stay until they expire.
 func (f *folder) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -100,7 +100,7 @@ func (f *folder) open() (*os.Root, error) {
 	return root, nil
 }
 
-// holder returns the innermost folder that a file is in, and its path there. The caller holds the mutex.
+// holder returns the innermost folder that contains a file, and the file's path there. The caller holds the mutex.
 func (s *desk) holder(uri string) (*folder, string) {
 	name, ok := fileOf(uri)
 	if !ok {
@@ -116,7 +116,7 @@ func (s *desk) holder(uri string) (*folder, string) {
 	return in, rel
 }
 
-// folderOf returns the folder with a URI; the only one for "". The caller holds the mutex.
+// folderOf returns the folder with a URI; "" means the only folder. The caller holds the mutex.
 func (s *desk) folderOf(uri string) (*folder, error) {
 	if uri == "" {
 		switch len(s.folders) {
@@ -136,7 +136,7 @@ func (s *desk) folderOf(uri string) (*folder, error) {
 	return nil, refuse("folder", fmt.Sprintf("folder %.200q is not open in the editor", uri), "give the URI of a folder of the workspace")
 }
 
-// buffers are the unsaved texts in a folder, by path. The caller holds the server's mutex.
+// buffers returns the unsaved texts in a folder, by path. The caller holds the server's mutex.
 func (s *desk) buffers(f *folder) map[string]string {
 	texts := map[string]string{}
 	for uri, d := range s.docs {
@@ -147,7 +147,7 @@ func (s *desk) buffers(f *folder) map[string]string {
 	return texts
 }
 
-// sure asks whether a folder that is all of a home, or of the machine, is meant.
+// sure asks the user to confirm sending a whole home folder, or the whole machine.
 func (s *Server) sure(ctx context.Context, f *folder) error {
 	home, _ := os.UserHomeDir()
 	if f.asked || f.dir != filepath.Clean(home) && filepath.Dir(f.dir) != f.dir {
@@ -166,7 +166,7 @@ func (s *Server) sure(ctx context.Context, f *folder) error {
 	return nil
 }
 
-// sending is what a run needs of its folder's session.
+// sending describes the files and settings that a run needs in its folder's session.
 type sending struct {
 	settings settings
 	buffers  map[string]string
@@ -193,11 +193,11 @@ func (s *Server) ready(ctx context.Context, service belljar.Service, f *folder, 
 		if err == nil || try > 0 || !gone(ctx, service, x.id) {
 			return x, err
 		}
-		delete(f.sessions, want.settings.terms()) // it has expired: the next one gets everything
+		delete(f.sessions, want.settings.terms()) // it has expired: the next one gets all files
 	}
 }
 
-// gone reports whether a session is over.
+// gone reports whether a session has ended.
 func gone(ctx context.Context, service belljar.Service, id string) bool {
 	x, err := service.Sessions().Get(ctx, id)
 	return belljar.CodeOf(err) == belljar.CodeNotFound || err == nil && x.State.Ended()
@@ -224,7 +224,7 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 	return x, nil
 }
 
-// image is the image for settings that name none: the first of the runtime's.
+// image returns the image for settings that name none: the first of the runtime's.
 func (s *Server) image(c settings) string {
 	if c.BaseImage != "" {
 		return c.BaseImage
@@ -253,7 +253,7 @@ const (
 	mostArchiveBytes = 64 << 20
 )
 
-// send makes the session's workspace like the folder.
+// send synchronizes the session's workspace with the folder.
 func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, root *os.Root, x *session, want sending) error {
 	s.mu.Lock()
 	info, _ := s.runtimeInfo(want.settings.Runtime)
@@ -282,7 +282,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	for _, name := range plan.Delete {
 		err := service.Files().Delete(ctx, x.id, name, true)
 		switch belljar.CodeOf(err) {
-		case "", belljar.CodeNotFound, belljar.CodeConflict, belljar.CodePathEscapes: // it is not there: its folder may be a program's file or link
+		case "", belljar.CodeNotFound, belljar.CodeConflict, belljar.CodePathEscapes: // it is already gone: its folder may be a program's file or link
 		default:
 			return err
 		}
@@ -309,15 +309,16 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	return nil
 }
 
-// clearWay deletes what stands in the way of files: folders in their places, and files in the places of their folders.
+// clearWay deletes whatever occupies the place of a sent file or folder: folders at files' paths, and files at folders'
+// paths.
 func clearWay(ctx context.Context, files belljar.Files, id string, names []string) error {
-	folder := map[string]bool{".": true} // whether what is sent is one
+	folder := map[string]bool{".": true} // true if the path that is sent is a folder
 	for _, name := range names {
 		for is := false; name != "."; name, is = path.Dir(name), true {
 			folder[name] = is
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(folder)) { // a folder before what is in it
+	for _, name := range slices.Sorted(maps.Keys(folder)) { // a folder before its entries
 		if !folder[name] {
 			continue
 		}
@@ -354,10 +355,10 @@ func upload(ctx context.Context, service belljar.Service, id string, plan *sync.
 	return err
 }
 
-// buildFiles are the files of tools that run the tests of a folder's Java files.
+// buildFiles returns the files of build tools that run the tests of a folder's Java files.
 func buildFiles() []string { return []string{"pom.xml", "build.gradle", "build.gradle.kts"} }
 
-// built reports whether the folder has one of them.
+// built reports whether the folder has a build file.
 func (f *folder) built() bool { return slices.ContainsFunc(buildFiles(), f.tool) }
 
 func (f *folder) tool(name string) bool {
@@ -365,7 +366,8 @@ func (f *folder) tool(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// up looks for a file in a directory of the folder, and in those above it. It returns the directory, relative to the folder.
+// up looks for a file in a directory of the folder, and in the directories above it. It returns the directory, relative to
+// the folder.
 func (f *folder) up(dir, name string) (string, bool) {
 	for {
 		if f.tool(filepath.Join(filepath.FromSlash(dir), name)) {

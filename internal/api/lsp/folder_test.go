@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// A text that the editor opens without having saved it is what runs. The bytes of a file stay as they are if the editor only shows them in another
+// A run uses the text that the editor opened, even if it is not saved. A file's bytes stay unchanged if the editor only shows them in another
 // form.
 func TestOpenedUnsaved(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"a.sh": "echo disk\n", "same": "1\r\n2", "mark": "\ufeff1\n", "latin": "\xe9\n"})
@@ -29,7 +29,7 @@ func TestOpenedUnsaved(t *testing.T) {
 	}
 }
 
-// Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, unless something still runs there.
+// Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, unless a program still runs there.
 func TestTwoEditors(t *testing.T) {
 	s := service(t)
 	dir := makeFolder(t, map[string]string{"a.sh": "echo disk; read a\n"})
@@ -55,7 +55,7 @@ func TestTwoEditors(t *testing.T) {
 	}
 }
 
-// fullService is a server that takes uploads while full does not say otherwise.
+// fullService is a server that accepts uploads unless full returns an error.
 type fullService struct {
 	belljar.Service
 	full *error
@@ -77,7 +77,7 @@ func (s fullSessions) Upload(ctx context.Context, id string, u belljar.Upload) (
 	return s.Sessions.Upload(ctx, id, u)
 }
 
-// After files could not be sent, the next run sends them, and those that were deleted for them.
+// If files could not be sent, the next run sends them, and files that were deleted for them.
 func TestSentInPart(t *testing.T) {
 	var full error
 	dir := makeFolder(t, map[string]string{"old/a": "a"})
@@ -103,8 +103,8 @@ func TestSentInPart(t *testing.T) {
 	prints("b\nold\n", "ls")
 }
 
-// The mark in a file that is not open goes with its line when the editor opens the file, and when the file changes on disk, also if the
-// editor spells the URI of the file another way.
+// The mark in a closed file moves to the editor's spelling of the URI when the editor opens the file. It disappears with its line, and when the
+// file changes on disk, under either spelling.
 func TestSpelling(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"a+b/main.py": "import helper\nhelper.f()\n", "a+b/helper.py": "def f():\n    return 1 / 0\n"}) + "/a+b"
 	own, editors := "file://"+dir+"/helper.py", "file://"+strings.ReplaceAll(dir, "+", "%2B")+"/helper.py"
@@ -130,7 +130,7 @@ func TestSpelling(t *testing.T) {
 	shows(own, 0)
 }
 
-// A program starts in the folder that cwd names, also if the name begins with a dot.
+// A program starts in the folder that cwd names, even if the name begins with a dash.
 func TestCwd(t *testing.T) {
 	e := start(t, with(service(t)))
 	e.initialize([]string{makeFolder(t, map[string]string{".tools/x": "", "etc/x": ""})}, nil)
@@ -142,7 +142,7 @@ func TestCwd(t *testing.T) {
 	}
 }
 
-// A program starts where the folder's files are, also in an image that names another folder.
+// A program starts in the workspace, even if the image names another folder.
 func TestImageWithFolder(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
 	w := apitest.NewWorld(t, []string{"memory"}, image)
@@ -158,9 +158,9 @@ func TestImageWithFolder(t *testing.T) {
 	}
 }
 
-// A file takes the place of a folder in the sandbox, and a folder that of a file or a link, no matter which program made them.
+// A file replaces a folder in the sandbox, and a folder replaces a file or a link, no matter which program made them.
 func TestInTheWay(t *testing.T) {
-	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload may have
+	const far = "1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/18/19/20/21/far" // deeper than one upload allows
 	dir := makeFolder(t, map[string]string{"was/a": "a", "was/b": "b", "mine/c": "", "mine/d": "", "ours/c": "", "ours/d": "", far: "6"})
 	e := start(t, with(service(t)))
 	e.initialize([]string{dir}, nil)

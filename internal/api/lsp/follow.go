@@ -9,15 +9,15 @@ import (
 	"github.com/belljar/belljar/internal/trace"
 )
 
-// run is a run that is followed, or was.
+// run is a run that the server follows, or has followed.
 type run struct {
 	*plan
 	service belljar.Service
 	id      string
 	token   string                  // of its progress; "" for none
-	quit    context.CancelFunc      // ends the start
+	quit    context.CancelFunc      // cancels the start
 	leave   context.CancelCauseFunc // ends the following
-	phase   belljar.Phase           // the last one that is known
+	phase   belljar.Phase           // the last known phase
 	isAway  bool                    // its server does not answer
 	started belljar.Run
 	files   texts
@@ -27,14 +27,14 @@ type run struct {
 
 	typing gosync.Mutex
 	stdin  belljar.Stdin // nil until the first input
-	over   bool          // it takes no more input
+	over   bool          // it accepts no more input
 
 	// Set before done is closed.
 	final belljar.Run
-	err   error // why it could not be followed to its end
+	err   error // why the run could not be followed to its end
 }
 
-// mostRuns is how many runs are remembered.
+// mostRuns limits the runs that are remembered.
 const mostRuns = 100
 
 // remember keeps a run for commands that name it. The caller holds the mutex.
@@ -52,7 +52,7 @@ func (s *Server) remember(r *run) {
 	}
 }
 
-// runNote is belljar/run.
+// runNote is the notification belljar/run.
 type runNote struct {
 	RunID    string         `json:"run_id"`
 	Folder   string         `json:"folder,omitempty"`
@@ -60,13 +60,13 @@ type runNote struct {
 	Phase    belljar.Phase  `json:"phase"`
 	ExitCode *int           `json:"exit_code,omitempty"`
 	Reason   belljar.Reason `json:"reason_code,omitempty"`
-	// Message says how it ended, or while it has not, what keeps it from being followed.
+	// Message describes how the run ended or, before its end, why it cannot be followed.
 	Message string `json:"message,omitempty"`
-	Lost    bool   `json:"lost,omitempty"` // it is followed no further, and its phase is the last one that is known
+	Lost    bool   `json:"lost,omitempty"` // the run is no longer followed, and its phase is the last known one
 	WebURL  string `json:"web_url,omitempty"`
 }
 
-// tellRun says how a run stands.
+// tellRun reports the state of a run.
 func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
 	if !s.options.Notifications {
 		return
@@ -80,7 +80,7 @@ func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
 	s.notify("belljar/run", note)
 }
 
-// begin begins the run's progress, if the editor shows any.
+// begin begins the run's progress display, if the editor supports it.
 func (s *reporter) begin(ctx context.Context, r *run) {
 	if !s.client.Window.WorkDoneProgress {
 		return
@@ -115,10 +115,10 @@ func (s *reporter) progress(r *run, kind, message string) {
 	s.notify("$/progress", progressParams{Token: r.token, Value: value})
 }
 
-// follow forwards what a run prints until its end, and then shows its failure.
+// follow forwards a run's output until it ends, and then shows its failure.
 func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
-	defer func() { r.out, r.places, r.files = [2]collected{}, nil, texts{} }() // the run is remembered for long
+	defer func() { r.out, r.places, r.files = [2]collected{}, nil, texts{} }() // the run is remembered for a long time
 	r.phase = r.started.Phase
 	s.tellRun(r, r.started, false)
 	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
@@ -182,7 +182,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 	}
 }
 
-// lost says that a run cannot be followed. What became of it is not known.
+// lost reports that a run cannot be followed. Its outcome is unknown.
 func (s *reporter) lost(r *run) {
 	message := "the run cannot be followed any further: " + words(r.err)
 	s.progress(r, "end", message)
@@ -190,13 +190,13 @@ func (s *reporter) lost(r *run) {
 	s.tell(messageError, "Belljar: "+message)
 }
 
-// stands tells the phase of a run that goes on.
+// stands reports the phase of a run that continues.
 func (s *reporter) stands(r *run) {
 	s.tellRun(r, belljar.Run{Phase: r.phase}, false)
 	s.progress(r, "report", string(r.phase))
 }
 
-// away says that the server does not answer, once until it does again.
+// away reports that the server does not answer, once per outage.
 func (s *reporter) away(r *run, err error) {
 	if r.isAway {
 		return
@@ -204,13 +204,13 @@ func (s *reporter) away(r *run, err error) {
 	r.isAway = true
 	message := s.server + " does not answer, and is asked again: " + words(err)
 	s.progress(r, "report", message)
-	if r.phase != "" { // else the run is about to be started
+	if r.phase != "" { // else the run has not started yet
 		s.tellRun(r, belljar.Run{Phase: r.phase, Message: message}, false)
 	}
 	s.tell(messageWarning, "Belljar: "+r.label()+": "+message)
 }
 
-// summary is how a run ended, in words.
+// summary describes how a run ended.
 func (r *run) summary() string {
 	text := r.label() + " "
 	switch {
@@ -232,7 +232,7 @@ func (r *run) summary() string {
 	return text
 }
 
-// offer tells an editor without a panel how a run ended, and what can be done now.
+// offer shows an editor without a panel how a run ended, and offers the next actions.
 func (s *Server) offer(ctx context.Context, r *run, summary string) {
 	const again, list, open = "Run again", "Show artifacts", "Open in Belljar"
 	p := messageParams{Type: messageInfo, Message: "Belljar: " + summary, Actions: []messageAction{{again}}}
@@ -266,7 +266,7 @@ func (s *Server) offer(ctx context.Context, r *run, summary string) {
 	}
 }
 
-// collected is what of a stream is searched for failures: its beginning and its end.
+// collected keeps the part of a stream that is searched for failures: its beginning and its end.
 type collected struct {
 	head, tail []byte
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/creachadair/jrpc2"
 )
 
-// Bounds of one message.
+// Limits of one message.
 const (
 	mostHeader = 8 << 10
 	mostBody   = 64 << 20
 )
 
-// BrokenStream is the error for input that has no messages, or a message beyond the bounds. Nothing can be read behind it.
+// BrokenStream is the error for input without messages, or with a message over the limits. The rest of the input cannot be read.
 type BrokenStream struct{ Reason string }
 
 func (e *BrokenStream) Error() string {
@@ -38,8 +38,8 @@ type stream struct {
 	answered chan struct{} // closed when its answer is written
 }
 
-// Recv reads one message. Requests are handled side by side, but what follows initialize or shutdown comes after their answer: it may
-// depend on them, or end the server.
+// Recv reads one message. Requests are handled concurrently, but messages after initialize or shutdown wait for its response: they
+// may depend on it, or end the server.
 func (s *stream) Recv() ([]byte, error) {
 	s.mu.Lock()
 	answered := s.answered
@@ -63,7 +63,8 @@ func (s *stream) Recv() ([]byte, error) {
 	return body, err
 }
 
-// envelopeOf tells a request from an answer, as jrpc2 does. The id is "" for what has no answer with an id.
+// envelopeOf returns the id and the method of a request as jrpc2 parses it. The id is "" for messages without a response, and for
+// responses.
 func envelopeOf(body []byte) (id, method string) {
 	list, err := jrpc2.ParseRequests(body)
 	if err != nil || len(list) != 1 || list[0].Batch || list[0].Error != nil || list[0].ID == "" {
@@ -72,7 +73,7 @@ func envelopeOf(body []byte) (id, method string) {
 	return list[0].ID, list[0].Method
 }
 
-// wrote notes an answer.
+// wrote records that a response was written.
 func (s *stream) wrote(body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +133,7 @@ func (s *stream) Send(body []byte) error {
 	return err
 }
 
-// Close ends the reading of messages.
+// Close stops reading messages.
 func (s *stream) Close() error {
 	s.closed()
 	return nil

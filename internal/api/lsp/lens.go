@@ -40,7 +40,8 @@ func (s *desk) codeLens(_ context.Context, p documentParams) (any, error) {
 	return list, nil
 }
 
-// textOf returns the name and the text of a file: the editor's, or what is on disk if that is short. The caller holds the mutex.
+// textOf returns the name and the text of a file: the editor's, or the file on disk if that is short. The caller holds the
+// mutex.
 func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	file, isFile := fileOf(uri)
 	if d, open := s.docs[uri]; open {
@@ -58,10 +59,10 @@ func (s *desk) textOf(uri string) (file, text string, ok bool) {
 	return file, string(raw), err == nil
 }
 
-// targetOf names what lenses and diagnostics are about.
+// targetOf returns the name of the target of lenses and diagnostics.
 func targetOf(uri, test string) string { return uri + "#" + test }
 
-// anchor is the line of a target in its file: that of its lens, or the first. The caller holds the mutex.
+// anchor returns the line of a target in its file: the line of its lens, or the first. The caller holds the mutex.
 func (s *desk) anchor(uri, test string) int {
 	file, text, ok := s.textOf(uri)
 	if !ok {
@@ -75,7 +76,7 @@ func (s *desk) anchor(uri, test string) int {
 	return 0
 }
 
-// mark sets the title of a target's lenses; "" is that of one that has not run.
+// mark sets the title of a target's lenses; "" is the title before the first run.
 func (s *desk) mark(target, title string) {
 	s.mu.Lock()
 	changed := s.marks[target] != title
@@ -86,7 +87,7 @@ func (s *desk) mark(target, title string) {
 	}
 }
 
-// codeAction offers what can be done about a diagnostic.
+// codeAction offers actions for diagnostics.
 func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 	actions := []codeAction{}
 	if only := p.Context.Only; len(only) > 0 && !slices.Contains(only, quickFix) {
@@ -98,7 +99,7 @@ func (s *desk) codeAction(_ context.Context, p actionParams) (any, error) {
 			continue
 		}
 		data := d.Data
-		if data == nil { // clients of old versions do not send it
+		if data == nil { // clients of old protocol versions do not send it
 			data = s.dataOf(p.TextDocument.URI, d)
 		}
 		if data == nil {
@@ -140,7 +141,7 @@ func (s *desk) dataOf(uri string, like diagnostic) *diagnosticData {
 	return nil
 }
 
-// title is the title of a lens after a run.
+// title returns the title of a lens after a run.
 func (r *run) title() string {
 	switch {
 	case r.final.ExitCode != nil && *r.final.ExitCode == 0:
@@ -151,7 +152,7 @@ func (r *run) title() string {
 	return "✗ " + string(r.final.Phase) + " · Run again"
 }
 
-// label is what a run is called in messages.
+// label returns the name of a run in messages.
 func (r *run) label() string {
 	switch {
 	case r.args.Test.Name != "":

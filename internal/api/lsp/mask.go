@@ -6,19 +6,19 @@ import (
 	gosync "sync"
 )
 
-// mark is how a string or a comment of a language begins and ends. One without close ends with its line.
+// mark describes how a string or a comment of a language begins and ends. A mark without close ends with its line.
 type mark struct {
 	open, close string
-	escapes     bool // a backslash takes the next character along
-	lines       bool // it may have many lines
+	escapes     bool // a backslash escapes the next character
+	lines       bool // it may span lines
 	nests       bool
 }
 
-// syntax is what strings and comments look like in a language. The first mark that fits counts.
+// syntax describes the strings and comments of a language. The first mark that fits counts.
 type syntax struct {
 	marks      []mark
-	characters bool // 'x' is one character, and another ' is none
-	regexps    bool // / … / stands where no value ended
+	characters bool // 'x' is one character, and any other ' is no quote
+	regexps    bool // / … / is a regular expression where no value ended
 }
 
 func syntaxOf(language string) (x syntax) {
@@ -44,10 +44,10 @@ func syntaxOf(language string) (x syntax) {
 	return x
 }
 
-// mask replaces what is in strings and comments with blanks. Lines and places stay.
+// mask replaces the contents of strings and comments with blanks. Lines and offsets stay the same.
 func mask(text string, x syntax) string {
 	out := []byte(text)
-	last := byte('\n') // what stands in front, without blanks
+	last := byte('\n') // the last character that is not blank
 	for i := 0; i < len(text); {
 		n := x.length(text[i:], last)
 		if n == 0 {
@@ -67,10 +67,11 @@ func mask(text string, x syntax) string {
 	return string(out)
 }
 
-// mostRegexp is the longest regular expression that is seen as one, in bytes. Each place where one may begin is looked at.
+// mostRegexp is the longest regular expression that mask recognizes, in bytes. It bounds the scan at each place where one
+// may begin.
 const mostRegexp = 500
 
-// length is how long the string or comment is that a text begins with; 0 if it begins with neither.
+// length returns the length of the string or comment at the beginning of s; 0 if s begins with neither.
 func (x syntax) length(s string, last byte) int {
 	switch {
 	case s[0] == '\'' && x.characters:

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/char"
 )
 
-// Bounds of what an editor gets of a run's output.
+// Limits of the output that an editor gets of a run.
 const (
 	mostShown   = 100 << 10             // bytes of a stream
 	mostNote    = 64 << 10              // bytes of a notification
@@ -20,7 +20,7 @@ const (
 	mostWaiting = 32
 )
 
-// logNote is belljar/log.
+// logNote is the notification belljar/log.
 type logNote struct {
 	RunID    string `json:"run_id"`
 	Seq      uint64 `json:"seq"`
@@ -29,7 +29,7 @@ type logNote struct {
 	Encoding string `json:"encoding,omitempty"` // base64, or "" for text
 }
 
-// truncatedNote is belljar/logTruncated.
+// truncatedNote is the notification belljar/logTruncated.
 type truncatedNote struct {
 	RunID      string `json:"run_id"`
 	Stream     string `json:"stream"`
@@ -43,29 +43,29 @@ type chunk struct {
 	stream int
 	data   []byte
 	seq    uint64
-	cut    bool // the stream goes on, and is not shown
+	cut    bool // the rest of the stream is not shown
 }
 
-// pump sends output to the editor: at once if that is slow, and in larger pieces if it is fast.
+// pump sends output to the editor: immediately if it is slow, and in larger pieces if it is fast.
 type pump struct {
 	*reporter
 	run *run
 
 	mu      gosync.Mutex
-	paused  bool // something was sent just now
+	paused  bool // output was sent just now
 	waiting []chunk
-	taken   [2]int    // bytes of each stream that are shown, or wait to be
-	shown   [2][]byte // what is shown
-	rest    [2][]byte // the beginning of a character whose end has not come
+	taken   [2]int    // bytes of each stream that are shown or waiting
+	shown   [2][]byte // the output shown
+	rest    [2][]byte // the beginning of an incomplete character
 }
 
-// add sends what a run has printed, as far as it is shown.
+// add sends output of a run, up to the limit.
 func (p *pump) add(stream int, data []byte, seq uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	room := mostShown - p.taken[stream]
 	if room < 0 {
-		return // the editor knows
+		return // the editor already knows
 	}
 	p.taken[stream] += len(data)
 	if n := min(room, len(data)); n > 0 {
@@ -81,7 +81,7 @@ func (p *pump) add(stream int, data []byte, seq uint64) {
 	p.next()
 }
 
-// last is the chunk that more of a stream is added to; nil for none. That keeps the order of both streams, unless they take turns too
+// last returns the chunk to append more of a stream to; nil for none. It keeps the order of both streams, unless they alternate too
 // often.
 func (p *pump) last(stream int) *chunk {
 	for i := len(p.waiting) - 1; i >= 0; i-- {
@@ -95,7 +95,7 @@ func (p *pump) last(stream int) *chunk {
 	return nil
 }
 
-// next sends the first that waits, unless something was sent just now.
+// next sends the first waiting chunk, unless output was sent just now.
 func (p *pump) next() {
 	if p.paused || len(p.waiting) == 0 {
 		return
@@ -104,7 +104,7 @@ func (p *pump) next() {
 	p.send()
 	p.early(p.run, string(p.shown[stream]), len(p.shown[stream])-before)
 	p.paused = true
-	// What a program prints may be hostile: to look for messages takes a twentieth of the time.
+	// A program's output may be hostile: the search for messages may take at most a twentieth of the time.
 	time.AfterFunc(max(logPause, 20*time.Since(began)), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -113,7 +113,7 @@ func (p *pump) next() {
 	})
 }
 
-// end sends what waits.
+// end sends the waiting chunks.
 func (p *pump) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,14 +12,14 @@ import (
 // peer is the editor at the other end.
 type peer struct {
 	rpc     *jrpc2.Server
-	ctx     context.Context // of what goes on behind requests
+	ctx     context.Context // of work in the background of requests
 	after   gosync.WaitGroup
 	parent  context.CancelCauseFunc
 	client  clientCapabilities
 	options initializationOptions
 }
 
-// background does something behind the requests, until the server ends.
+// background runs do alongside the requests, until the server ends.
 func (s *peer) background(do func(context.Context)) {
 	s.after.Add(1)
 	go func() {
@@ -28,13 +28,13 @@ func (s *peer) background(do func(context.Context)) {
 	}()
 }
 
-// notify sends a notification. The client may be gone, which the reader of its messages finds out.
+// notify sends a notification. It ignores errors, because the reader of messages detects a client that is gone.
 func (s *peer) notify(method string, params any) {
 	_ = s.rpc.Notify(context.WithoutCancel(s.ctx), method, params)
 }
 
-// ask sends a request to the client and reads its result. For jrpc2 the request stays open when ctx ends: it would send the client an error
-// for the answer that comes later.
+// ask sends a request to the client and reads its result. It keeps the request open in jrpc2 after ctx ends, since jrpc2 would answer a
+// later response with an error.
 func (s *peer) ask(ctx context.Context, method string, params, result any) error {
 	var answer *jrpc2.Response
 	answered := make(chan error, 1)
@@ -64,7 +64,7 @@ func (s *peer) log(message string) {
 	s.notify("window/logMessage", messageParams{Type: messageLog, Message: message})
 }
 
-// show opens a page in the browser, if the editor can do that, or else tells where it is.
+// show opens a page in the browser if the editor can do that, else it shows the address.
 func (s *peer) show(ctx context.Context, page string) {
 	if s.client.Window.ShowDocument.Support {
 		var shown struct {
@@ -77,10 +77,10 @@ func (s *peer) show(ctx context.Context, page string) {
 	s.tell(messageInfo, "Belljar: "+page)
 }
 
-// links are the URLs of a server's pages.
+// links returns URLs of a server's pages.
 type links struct{ server string }
 
-// webURL is the page of a run; "" for a service in this process, which has none.
+// webURL returns the URL of a run's page; "" for a service in this process, which has none.
 func (s links) webURL(id string) string {
 	if s.server == "" {
 		return ""
@@ -88,7 +88,7 @@ func (s links) webURL(id string) string {
 	return s.server + "/webui/sandbox/runs/" + url.PathEscape(id)
 }
 
-// streamURL is where the log of a run comes over a WebSocket, for clients that send the server's credentials.
+// streamURL returns the WebSocket URL of a run's log, for clients that send the server's credentials.
 func (s links) streamURL(id string) string {
 	if rest, ok := strings.CutPrefix(s.server, "http"); ok {
 		return "ws" + rest + "/api/v1/sandbox/runs/" + url.PathEscape(id) + "/stream"
@@ -96,7 +96,7 @@ func (s links) streamURL(id string) string {
 	return ""
 }
 
-// artifactURL is where an artifact can be downloaded from, with the server's credentials.
+// artifactURL returns the URL of an artifact's download, for clients that send the server's credentials.
 func (s links) artifactURL(id, name string) string {
 	if s.server == "" {
 		return ""

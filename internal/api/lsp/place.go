@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// fileOf returns the path of a file: URI on this machine; false for other schemes, other hosts and paths that cannot be.
+// fileOf returns the path of a file: URI on this machine. It reports false for other schemes, other hosts and invalid paths.
 func fileOf(uri string) (string, bool) { return fileOn(runtime.GOOS, uri) }
 
-// fileOn is fileOf for a system.
+// fileOn is fileOf for the given operating system.
 func fileOn(system, uri string) (string, bool) {
 	u, err := url.Parse(uri)
 	if err != nil || !strings.EqualFold(u.Scheme, "file") || u.Opaque != "" || u.RawQuery != "" || u.Fragment != "" || strings.ContainsRune(u.Path, 0) {
@@ -31,13 +31,14 @@ func fileOn(system, uri string) (string, bool) {
 	return path.Clean(name), true
 }
 
-// windowsPath is the path of a URI such as file:///c%3A/x or file://server/share/x, with an upper case drive and backslashes.
+// windowsPath returns the path of a URI such as file:///c%3A/x or file://server/share/x, with an upper case drive and
+// backslashes.
 func windowsPath(host, name string) (string, bool) {
 	if host != "" && !strings.EqualFold(host, "localhost") {
 		return `\\` + host + strings.ReplaceAll(path.Clean("/"+name), "/", `\`), true
 	}
 	drive, rest, ok := strings.Cut(strings.TrimPrefix(name, "/"), ":")
-	if !ok || len(drive) != 1 || strings.Contains(rest, ":") { // a second colon would be a stream of a file
+	if !ok || len(drive) != 1 || strings.Contains(rest, ":") { // a second colon would name an alternate data stream
 		return "", false
 	}
 	return strings.ToUpper(drive) + ":" + strings.ReplaceAll(path.Clean("/"+rest), "/", `\`), true
@@ -58,7 +59,7 @@ func uriOn(system, name string) string {
 	return u.String()
 }
 
-// below returns the path of a file relative to a folder, with slashes; false if it is not in it.
+// below returns the path of a file relative to a folder, with slashes. It reports false if the file is outside.
 func below(folder, name string) (string, bool) {
 	rel, err := filepath.Rel(folder, name)
 	if err != nil || !filepath.IsLocal(rel) || rel == "." {
@@ -67,7 +68,7 @@ func below(folder, name string) (string, bool) {
 	return filepath.ToSlash(rel), true
 }
 
-// cleanName checks a path of a request, which must lie in the folder. It has slashes.
+// cleanName checks a slash-separated path of a request, which must be inside the folder.
 func cleanName(field, name string) (string, error) {
 	clean := path.Clean(name)
 	if name == "" || strings.HasPrefix(name, "/") || strings.ContainsAny(name, "\\\x00") || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") {

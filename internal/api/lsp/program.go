@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// program is what runs a file, or a test in it.
+// program is the command that runs a file, or a test in it.
 type program struct {
 	command  []string
 	language string // of the file that command begins with
@@ -44,7 +44,7 @@ result = unittest.TextTestRunner(verbosity=2).run(suite)
 sys.exit(not result.wasSuccessful())
 `
 
-// programOf returns what runs a file of a folder, or a test in it.
+// programOf returns the command that runs a file of a folder, or a test in it.
 func programOf(f *folder, file, test, text string) (program, error) {
 	language, dir := kind(file), path.Dir(file)
 	whole := program{command: []string{file}, language: language}
@@ -98,7 +98,7 @@ func programOf(f *folder, file, test, text string) (program, error) {
 	return whole, nil
 }
 
-// hasMain reports whether a text has a program besides its tests.
+// hasMain reports whether a text is a program apart from its tests.
 func hasMain(file, text string) bool {
 	return slices.ContainsFunc(targets(file, text, false), func(t target) bool { return t.test == "" })
 }

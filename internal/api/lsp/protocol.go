@@ -2,7 +2,7 @@ package lsp
 
 import "encoding/json"
 
-// The error codes of the protocol that JSON-RPC does not have.
+// The error codes that the protocol adds to JSON-RPC.
 const (
 	codeNotInitialized = -32002
 	codeInvalidRequest = -32600
@@ -24,7 +24,7 @@ type initializeParams struct {
 type initializationOptions struct {
 	ClientCommands bool  `json:"clientCommands"` // the client registers the commands itself
 	Notifications  bool  `json:"notifications"`  // it understands belljar/run, belljar/log and belljar/logTruncated
-	CodeLens       *bool `json:"codeLens"`       // false: it shows none
+	CodeLens       *bool `json:"codeLens"`       // false: the server shows no lenses
 }
 
 type clientCapabilities struct {
@@ -155,7 +155,7 @@ type progressCancelled struct {
 type actionParams struct {
 	TextDocument textDocument `json:"textDocument"`
 	Context      struct {
-		Diagnostics []json.RawMessage `json:"diagnostics"` // those of others may have any form
+		Diagnostics []json.RawMessage `json:"diagnostics"` // diagnostics of other servers may have any form
 		Only        []string          `json:"only"`
 	} `json:"context"`
 }
@@ -200,7 +200,7 @@ type related struct {
 
 type diagnosticData struct {
 	RunID string          `json:"run_id"`
-	Frame string          `json:"frame,omitempty"` // the place as the program names it
+	Frame string          `json:"frame,omitempty"` // the place in the program's own form
 	Rerun json.RawMessage `json:"rerun,omitempty"` // the arguments of the run
 }
 

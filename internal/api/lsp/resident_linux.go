@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// settle gives back the code that only the start needed: an editor keeps this process for days. What is called again comes back from
-// the page cache.
+// settle releases the memory of code that only the start needed: an editor keeps this process for days. The page cache restores
+// pages that are used again.
 func settle() {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -25,6 +25,6 @@ func settle() {
 		if err != nil || err2 != nil {
 			return
 		}
-		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, uintptr(start), uintptr(end-start), syscall.MADV_DONTNEED) // what fails, stays
+		_, _, _ = syscall.Syscall(syscall.SYS_MADVISE, uintptr(start), uintptr(end-start), syscall.MADV_DONTNEED) // on failure the pages stay
 	}
 }

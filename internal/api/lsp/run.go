@@ -20,9 +20,9 @@ import (
 // runArgs are the argument of tldw.sandbox.run. Paths are relative to the folder.
 type runArgs struct {
 	URI               string            `json:"uri,omitempty"`     // of the file to run, or of a text without a file
-	Folder            string            `json:"folder,omitempty"`  // the URI of a folder, if no uri says which
-	Files             []string          `json:"files,omitempty"`   // sends these only, in place of what has changed
-	Archive           string            `json:"archive,omitempty"` // the URI of a .tar or .tar.gz that is sent in place of the folder
+	Folder            string            `json:"folder,omitempty"`  // the URI of a folder, if uri is unset
+	Files             []string          `json:"files,omitempty"`   // sends only these files, instead of the changed ones
+	Archive           string            `json:"archive,omitempty"` // the URI of a .tar or .tar.gz that is sent instead of the folder
 	Cwd               string            `json:"cwd,omitempty"`
 	Runtime           string            `json:"runtime,omitempty"`
 	BaseImage         string            `json:"base_image,omitempty"`
@@ -33,16 +33,16 @@ type runArgs struct {
 	TimeoutSec        float64           `json:"timeout_sec,omitempty" minimum:"0.001"`
 	CapturePatterns   []string          `json:"capture_patterns,omitempty"`
 	Interactive       bool              `json:"interactive,omitempty"`
-	Rerun             bool              `json:"rerun,omitempty"` // as the last time
+	Rerun             bool              `json:"rerun,omitempty"` // repeats the last run
 	Test              testArg           `json:"test,omitzero"`   // a test of the file
-	Wait              bool              `json:"wait,omitempty"`  // answer when the run has ended
+	Wait              bool              `json:"wait,omitempty"`  // respond when the run has ended
 }
 
 type testArg struct {
 	Name string `json:"name,omitempty"`
 }
 
-// runAnswer answers tldw.sandbox.run. The fields of the end are set with wait.
+// runAnswer is the response to tldw.sandbox.run. The fields about the end are set only with wait.
 type runAnswer struct {
 	RunID        string         `json:"run_id"`
 	Phase        belljar.Phase  `json:"phase"`
@@ -54,15 +54,15 @@ type runAnswer struct {
 	Message      string         `json:"message,omitempty"`
 }
 
-// plan is what a run needs, before it starts.
+// plan holds everything that a run needs before it starts.
 type plan struct {
 	args     runArgs
 	folder   *folder // nil for a file outside of all folders, and for a text without a file
-	rel      string  // the file in the folder
+	rel      string  // path of the file in the folder
 	settings settings
 	spec     belljar.RunSpec
-	texts    map[string]string // the editor's texts by their paths in the sandbox, as they are sent
-	uris     map[string]string // where a file of the sandbox is, if not in the folder
+	texts    map[string]string // the editor's texts as they are sent, by path in the sandbox
+	uris     map[string]string // URIs of files in the sandbox that are outside of the folder
 }
 
 func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
@@ -90,7 +90,7 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 	return answer, nil
 }
 
-// last returns the arguments of the run before, for a rerun. The caller holds the mutex.
+// last returns the arguments of the last run, for a rerun. The caller holds the mutex.
 func (s *Server) last(args runArgs) (runArgs, error) {
 	var last *runArgs
 	f, _ := s.holder(args.URI)
@@ -192,13 +192,13 @@ func (s *Server) planFolder(p *plan) error {
 		env = map[string]string{}
 	}
 	if kind(p.rel) == "go" && strings.HasPrefix(p.rel, "go/") && env["GOPATH"] == "" {
-		env["GOPATH"] = path.Join(belljar.WorkspaceDir, ".cache/go") // not go/ of the home folder, which is the workspace
+		env["GOPATH"] = path.Join(belljar.WorkspaceDir, ".cache/go") // by default it is go/ in the home folder, which is the workspace
 	}
 	maps.Copy(env, args.Env)
-	does.cwd = path.Clean(does.cwd) // "." is where the files are, and not the image's WORKDIR
+	does.cwd = path.Clean(does.cwd) // "." is the workspace, not the image's WORKDIR
 	if does.language != "" && does.cwd != "." && len(args.Command) == 0 {
 		does.command = slices.Clone(does.command)
-		does.command[0] = path.Join(belljar.WorkspaceDir, does.command[0]) // the file's path counts from the folder
+		does.command[0] = path.Join(belljar.WorkspaceDir, does.command[0]) // the file's path is relative to the folder
 	}
 	p.spec.Command, p.spec.Language, p.spec.Cwd, p.spec.Env = does.command, does.language, does.cwd, env
 	p.spec.TimeoutSec = cmp.Or(args.TimeoutSec, c.TimeoutSec)
@@ -206,12 +206,11 @@ func (s *Server) planFolder(p *plan) error {
 		p.spec.CapturePatterns = c.CapturePatterns
 	}
 	check := p.spec
-	check.BaseImage = "host" // the session has one
+	check.BaseImage = "host" // the session has an image
 	return check.Validate()
 }
 
-// planLone plans the run of a text without a folder. Of a file's own directory, nothing but the file is sent. The caller holds the
-// mutex.
+// planLone plans the run of a text without a folder. It sends only the file, not its directory. The caller holds the mutex.
 func (s *Server) planLone(p *plan) error {
 	args := p.args
 	name, text, ok := s.textOf(args.URI)
@@ -283,7 +282,7 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	return r, nil
 }
 
-// startFolder sends a folder and starts the run in its session. A session that has ended meanwhile is made again, once.
+// startFolder sends a folder and starts the run in its session. It makes the session again, once, if it has ended in the meantime.
 func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *run) (started belljar.Run, err error) {
 	p, f := r.plan, r.plan.folder
 	f.mu.Lock()
@@ -307,7 +306,7 @@ func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *ru
 	}
 }
 
-// startArchive starts a run of its own with the files of an archive.
+// startArchive starts a one-shot run with the files of an archive.
 func (s *Server) startArchive(ctx context.Context, service belljar.Service, p *plan) (started belljar.Run, err error) {
 	name, ok := fileOf(p.args.Archive)
 	if !ok || !strings.HasSuffix(name, ".tar") && !strings.HasSuffix(name, ".tar.gz") && !strings.HasSuffix(name, ".tgz") {

@@ -10,18 +10,18 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// target is a place where a lens stands: a program's main, or a test.
+// target is a place with a lens: a program's main, or a test.
 type target struct {
 	line     int
 	at       int    // where the line begins, in bytes of the text
-	from, to int    // the name, in bytes of the line
+	from, to int    // the range of the name, in bytes of the line
 	test     string // the test's name; "" for a program
 }
 
 // mostScan is the longest text that is searched for lenses, in bytes.
 const mostScan = 1 << 20
 
-// kind is the language of a file by its name; "" for one that Belljar does not run.
+// kind returns the language of a file by its name; "" if Belljar cannot run it.
 func kind(file string) string {
 	ext := strings.ToLower(strings.TrimPrefix(path.Ext(file), "."))
 	for _, l := range belljar.Languages() {
@@ -32,7 +32,7 @@ func kind(file string) string {
 	return ""
 }
 
-// languageOf is the language of an open text that has no file, by what the editor calls it.
+// languageOf returns the language of an open text that has no file, by the editor's name for it.
 func languageOf(id string) string {
 	if id == "shellscript" {
 		return "shell"
@@ -43,7 +43,7 @@ func languageOf(id string) string {
 	return id
 }
 
-// looks are how a line of a language is looked at.
+// looks returns the functions that scan a line, by language.
 func looks() map[string]func(*scanner, string) {
 	return map[string]func(*scanner, string){
 		"python": (*scanner).python, "javascript": (*scanner).javascript, "typescript": (*scanner).javascript, "go": (*scanner).golang, "java": (*scanner).java,
@@ -51,7 +51,7 @@ func looks() map[string]func(*scanner, string) {
 	}
 }
 
-// extensions are those of files that may have lenses.
+// extensions returns the extensions of files that may have lenses.
 func extensions() (list []string) {
 	for _, l := range belljar.Languages() {
 		if looks()[l.Aliases[0]] != nil {
@@ -61,7 +61,8 @@ func extensions() (list []string) {
 	return list
 }
 
-// targets finds the programs and tests of a text. A text that does not parse has those that can be seen.
+// targets finds the programs and tests of a text. It returns those that it recognizes even if the text
+// does not parse.
 func targets(file, text string, built bool) []target {
 	language := kind(file)
 	look := looks()[language]
@@ -80,19 +81,19 @@ func targets(file, text string, built bool) []target {
 	return s.found
 }
 
-// scanner looks at a text line by line, without its strings and comments.
+// scanner scans a text line by line, without its strings and comments.
 type scanner struct {
 	file, text string
 	built      bool // a build tool runs the folder's tests
 	found      []target
 
-	line, at int    // of what is looked at
-	original string // the line as it is
+	line, at int    // of the current line
+	original string // the line with its strings and comments
 
-	main    bool   // of Go: it is package main; of JavaScript: the file's main is marked
-	class   string // of Python's and Java's tests
-	tested  bool   // of Java: @Test stands in front
-	testing bool   // of JavaScript: the file has tests
+	main    bool   // in Go: the package is main; in JavaScript: the file's main is marked
+	class   string // of tests in Python and Java
+	tested  bool   // in Java: @Test precedes
+	testing bool   // in JavaScript: the file has tests
 }
 
 // add marks a part of the line.
@@ -100,7 +101,7 @@ func (s *scanner) add(from, to int, test string) {
 	s.found = append(s.found, target{s.line, s.at, from, to, test})
 }
 
-// script marks the first line, if it says what runs the file.
+// script marks the first line if it is a #! line.
 func (s *scanner) script() {
 	if s.line == 0 && strings.HasPrefix(s.original, "#!") {
 		s.add(0, len(s.original), "")
@@ -131,7 +132,7 @@ var (
 	rustMain   = pattern(`^[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(main)[ \t]*\(`)
 )
 
-// expression is a regular expression that is compiled when it is needed first.
+// expression is a regular expression that is compiled on first use.
 type expression func() *regexp.Regexp
 
 func pattern(text string) expression {
@@ -165,7 +166,7 @@ func (s *scanner) python(line string) {
 	}
 }
 
-// pythonTests reports whether a file has tests by its name.
+// pythonTests reports whether the file name is that of a test file.
 func pythonTests(file string) bool {
 	file = path.Base(file)
 	return strings.HasPrefix(file, "test_") && strings.HasSuffix(file, ".py") || strings.HasSuffix(file, "_test.py")
@@ -190,7 +191,7 @@ func (s *scanner) javascript(line string) {
 	}
 }
 
-// javascriptTest reports whether a file has tests by its name.
+// javascriptTest reports whether the file name is that of a test file.
 func javascriptTest(file string) bool {
 	parts := strings.Split(path.Base(file), ".")
 	return len(parts) > 2 && (parts[len(parts)-2] == "test" || parts[len(parts)-2] == "spec")
@@ -213,7 +214,7 @@ func (s *scanner) golang(line string) {
 	}
 }
 
-// goTest reports whether go test takes a name for one with the prefix.
+// goTest reports whether go test treats a name as a test with the prefix.
 func goTest(name, prefix string) bool {
 	rest, ok := strings.CutPrefix(name, prefix)
 	return ok && (rest == "" || !('a' <= rest[0] && rest[0] <= 'z'))

@@ -67,7 +67,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// 5,000 lines are scanned quickly: the promise is 20 ms of a processor, and the bound is for the race detector.
+// 5,000 lines are scanned quickly: the promise is 20 ms of processor time, and the test's limit allows for the
+// race detector.
 func TestScanTime(t *testing.T) {
 	text := "import test from 'node:test';\n" + strings.Repeat("test('a name', () => { const x = /a\"b/; return \"y\" + `z`; }); // text\n", 5000)
 	begin := processor(t)
@@ -79,7 +80,7 @@ func TestScanTime(t *testing.T) {
 	}
 }
 
-// A line may begin many regular expressions: none is looked for far.
+// A line may begin many regular expressions: the search for the end of each is short.
 func TestLongRegexp(t *testing.T) {
 	x := syntaxOf("javascript")
 	if short := "(/" + strings.Repeat("a", 100) + "/)"; mask(short, x) != "("+strings.Repeat(" ", 102)+")" {
@@ -90,7 +91,7 @@ func TestLongRegexp(t *testing.T) {
 	}
 }
 
-// processor is the time of a processor that this process has used.
+// processor returns the processor time that this process has used.
 func processor(t *testing.T) time.Duration {
 	t.Helper()
 	var used syscall.Rusage
@@ -154,13 +155,13 @@ func TestURI(t *testing.T) {
 	}
 }
 
-// Columns count as the client does: an emoji is two UTF-16 units and four bytes.
+// Columns count as in the client: an emoji is two UTF-16 units and four bytes.
 func TestText(t *testing.T) {
 	text := "a😀b\r\né\rlast"
 	for _, c := range []struct {
 		units encoding
 		at    position
-		want  string // what follows
+		want  string // the text after the position
 	}{
 		{utf16Units, position{0, 0}, text}, {utf16Units, position{0, 1}, text[1:]}, {utf16Units, position{0, 3}, text[5:]}, {utf16Units, position{0, 2}, text[1:]},
 		{utf8Units, position{0, 5}, text[5:]}, {utf16Units, position{0, 99}, text[6:]}, {utf16Units, position{1, 1}, text[10:]}, {utf16Units, position{2, 2}, "st"},

@@ -22,19 +22,19 @@ import (
 // Options configure a server.
 type Options struct {
 	Version string
-	// Open returns the service that runs programs, and what closes it. It is called at the first command that needs it, and again
-	// after an error.
+	// Open returns the service that runs programs, and a function that closes it. It is called for the first command that needs
+	// it, and again after an error.
 	Open func(context.Context) (belljar.Service, func() error, error)
-	// OnRetry returns a context under which the service says each time that its server does not answer; nil for a service in this
-	// process.
+	// OnRetry returns a context with which the service calls say each time that its server does not answer; nil for a service in
+	// this process.
 	OnRetry func(ctx context.Context, say func(error)) context.Context
-	// URL is that of the server with the service, for links to its pages; "" for a service in this process.
+	// URL is the URL of the server with the service, for links to its pages; "" for a service in this process.
 	URL string
-	// Config is the folder for what users have configured for their folders.
+	// Config is the folder of the users' settings for their folders.
 	Config string
 }
 
-// ErrNoShutdown is the error for a client that ends without a shutdown request first, or vanishes.
+// ErrNoShutdown is the error for a client that ends without a shutdown request, or disappears.
 var ErrNoShutdown = errors.New("the editor ended without a shutdown request")
 
 // The stages of a server's life.
@@ -49,7 +49,7 @@ const (
 type Server struct {
 	*reporter
 	o       Options
-	opening gosync.Mutex // one at a time opens the service
+	opening gosync.Mutex // held while the service is opened
 
 	// Guarded by the desk's mutex.
 	stage   int
@@ -58,11 +58,11 @@ type Server struct {
 	service belljar.Service
 	close   func() error
 	found   belljar.Discovery
-	runs    map[string]*run // under way, and the last ones
-	order   []string        // of runs, oldest first
+	runs    map[string]*run // active runs, and the latest that have ended
+	order   []string        // ids of runs, oldest first
 }
 
-// mostParting is how long an editor that ends waits for its sessions' end.
+// mostParting limits how long the server waits at its end for its sessions to end.
 const mostParting = 2 * time.Second
 
 // Serve speaks with the editor until it exits or closes in.
@@ -74,7 +74,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		peer: &peer{ctx: ctx, parent: stop},
 	}}}
 	s.methods, s.does = s.allMethods(), s.allCommands()
-	// A read of standard input cannot be interrupted, so that another goroutine has to do it.
+	// A read of standard input cannot be interrupted, so another goroutine does it.
 	input, feed := io.Pipe()
 	go func() {
 		_, err := io.Copy(feed, in)
@@ -106,7 +106,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.end())
 }
 
-// end closes what the server has opened. The sessions in which nothing runs end now, all others when their time is over.
+// end closes everything that the server has opened. It ends sessions without a run; the others expire.
 func (s *Server) end() (err error) {
 	busy := map[string]bool{}
 	for _, r := range s.runs {
@@ -117,7 +117,7 @@ func (s *Server) end() (err error) {
 	for _, f := range s.folders {
 		f.close()
 		for _, x := range f.sessions {
-			if s.server != "" && !busy[x.id] { // the service in this process ends its own
+			if s.server != "" && !busy[x.id] { // a service in this process ends its own
 				_ = s.service.Sessions().Delete(ctx, x.id)
 			}
 		}
@@ -170,7 +170,7 @@ func (s *Server) allMethods() map[string]jrpc2.Handler {
 
 func nothing(context.Context, *jrpc2.Request) (any, error) { return nil, nil }
 
-// asked makes a handler of what takes a method's parameters. They may have more fields than this server knows.
+// asked makes a handler of a function that takes a method's parameters. It ignores unknown fields.
 func asked[P any](do func(context.Context, P) (any, error)) jrpc2.Handler {
 	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
 		var p P
@@ -183,7 +183,7 @@ func asked[P any](do func(context.Context, P) (any, error)) jrpc2.Handler {
 	}
 }
 
-// told makes a handler of what a notification does. It holds the mutex.
+// told makes a handler of a function for a notification. The handler holds the mutex.
 func told[P any](s *desk, do func(P)) jrpc2.Handler {
 	return asked(func(_ context.Context, p P) (any, error) {
 		s.mu.Lock()
@@ -226,7 +226,7 @@ func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error
 		"codeLensProvider":   map[string]any{"resolveProvider": false},
 		"workspace":          map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
 	}
-	commands := []string{} // a client that registers them itself must not find them here
+	commands := []string{} // a client that registers the commands itself must not find them here
 	if !s.options.ClientCommands {
 		commands = slices.Sorted(maps.Keys(s.does))
 	}
@@ -234,14 +234,14 @@ func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error
 	return map[string]any{"capabilities": capabilities, "serverInfo": map[string]any{"name": "belljar", "version": s.o.Version}}, nil
 }
 
-// watch ends the server when the editor's process has ended.
+// watch ends the server when the editor's process ends.
 func (s *Server) watch(ctx context.Context, pid int) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		s.parent(ErrNoShutdown)
 		return
 	}
-	defer func() { _ = p.Release() }() // it holds nothing that matters
+	defer func() { _ = p.Release() }() // an error here has no effect
 	look := time.NewTicker(3 * time.Second)
 	defer look.Stop()
 	for {

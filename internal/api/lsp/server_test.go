@@ -36,7 +36,7 @@ func TestScenario(t *testing.T) {
 		t.Errorf("commands are %v", commands)
 	}
 
-	// A click answers at once; the rest comes by itself.
+	// A click answers immediately; notifications bring the rest.
 	answer := e.command("tldw.sandbox.run", map[string]any{"uri": uri}).object(t)
 	id := answer["run_id"].(string)
 	if answer["log_stream_url"] != "ws://belljar.test/api/v1/sandbox/runs/"+id+"/stream" || answer["web_url"] != "http://belljar.test/webui/sandbox/runs/"+id || answer["session_id"] == nil {
@@ -84,7 +84,7 @@ func TestScenario(t *testing.T) {
 		t.Errorf("%s", other.Result)
 	}
 
-	// Lines above move the diagnostic, and an edit of its line clears it.
+	// New lines above move the diagnostic, and an edit of its line clears it.
 	e.change(uri, 2, []int{0, 0, 0, 0}, "# more\n")
 	if moved := e.diagnostics(uri); len(moved) != 1 || where(moved[0])[:2] != "4:" {
 		t.Errorf("%v", moved)
@@ -94,7 +94,7 @@ func TestScenario(t *testing.T) {
 	if cleared := e.diagnostics(uri); len(cleared) != 0 {
 		t.Errorf("%v", cleared)
 	}
-	// The unsaved text wins over the file.
+	// The unsaved text replaces the file.
 	fixed := e.run(map[string]any{"uri": uri, "capture_patterns": []string{"out.txt"}})
 	if fixed["exit_code"] != 0.0 || fixed["phase"] != "completed" || fixed["session_id"] != answer["session_id"] {
 		t.Errorf("%v\n%s", fixed, e.printed(fixed["run_id"], "stderr"))
@@ -110,7 +110,7 @@ func TestScenario(t *testing.T) {
 		t.Errorf("%q %v", text, err)
 	}
 
-	// A rerun has the arguments of the last run, and sends what has changed or gone.
+	// A rerun has the arguments of the last run, and sends changed and deleted files.
 	if err := errors.Join(os.Remove(filepath.Join(dir, "lib/x.txt")), os.WriteFile(filepath.Join(dir, "new.py"), []byte("x"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestScenario(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
-	// The session has gone: the next run gets another one and everything, silently.
+	// The session is gone: the next run gets another one with all files, without a message.
 	if err := s.Sessions().Delete(context.Background(), answer["session_id"].(string)); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestBadInput(t *testing.T) {
 	if m := e.call("textDocument/codeLens", map[string]any{}); m.Error == nil || m.Error.Code != -32002 {
 		t.Errorf("%+v", m.Error)
 	}
-	e.notify("textDocument/didOpen", map[string]any{}) // dropped
+	e.notify("textDocument/didOpen", map[string]any{}) // invalid: it is dropped
 	e.initialize([]string{dir, other}, nil)
 	if m := e.call("initialize", map[string]any{}); m.Error == nil || m.Error.Code != -32600 {
 		t.Errorf("%+v", m.Error)
@@ -177,7 +177,7 @@ func TestBadInput(t *testing.T) {
 	}
 	e.notify("$/unknown", map[string]any{})
 	for _, token := range []any{[]any{}, map[string]any{}, 1, nil} {
-		e.notify("window/workDoneProgress/cancel", map[string]any{"token": token}) // of no run
+		e.notify("window/workDoneProgress/cancel", map[string]any{"token": token}) // unknown token
 	}
 	e.raw("{not json")
 	if m := e.wait(func(m message) bool { return m.Error != nil }); m.Error.Code != -32700 {
@@ -203,7 +203,7 @@ func TestBadInput(t *testing.T) {
 	if opened != 0 {
 		t.Error("wrong requests have opened the service")
 	}
-	// Without credentials the answer says what to do, and the next command tries again.
+	// Without credentials the error has a hint, and the next command tries again.
 	m := e.command(run, map[string]any{"folder": "file://" + dir, "command": []string{"true"}})
 	if m.Error == nil || m.Error.Code != -32803 || !strings.Contains(m.Error.Message, "credentials are missing") || m.Error.Data["action"] == nil {
 		t.Errorf("%+v", m.Error)
@@ -214,7 +214,7 @@ func TestBadInput(t *testing.T) {
 	if one["session_id"] == two["session_id"] || e.printed(one["run_id"], "stdout") != "1\n" || e.printed(two["run_id"], "stdout") != "2\n" {
 		t.Errorf("%v %v", one, two)
 	}
-	// A text without a file, and a file outside of the folders, are runs of their own.
+	// A text without a file, and a file outside of the folders, are one-shot runs.
 	e.open("untitled:Untitled-1", "python", "import os\nprint([n for n in os.listdir() if n != '.tmp'])\nnope()\n")
 	lone := e.run(map[string]any{"uri": "untitled:Untitled-1"})
 	if out := e.printed(lone["run_id"], "stdout"); out != "['main.py']\n" || lone["session_id"] != nil {
@@ -239,7 +239,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What is no protocol ends the server with a reason; so does an editor that ends without shutdown.
+// Invalid protocol ends the server with a reason, and so does an editor that ends without shutdown.
 func TestEnds(t *testing.T) {
 	for input, want := range map[string]string{
 		"GET / HTTP/1.1\r\n\r\n":                   "a header line",
@@ -258,7 +258,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A client may send everything without a wait: what depends on another message comes after its answer, if it has one.
+// A client may send everything without waiting: messages that depend on another are handled after its response.
 func TestWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	var in, out strings.Builder
@@ -277,7 +277,7 @@ func TestWithoutWaiting(t *testing.T) {
 	}
 }
 
-// A repository's files choose nothing, and settings that an editor reads from them are not taken.
+// A repository's files select nothing, and settings that an editor reads from them are ignored.
 func TestHostileRepository(t *testing.T) {
 	secret := makeFolder(t, map[string]string{"key": "secret"})
 	dir := makeFolder(t, map[string]string{
@@ -301,7 +301,7 @@ func TestHostileRepository(t *testing.T) {
 	e.refused("tldw.sandbox.run", map[string]any{"uri": "file://" + dir + "/key.py"}, -32602, "leads out of the folder")
 }
 
-// lostService is a server that goes away while a run prints.
+// lostService is a server that becomes unreachable while a run prints.
 type lostService struct{ belljar.Service }
 
 // Runs gives access to runs.
@@ -324,7 +324,7 @@ func (r lostRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[
 	}
 }
 
-// A server that goes away is named, no diagnostic is made up, and the next command tries again.
+// If the server becomes unreachable, the error names it, no diagnostic is invented, and the next command tries again.
 func TestServerGone(t *testing.T) {
 	dir := makeFolder(t, map[string]string{"x.sh": "echo one; exit 1\n"})
 	e := start(t, with(lostService{service(t)}))
@@ -342,7 +342,7 @@ func TestServerGone(t *testing.T) {
 	}
 }
 
-// awayService is a server that goes away when a run prints, and comes back when the test says.
+// awayService is a server that becomes unreachable when a run prints, and comes back at the test's signal.
 type awayService struct {
 	belljar.Service
 	back chan struct{}
@@ -360,7 +360,7 @@ type sayKey struct{}
 
 var errAway = &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "server belljar.test cannot be reached"}
 
-// Frames stops at the first output until the server is back.
+// Frames blocks at the first output until the server is back.
 func (r awayRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		for f, err := range r.Runs.Frames(ctx, id, from) {
@@ -382,14 +382,14 @@ func (r awayRuns) Frames(ctx context.Context, id string, from uint64) iter.Seq2[
 	}
 }
 
-// Cancel does not reach the server either.
+// Cancel fails while the server is unreachable.
 func (r awayRuns) Cancel(ctx context.Context, _ string) error {
 	ctx.Value(sayKey{}).(func(error))(errAway)
 	return errAway
 }
 
-// The editor learns at once that a server has gone away in mid-run. When it is back the run goes on; a run that is cancelled meanwhile is followed
-// no further, and the next one starts.
+// The editor is notified immediately when the server becomes unreachable during a run. The run continues when the server is back. A run that is
+// cancelled in the meantime is no longer followed, and the next one starts.
 func TestServerAway(t *testing.T) {
 	s := awayService{service(t), make(chan struct{})}
 	dir := makeFolder(t, map[string]string{"x.sh": "echo one; exit 1\n"})

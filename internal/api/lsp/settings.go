@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// settings are what the runs of a folder have unless they say otherwise. They are kept outside of the folder, whose files must not
-// choose them.
+// settings are the defaults for the runs of a folder. They are stored outside of the folder, because its files must not choose
+// them.
 type settings struct {
 	Runtime         string            `json:"runtime,omitempty"`
 	BaseImage       string            `json:"base_image,omitempty"`
@@ -37,7 +37,7 @@ type policy struct {
 
 type syncRules struct {
 	Ignore []string `json:"ignore,omitempty"` // lines as in .gitignore
-	Allow  []string `json:"allow,omitempty"`  // the same form; also binaries
+	Allow  []string `json:"allow,omitempty"`  // the same form; also permits binaries
 }
 
 // configureArgs are the argument of tldw.sandbox.configure.
@@ -46,18 +46,18 @@ type configureArgs struct {
 	settings
 }
 
-// hashOf names a folder without saying where it is.
+// hashOf returns a name for a folder that does not reveal its path.
 func hashOf(dir string) string {
 	sum := sha256.Sum256([]byte(dir))
 	return hex.EncodeToString(sum[:10])
 }
 
-// store is where a folder's settings are kept.
+// store is the place of a folder's settings.
 type store struct{ dir, hash string }
 
 func (s store) file() string { return filepath.Join(s.dir, s.hash+".json") }
 
-// settings reads a folder's settings; none are no error.
+// settings reads a folder's settings. Missing settings are no error.
 func (s store) settings() (out settings, err error) {
 	raw, err := os.ReadFile(s.file())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func (s store) save(c settings) error {
 	return writeWhole(s.file(), bytes.NewReader(append(raw, '\n')), 0o600) // env may be private
 }
 
-// check checks settings as far as that needs no server.
+// check checks settings as far as possible without a server.
 func (c *settings) check() error {
 	spec := belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: cmp.Or(c.BaseImage, "host"), TimeoutSec: c.TimeoutSec,
@@ -97,7 +97,7 @@ func (c *settings) check() error {
 	return spec.Validate()
 }
 
-// with replaces the fields that are given.
+// with replaces the given fields.
 func (c settings) with(given map[string]json.RawMessage) (next settings, err error) {
 	raw, err := json.Marshal(c)
 	all := map[string]json.RawMessage{}
@@ -114,7 +114,7 @@ func (c settings) with(given map[string]json.RawMessage) (next settings, err err
 	return next, err
 }
 
-// terms name what a session is made with: one with other terms is another session.
+// terms name the settings that a session is made with: other terms need another session.
 func (c settings) terms() string {
 	return hashOf(strings.Join([]string{c.Runtime, c.BaseImage, string(c.Policy.TrustLevel), c.Policy.Isolation}, "\x00"))[:8]
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// texts is the folder as it was sent: the editor's texts, and else the files.
+// texts is the folder as it was sent: the editor's texts in place of their files.
 type texts struct {
 	base fs.FS
 	own  map[string]string
@@ -27,15 +27,15 @@ func (t texts) Open(name string) (fs.File, error) {
 	return t.base.Open(name)
 }
 
-// captured is what a run has left: programs that it compiled, with their source maps.
+// captured is the artifacts of a run: programs that it compiled, with their source maps.
 type captured struct {
 	ctx  context.Context
 	from belljar.Artifacts
 	run  string
-	list map[string]bool // nil if it was not asked for yet
+	list map[string]bool // nil before the first use
 }
 
-// mostCaptured is the size of the longest artifact that is looked into, in bytes.
+// mostCaptured is the maximum size of an artifact that is searched, in bytes.
 const mostCaptured = 32 << 20
 
 // Open opens an artifact.
@@ -68,10 +68,8 @@ type textFile struct {
 	name string
 }
 
-// Close implements [fs.File].
 func (f *textFile) Close() error { return nil }
 
-// Stat implements [fs.File].
 func (f *textFile) Stat() (fs.FileInfo, error) {
 	return (&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: 0o444, Size: f.Size()}).FileInfo(), nil
 }

@@ -65,11 +65,11 @@ type editor struct {
 	in    *bufio.Reader
 	pipe  *os.File
 	last  int
-	queue []message // that no one has waited for
+	queue []message // messages that no call has waited for
 	done  chan error
 	once  sync.Once
 	err   error
-	// answers are what the editor answers to requests of the server; null to others.
+	// answers are the editor's answers to requests of the server; null to all others.
 	answers map[string]any
 	asked   []message
 }
@@ -143,7 +143,7 @@ func (e *editor) close() error {
 	e.once.Do(func() {
 		e.out.Close()
 		go func() {
-			_, _ = io.Copy(io.Discard, e.in) // what is still sent
+			_, _ = io.Copy(io.Discard, e.in) // the remaining output
 			e.pipe.Close()
 		}()
 		select {
@@ -202,7 +202,7 @@ func (e *editor) read() message {
 	return m
 }
 
-// wait returns the first message that matches. The editor answers the server's requests meanwhile.
+// wait returns the first message that matches. Meanwhile the editor answers the server's requests.
 func (e *editor) wait(is func(message) bool) message {
 	e.t.Helper()
 	if i := slices.IndexFunc(e.queue, is); i >= 0 {
@@ -248,7 +248,7 @@ func (e *editor) call(method string, params any) message {
 	return e.answer(e.ask(method, params))
 }
 
-// initialize initializes an editor that understands Belljar's notifications.
+// initialize initializes an editor that supports Belljar's notifications.
 func (e *editor) initialize(folders []string, options map[string]any) map[string]any {
 	e.t.Helper()
 	list := []any{}
@@ -279,14 +279,14 @@ func (e *editor) command(name string, argument any) message {
 	return e.call("workspace/executeCommand", map[string]any{"command": name, "arguments": []any{argument}})
 }
 
-// run runs something and waits for its end.
+// run runs a program and waits for its end.
 func (e *editor) run(argument map[string]any) map[string]any {
 	e.t.Helper()
 	argument["wait"] = true
 	return e.command("tldw.sandbox.run", argument).object(e.t)
 }
 
-// refused checks that a command fails with a code, and with words.
+// refused checks that a command fails with a code and a text.
 func (e *editor) refused(name string, argument any, code int, words string) {
 	e.t.Helper()
 	m := e.command(name, argument)
@@ -325,7 +325,7 @@ func (e *editor) diagnostics(uri string) []map[string]any {
 	return out
 }
 
-// where is the range of a diagnostic or lens as line:character-line:character.
+// where returns the range of a diagnostic or lens as line:character-line:character.
 func where(d map[string]any) string {
 	r := d["range"].(map[string]any)
 	at := func(name string) string {
@@ -335,7 +335,8 @@ func where(d map[string]any) string {
 	return at("start") + "-" + at("end")
 }
 
-// printed is what belljar/log notes of a run have brought of a stream, which must have come.
+// printed returns the text of a stream in the belljar/log notifications of a run, which must already
+// have arrived.
 func (e *editor) printed(id any, stream string) (text string) {
 	for _, m := range e.queue {
 		if m.Method == "belljar/log" {

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// decide decides about the only request that waits.
+// decide decides about the only waiting request.
 func decide(t *testing.T, w *world, d belljar.ApprovalDecision) {
 	t.Helper()
 	admin := w.service.As(belljar.Caller{ID: "op", Role: belljar.RoleAdmin}).Admin()
@@ -31,7 +31,8 @@ func decide(t *testing.T, w *world, d belljar.ApprovalDecision) {
 	}
 }
 
-// A call whose run waits for an operator says so while it waits, and has the operator's words in its result.
+// A call whose run waits for an operator reports this while it waits, and its result has the operator's
+// comment.
 func TestApproval(t *testing.T) {
 	w := newWorld(t, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
@@ -91,7 +92,7 @@ func TestApprovalOfASandbox(t *testing.T) {
 	p.answer(id).tool(t).refused(t, "op denied it: one is enough")
 }
 
-// An operator's rule can be faster than the answer: a sandbox that was denied meanwhile is not a new one.
+// An operator's rule can be faster than the answer: a sandbox that is already denied does not count as new.
 func TestDeniedAtOnce(t *testing.T) {
 	w := newWorld(t, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()

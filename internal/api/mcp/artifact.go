@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// artifact is a file that a run left, for programs.
+// artifact is an artifact of a run, for programs.
 type artifact struct {
 	Path    string `json:"path" about:"Relative to /workspace"`
 	Size    int64  `json:"size" about:"Bytes"`
@@ -38,7 +38,8 @@ const (
 	maxPictureSide = 8000 // pixels
 )
 
-// collect returns the files that a one-shot run left, without those given to it: for programs, as text, and as links and pictures.
+// collect returns the artifacts of a one-shot run, without the files given to it: for programs, as text, and as links and
+// pictures.
 func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact, string, []sdk.Content) {
 	list, err := c.Artifacts().List(c, run.ID)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// The headers in which a transport passes what the SDK does not pass on.
+// The headers with which a transport passes data that the SDK drops.
 const (
 	requestHeader = "Belljar-Mcp-Request" // the [requestKey]
 	traceHeader   = "Belljar-Mcp-Trace"
@@ -29,7 +29,7 @@ type call struct {
 	belljar.Service
 	*clientSession
 	request string // its [requestKey]
-	token   any    // of progress; nil if the client wants none
+	token   any    // of progress; nil if the client requests none
 	conn    *sdk.ServerSession
 	undone  bool // its run never began
 }
@@ -99,7 +99,7 @@ func explain(e *belljar.Error) string {
 		hint = "correct " + cmp.Or(field, "the arguments") + ", and make the call again"
 	}
 	if hint == "" {
-		hint, _, _ = strings.Cut(e.Code.Info().Advice, "; details") // a model does not see those
+		hint, _, _ = strings.Cut(e.Code.Info().Advice, "; details") // a model does not see the details
 	}
 	switch e.Code {
 	case belljar.CodeRateLimited, belljar.CodeQuotaExceeded, belljar.CodeRuntimeUnavailable:

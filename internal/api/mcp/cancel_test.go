@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// waiting returns a command that prints that it runs, and ends once a file exists.
+// waiting returns a command that prints a line, and ends once a file exists.
 func waiting() []string {
 	return []string{"sh", "-c", "echo begun; until [ -e go ]; do sleep .05; done; echo went"}
 }
@@ -105,7 +105,7 @@ func TestImpatientClient(t *testing.T) {
 	}
 }
 
-// Results report a detached one-shot run until it has ended, and then what it printed.
+// Results report a detached one-shot run until it has ended, and then its output.
 func TestImpatientOneShot(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{})
@@ -137,7 +137,7 @@ func TestImpatientOneShot(t *testing.T) {
 	}
 }
 
-// A client with a progress token gets notifications about its run: first its id, then what it prints.
+// A client with a progress token gets notifications about its run: first its id, then its output.
 func TestProgress(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())

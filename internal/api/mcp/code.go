@@ -40,7 +40,7 @@ type (
 	}
 )
 
-// maxPictureBytes is how many bytes of pictures an answer has together.
+// maxPictureBytes limits the pictures of one answer together, in bytes.
 const maxPictureBytes = 4 << 20
 
 func codeTools() []*tool {
@@ -90,7 +90,8 @@ const resultRoom = 32
 // pictureTypes are the types of pictures that models are shown.
 var pictureTypes = []string{"png", "jpeg", "gif"}
 
-// shown returns what the code of a run has shown: for programs, as text, and the pictures.
+// shown returns the results that the code of a run has shown: for programs, as text, and as
+// pictures.
 func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string, []sdk.Content) {
 	o := shownOutput{VariablesLost: run.Context.Lost()}
 	var b strings.Builder
@@ -171,7 +172,7 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 	return o, b.String(), pictures
 }
 
-// textOf is a result as text, as good as it has.
+// textOf returns a result as text, in the best form available.
 func textOf(r belljar.Result) string {
 	for _, mime := range []string{"text/markdown", "text/plain", "text/latex"} {
 		if text, ok := r.Data[mime].(string); ok && text != "" {

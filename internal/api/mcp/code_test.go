@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// Code remembers, and its pictures are pictures.
+// Variables persist between calls, and pictures are returned as pictures.
 func TestSandboxCode(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())

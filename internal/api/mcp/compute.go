@@ -40,7 +40,7 @@ type runOutput struct {
 	Failure *belljar.RunFailure `json:"failure,omitempty" about:"The exception, failed test or compiler message that its output ends with, with its stack from the failure outwards"`
 }
 
-// languages returns the names of languages: the API's three, and all others.
+// languages returns the names of languages: the API's three, then all others.
 func languages() []string {
 	names := []string{"python", "node", "bash"}
 	for _, l := range belljar.Languages() {

@@ -39,11 +39,11 @@ type DoorOptions struct {
 	OriginAllowed func(r *http.Request) bool
 	// StreamURL returns the address at which the sender of r can follow a run; nil if there is none.
 	StreamURL func(r *http.Request, run belljar.Run) string
-	// Terms bound the terms that clients' URLs ask for.
+	// Terms bound the terms that clients' URLs request.
 	Terms Terms
 	// Idle is how long a session lasts without a request and without an open stream; 0 is 15 minutes.
 	Idle time.Duration
-	// MaxSessions is how many sessions one user may have at once; 0 is 100. A new session ends the one that is idle longest.
+	// MaxSessions limits the sessions of one user; 0 is 100. A new session ends the one that is idle longest.
 	MaxSessions int
 	// AfterFunc is the clock; nil is time.AfterFunc.
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
@@ -181,7 +181,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// note keeps what the SDK does not pass on: a request's id, and the reason of a cancellation.
+// note keeps what the SDK drops: a request's id, and the reason of a cancellation.
 func (hs *httpSession) note(r *http.Request, list []message) {
 	r.Header.Del(requestHeader)
 	for _, m := range list {
@@ -193,7 +193,7 @@ func (hs *httpSession) note(r *http.Request, list []message) {
 	}
 }
 
-// serve has the SDK answer a request of the session.
+// serve makes the SDK answer a request of the session.
 func (hs *httpSession) serve(h http.Handler, w http.ResponseWriter, r *http.Request, list []message) {
 	w, r, done := hs.streams.claim(w, r, list)
 	defer done()

@@ -146,7 +146,7 @@ func TestTermsOfURL(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks during an answer resumes, and misses nothing.
+// A client whose connection breaks during an answer resumes without a gap.
 func TestResume(t *testing.T) {
 	w := newWorld(t)
 	p, c := w.httpServer(nil).peer(t, "ann", "?mode=code")
@@ -219,7 +219,7 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := bodyOf(t, withoutSession(c, first.URL).post(context.Background(), hello)); !strings.HasPrefix(got, "503") {
-		t.Errorf("a server that stops takes somebody in: %s", got)
+		t.Errorf("a stopping server accepts a client: %s", got)
 	}
 	second := w.httpServer(nil)
 	c.url = second.URL + "/mcp"

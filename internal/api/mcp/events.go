@@ -13,7 +13,7 @@ import (
 // Limits of the events kept for clients whose connection breaks during an answer.
 const (
 	maxStreams    = 64       // of one session, the newest
-	maxEventBytes = 64 << 20 // of all sessions; the oldest go first
+	maxEventBytes = 64 << 20 // of all sessions; the oldest are evicted first
 )
 
 // events keeps sent events for clients that resume with Last-Event-ID. Unlike the SDK's store it bounds the streams of a

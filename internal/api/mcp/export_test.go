@@ -2,7 +2,7 @@ package mcp
 
 import "strconv"
 
-// Narrowed is what the URL of a client makes of the server's terms.
+// Narrowed returns the server's terms, narrowed by a client's URL.
 func (t Terms) Narrowed(query string) (Terms, error) { return t.narrowed(query) }
 
 // FillEnded makes the door remember as many ended sessions as it can.

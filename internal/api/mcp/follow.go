@@ -103,7 +103,7 @@ func (c *call) abandon(run belljar.Run) error {
 	return context.Cause(c)
 }
 
-// detach remembers a run that continues after its client stopped waiting.
+// detach records a run that continues after its client stopped waiting.
 func (c *call) detach(run belljar.Run) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,7 @@ type progress struct {
 // awaitsApproval is a state in notifications.
 const awaitsApproval = "waiting for an operator's approval"
 
-// startProgress starts notifications. waits is whether there is an operator's approval to wait for.
+// startProgress starts notifications. waits reports whether the call may wait for an operator's approval.
 func (c *call) startProgress(first string, waits bool) *progress {
 	p := &progress{c: c, begun: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
 	p.waits.Store(waits)
@@ -182,7 +182,7 @@ func (c *call) runProgress(run belljar.Run) *progress {
 	return c.startProgress(fmt.Sprintf("%s %s %s", word, run.ID, run.Phase), false)
 }
 
-// run sends notifications, the first one at once. A client that does not read blocks this goroutine only.
+// run sends notifications, the first one immediately. A client that does not read blocks only this goroutine.
 func (p *progress) run(first string) {
 	defer close(p.done)
 	p.notify(first)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Copies have the files, belong to the client that made them, and end with it.
+// Copies have the files, belong to the client that made them, and end with that client.
 func TestSandboxFork(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", code())

@@ -133,8 +133,8 @@ func (d *Door) session(key string) *httpSession {
 	return d.sessions[key]
 }
 
-// resume restarts a session of an earlier process, with the sandboxes that it had: its client notices nothing. A session that has
-// ended in this process, or could have, is not found.
+// resume restarts a session of an earlier process with its sandboxes, without any change for its client. It does not find a session
+// that has ended in this process, or could have.
 func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (*httpSession, error) {
 	d.resuming.Lock()
 	defer d.resuming.Unlock()

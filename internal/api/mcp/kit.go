@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Options are what all clients of a process share.
+// Options are shared by all clients of a process.
 type Options struct {
 	Version string
 	// Runtimes are this server's runtimes. The schema of sandbox.run lists them after its fixed two.
@@ -66,7 +66,7 @@ func destroys() sdk.ToolAnnotations {
 	return sdk.ToolAnnotations{IdempotentHint: true, DestructiveHint: new(true), OpenWorldHint: new(false)}
 }
 
-// executes is the kind of tools that run programs. They reach the outside where [clientSession.listed] leaves them to.
+// executes is the kind of tools that run programs. [clientSession.listed] sets whether they reach the outside.
 func executes(destructive bool) sdk.ToolAnnotations {
 	return sdk.ToolAnnotations{DestructiveHint: &destructive, OpenWorldHint: new(true)}
 }
@@ -81,7 +81,7 @@ type reply struct {
 // Service returns the service of a client, for a call with a request id.
 type Service func(requestID, traceID string) belljar.Service
 
-// Client is a client, and the terms that it gets.
+// Client is a client and its terms.
 type Client struct {
 	Service Service
 	Terms   Terms

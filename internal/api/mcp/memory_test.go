@@ -30,7 +30,7 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 	runtime.KeepAlive(e)
 }
 
-// What a client sends in its cancellations does not stay in memory.
+// The contents of a client's cancellations do not stay in memory.
 func TestCancellationsAreSmall(t *testing.T) {
 	s := &clientSession{late: map[string]bool{}}
 	const size, cancellations = 256 << 10, 100

@@ -79,7 +79,7 @@ func checkText(raw []byte) error {
 // requestKey returns a key for a request's id, of a fixed size. The ways to write a number have the same key; a string and a
 // number never do.
 func requestKey(id any) string {
-	raw, _ := json.Marshal(id) // of what JSON was
+	raw, _ := json.Marshal(id) // id comes from JSON
 	var plain any
 	_ = json.Unmarshal(raw, &plain)
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%#v", plain)))

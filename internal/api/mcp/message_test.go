@@ -11,7 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/api/mcp"
 )
 
-// unfit returns messages that are refused at once, because decoding would change them, or because no answer could carry their id.
+// unfit returns messages that are refused immediately, because decoding would change them, or because no answer could carry their
+// id.
 func unfit() map[string][2]string {
 	call := func(contents string) string {
 		return `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sandbox_open","arguments":{"session_key":"` + contents + `"}}}`
@@ -73,7 +74,7 @@ func TestSameIDTwice(t *testing.T) {
 		t.Errorf("the second: %s", r.raw)
 	}
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go"}).good(t)
-	if r := p.answer(500); r.tool(t).data["stdout"] != "first\n" { // which may come before that to the writing
+	if r := p.answer(500); r.tool(t).data["stdout"] != "first\n" { // it may arrive before the answer to the write
 		t.Errorf("the first: %s", r.raw)
 	}
 	l.line(exec("echo third"))

@@ -76,8 +76,7 @@ func (t *Terms) describe(text string) string {
 	).Replace(text)
 }
 
-// allow sets what the URL of a client allows, which must be among what the server does, if that has a list. The server's presets
-// stay.
+// allow adds the rules that a client's URL allows. They must be among the server's, if it has a list. The server's presets stay.
 func (t *Terms) allow(rules []string) error {
 	if len(rules) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func headline(run belljar.Run) string {
 		fmt.Fprintf(&b, "\nhint: %s", hint)
 	}
 	for _, warning := range run.Warnings {
-		if !strings.HasPrefix(warning, "capture pattern ") { // the operator sets those
+		if !strings.HasPrefix(warning, "capture pattern ") { // the operator sets these patterns
 			fmt.Fprintf(&b, "\nwarning: %s", warning)
 		}
 	}
@@ -114,8 +114,8 @@ func (e excerpt) encoding() string {
 	return ""
 }
 
-// excerptOf cuts the output that [belljar.Printed] collected down to room bytes: half from the beginning, half from the end.
-// omitted is the number of bytes that the output lacks at the offset at already.
+// excerptOf cuts output that [belljar.Printed] collected to room bytes: half from the beginning, half from the end. omitted is the
+// number of bytes already missing at offset at.
 func excerptOf(text, encoding string, at, omitted int64, capped bool, room int) excerpt {
 	raw := []byte(text)
 	if encoding == "base64" {
@@ -216,8 +216,8 @@ func transcript(frames []belljar.Frame) string {
 	return b.String()
 }
 
-// report returns how a run ended and what it printed: as text for a model, and for programs. more says how to get what is left out;
-// a warning of the run says what was not kept. The stderr of a program that was not built is its compiler's output. out may be nil.
+// report returns how a run ended and its output: as text for a model, and for programs. more describes how to read the rest; a
+// warning of the run lists what was not kept. The stderr of a program that was not built is its compiler's output. out may be nil.
 func report(run belljar.Run, out *belljar.Output, room int, more string) (string, output) {
 	text := headline(run) + "\n"
 	if out == nil {

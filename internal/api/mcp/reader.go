@@ -65,8 +65,8 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 	}
 }
 
-// primeName is the name that the SDK gives the first event of a stream. The protocol wants an id and no data there, and clients
-// warn of unknown names.
+// primeName is the name that the SDK gives the first event of a stream. The protocol requires an id and no data there, and
+// clients warn about unknown names.
 const primeName = "event: prime\n"
 
 // Write takes the id of the stream from the first event with an id. Each call gets a whole event.

@@ -243,7 +243,7 @@ func exec(c *call, in execInput) (*reply, error) {
 	}
 	spec := belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Env: in.Env, TimeoutSec: timeout,
-		Cwd: cmp.Or(in.Cwd, "."), // where the files are, and not the image's WORKDIR
+		Cwd: cmp.Or(in.Cwd, "."), // the workspace, not the image's WORKDIR
 	}
 	wait := c.terms.Wait
 	if in.Stream {
@@ -282,11 +282,11 @@ func sandboxError(err error) error {
 	return rewritten(err, func(e *belljar.Error) bool {
 		switch {
 		case e.Code == belljar.CodeDiskFull && e.Details["scope"] == "workspace":
-			e.Hint = "delete what is not needed; only the operator can make the workspace larger"
+			e.Hint = "delete unneeded files; only the operator can make the workspace larger"
 		case e.Code != belljar.CodeNotFound && e.Code != belljar.CodeConflict:
 			return false
 		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil, e.Details["rule"] == "not_a_folder":
-			e.Hint = "sandbox_fs_list shows what is there"
+			e.Hint = "sandbox_fs_list lists the files"
 		case e.Details["rule"] == "not_a_file":
 			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
 		case api.SessionEnded(e):

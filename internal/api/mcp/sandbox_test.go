@@ -99,7 +99,7 @@ func TestSandboxLasts(t *testing.T) {
 	}
 }
 
-// Commands start where the files are, also in an image that names another folder.
+// Commands start in the workspace, even if the image names another folder.
 func TestImageWithFolder(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
 	p := newWorld(t, image).peer("ann", code(func(t *mcp.Terms) { t.Image = ref }))
@@ -306,7 +306,7 @@ func TestHugeOutput(t *testing.T) {
 	if len(r.text) > 2000 || r.data["stdout_truncated"] != true || len(r.data["stdout"].(string)) > 1200 {
 		t.Errorf("a text of %d bytes, stdout of %d", len(r.text), len(r.data["stdout"].(string)))
 	}
-	// So are lists. No name in them forges a line.
+	// Lists are cut, too. No name in them forges a line.
 	files := "mkdir output; for i in $(seq 100 199); do echo x > output/$i; done; cp output/100 \"$(printf 'output/1\\nforged\\342\\200\\256')\""
 	p.exec(sandbox, "sh", "-c", files).good(t)
 	for field, r := range map[string]result{

@@ -14,8 +14,8 @@ import (
 // schema is a JSON Schema, 2020-12.
 type schema map[string]any
 
-// schemaOf returns the schema of a type as encoding/json writes it. Of a field's tags, about is its description, enum its
-// values and minimum its least value. A field without omitempty is required.
+// schemaOf returns the schema of a type as encoding/json writes it. A field's tag about is its description, enum its values
+// and minimum its least value. A field without omitempty is required.
 func schemaOf(t reflect.Type) schema {
 	switch t.Kind() {
 	case reflect.Pointer:

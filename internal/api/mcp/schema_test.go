@@ -20,8 +20,8 @@ func accepts[In any](raw []byte) bool {
 	return err == nil && api.Decode(raw, &in) == nil
 }
 
-// TestArgumentsAgree: a tool accepts the arguments that a complete library of JSON Schema accepts, and no others. sandbox.run is
-// stricter than its schema, which is fixed.
+// TestArgumentsAgree: a tool accepts exactly the arguments that a complete JSON Schema library accepts. sandbox.run is stricter
+// than its schema, which is fixed.
 func TestArgumentsAgree(t *testing.T) {
 	kit := New(Options{Runtimes: []string{"native"}})
 	takes := map[string]func([]byte) bool{
@@ -35,7 +35,7 @@ func TestArgumentsAgree(t *testing.T) {
 		}
 		t.Run(tool.Name, func(t *testing.T) {
 			properties := tool.input["properties"].(map[string]schema)
-			delete(properties["runtime"], "enum") // looked at when it is called
+			delete(properties["runtime"], "enum") // checked when the tool is called
 			library := compiled(t, tool.input)
 			fields := slices.Sorted(maps.Keys(properties))
 			value := anyValue(append(fields, "path", "content_b64", "strange"), []string{"python", "docker", "native", "create"})
@@ -45,7 +45,7 @@ func TestArgumentsAgree(t *testing.T) {
 				for _, name := range fields {
 					if rapid.Bool().Draw(t, "has "+name) {
 						if given[name] = likely(properties[name], value).Draw(t, name); given[name] == nil {
-							delete(given, name) // null is as good as nothing
+							delete(given, name) // null counts as absent
 						}
 					}
 				}
@@ -92,7 +92,7 @@ func compiled(t *testing.T, s schema) *jsonschema.Schema {
 	return c.MustCompile("test://tool")
 }
 
-// anyValue generates any JSON, with names and words among it that mean something to a tool.
+// anyValue generates any JSON, including names and words with a meaning for tools.
 func anyValue(names, words []string) *rapid.Generator[any] {
 	plain := rapid.OneOf(
 		rapid.Just[any](nil), rapid.Map(rapid.Bool(), func(b bool) any { return b }), rapid.Map(rapid.IntRange(-2, 3), func(n int) any { return n }),

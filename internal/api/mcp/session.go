@@ -74,7 +74,7 @@ func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientS
 	return s, nil
 }
 
-// listed returns a tool as the client's terms have it.
+// listed returns a tool as it is for the client's terms.
 func (s *clientSession) listed(t sdk.Tool) *sdk.Tool {
 	t.Description = s.terms.describe(t.Description)
 	if !s.terms.reaches() {
@@ -205,7 +205,7 @@ func (s *clientSession) isolatedSandbox(ctx context.Context, svc belljar.Service
 	return "", nil
 }
 
-// userID returns the owner of the client session's sandboxes. An operator sees the sandboxes of all users; the operator's model
+// userID returns the owner of the client session's sandboxes. An operator sees the sandboxes of all users, but the operator's model
 // must not.
 func (s *clientSession) userID(ctx context.Context, svc belljar.Service) (string, error) {
 	if user := s.user.Load(); user != nil {
@@ -218,7 +218,7 @@ func (s *clientSession) userID(ctx context.Context, svc belljar.Service) (string
 	return me.UserID, err
 }
 
-// ignoreNotFound returns err; nil if what was to be removed does not exist.
+// ignoreNotFound returns err, or nil if the object to remove does not exist.
 func ignoreNotFound(err error) error {
 	if belljar.CodeOf(err) == belljar.CodeNotFound {
 		return nil

@@ -22,8 +22,8 @@ import (
 // maxMessage is how many bytes one message of a client may have: an 8 MiB file as base64, and its escapes.
 const maxMessage = 16 << 20
 
-// Serve serves one client: one message a line, from in and to out. It returns after in or ctx ends, when all that belongs to
-// the client is removed. No other code may write to out.
+// Serve serves one client: one message a line, from in and to out. It returns after in or ctx ends, once everything that
+// belongs to the client is removed. No other code may write to out.
 func (k *Kit) Serve(ctx context.Context, c Client, in io.Reader, out io.Writer) error {
 	s, err := k.newSession(c, "", nil)
 	if err != nil {
@@ -56,7 +56,7 @@ type pipe struct {
 	closed   chan struct{}
 	idle     chan struct{} // has a token when the last call was answered
 	drain    time.Duration // how long calls may continue after the end of the input
-	late     error         // that some did for longer
+	late     error         // the error if some continued for longer
 
 	sending sync.Mutex // guards out. A client that does not read blocks this lock only
 	out     io.Writer

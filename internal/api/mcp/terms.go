@@ -23,12 +23,12 @@ type Terms struct {
 	ServerNetwork bool
 	// Tools are the names of the tools on offer; none means all tools of the mode, and sandbox.run.
 	Tools []string
-	// Capture are globs of files that one-shot runs leave as artifacts, besides [DefaultCapture].
+	// Capture are globs of artifacts of one-shot runs, in addition to [DefaultCapture].
 	Capture []string
-	// Wait is how long a call waits for its run before it answers that the run continues; 0 is 45 s. Most clients give a call
-	// 60 s.
+	// Wait limits how long a call waits for its run before it answers that the run continues; 0 is 45 s. Most clients give a
+	// call 60 s.
 	Wait time.Duration
-	// MaxOutput is how many bytes of each stream a result holds, half from the beginning and half from the end, and of a list of
+	// MaxOutput limits the bytes of each stream in a result, half from the beginning and half from the end, and of a list of
 	// files; 0 is 24 KiB. The rest can be read.
 	MaxOutput int
 }
@@ -42,7 +42,7 @@ const (
 	MaxMaxOutput     = 1 << 20
 )
 
-// DefaultCapture returns the globs of files that one-shot runs always leave as artifacts: pictures, and folders for results.
+// DefaultCapture returns the globs of files that are always artifacts of one-shot runs: pictures, and folders for results.
 func DefaultCapture() []string {
 	return []string{
 		"**/*.png", "**/*.jpg", "**/*.jpeg", "**/*.gif", "**/*.svg", "**/*.pdf",
@@ -137,7 +137,8 @@ func (t *Terms) session(key string) belljar.SessionSpec {
 	}
 }
 
-// timeout returns the time limit of a command in seconds. asked is what the command asks for; 0 is the operator's default.
+// timeout returns the time limit of a command in seconds. asked is the limit that the command requests; 0 is the operator's
+// default.
 func (t *Terms) timeout(field string, asked float64) (float64, error) {
 	if asked <= 0 {
 		return t.TimeoutSec, nil

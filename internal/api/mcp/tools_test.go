@@ -130,7 +130,7 @@ func TestSchemaFields(t *testing.T) {
 				t.Errorf("%s: no %s", name, hint)
 			}
 		}
-		runs := name == "sandbox.run" || name == "sandbox_exec" || name == "sandbox_code" // in a sandbox that lasts
+		runs := name == "sandbox.run" || name == "sandbox_exec" || name == "sandbox_code" // in a persistent sandbox
 		if destroys := runs || strings.HasSuffix(name, "_delete") || strings.HasSuffix(name, "_write") || strings.HasSuffix(name, "_close"); hints["destructiveHint"] != destroys {
 			t.Errorf("%s has the hints %v", name, hints)
 		}
@@ -202,7 +202,7 @@ func TestComputeRun(t *testing.T) {
 	}
 }
 
-// A result links the files that a run left, and has the pictures among them. A file with the name of a picture must be one.
+// A result links the artifacts of a run, and contains its pictures. A file with a picture's name must be a picture.
 func TestArtifacts(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{Capture: []string{"*.csv"}})
@@ -239,7 +239,7 @@ func TestArtifacts(t *testing.T) {
 	if list := p.rpc("resources/list", map[string]any{}).Result["resources"].([]any); len(list) != 5 {
 		t.Errorf("resources/list has %d", len(list))
 	}
-	// No other client can read it, even of the same user.
+	// No other client can read it, even if it belongs to the same user.
 	for _, user := range []string{"ann", "bob"} {
 		other := w.peer(user, code())
 		for _, uri := range []string{"belljar://runs/" + run + "/output", "belljar://runs/" + run + "/artifacts/table.csv"} {
@@ -258,7 +258,7 @@ func escaped(raw []byte) string {
 	return b.String()
 }
 
-// A model can ask for less; a request for more is refused with the limit.
+// A model can request less; a request for more is refused, and the error has the limit.
 func TestBounds(t *testing.T) {
 	w := newWorld(t)
 	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{TimeoutSec: 5, Image: "host", Runtime: "fake"}})
@@ -310,7 +310,7 @@ func TestNetworkTerms(t *testing.T) {
 	}
 }
 
-// Every sandbox has the operator's secrets, the model knows their names, and nothing that it gets has a value.
+// Every sandbox has the operator's secrets. The model knows their names, but never gets a value.
 func TestSecretTerms(t *testing.T) {
 	const value = "correct horse battery"
 	terms := belljar.Toolset{Secrets: map[string]belljar.Secret{"API_TOKEN": {Value: value}}}
@@ -382,7 +382,7 @@ func TestBadArguments(t *testing.T) {
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []any{"true"}, "cwd": nil, "env": nil, "timeout_seconds": nil}).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": nil}).tool(t).good(t)
 	p.rpc("tools/call", map[string]any{"name": "sandbox_open", "arguments": []any{}}).tool(t).refused(t, "the arguments must be an object", "its arguments are session_key")
-	// Models that set every field send "" for one of two that exclude each other.
+	// Some models set every field, and send "" for one of two that exclude each other.
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "y", "contents": "", "contents_b64": "aGk=", "mode": "", "overwrite": false}).good(t)
 	// A whole number may be written as a decimal.
 	part := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "y", "max_bytes": json.Number("1.0"), "offset": json.Number("1e0")}).good(t)

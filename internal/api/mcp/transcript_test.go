@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/test/transcript"
 )
 
-// The transcripts in testdata have a comment, then by turns the lines that a client sends and the answers that it must get, as
-// [transcript.Pattern] has them.
+// The transcripts in testdata have a comment, then alternately the lines that a client sends and the expected answers, as
+// [transcript.Pattern] defines them.
 func TestTranscripts(t *testing.T) {
 	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
 		w := newWorld(t)
@@ -23,7 +23,7 @@ func TestTranscripts(t *testing.T) {
 		for _, f := range parts {
 			for line := range strings.Lines(string(f.Data)) {
 				line = strings.TrimSuffix(line, "\n")
-				if n, ok := strings.CutPrefix(line, "@long "); ok { // a line of so many bytes
+				if n, ok := strings.CutPrefix(line, "@long "); ok { // a line of n bytes
 					var size int
 					if _, err := fmt.Sscan(n, &size); err != nil {
 						t.Fatal(err)

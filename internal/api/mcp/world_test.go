@@ -31,7 +31,7 @@ type world struct {
 	runtime *fake.Runtime
 	service *service.Service
 	kit     *mcp.Kit
-	opened  func(belljar.Session) belljar.Session // if set, what comes between the service and the door when a session was opened
+	opened  func(belljar.Session) belljar.Session // if set, changes the session that the service returns to the door
 }
 
 // hooked is a service with the world's opened.
@@ -73,7 +73,7 @@ func (w *world) sessions(user string) []belljar.Session {
 	return page.Items
 }
 
-// until waits until a condition holds.
+// until waits until a condition is true.
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
@@ -81,7 +81,7 @@ func until(t *testing.T, what string, so func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never so: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond) // a look at the condition, no wait for it
+		time.Sleep(5 * time.Millisecond) // polls the condition
 	}
 }
 
@@ -127,7 +127,7 @@ func (r reply) tool(t *testing.T) result {
 	return out
 }
 
-// good returns the result of a call that must succeed.
+// good returns the result of a call that must have succeeded.
 func (r result) good(t *testing.T) result {
 	t.Helper()
 	if r.bad {
@@ -136,7 +136,7 @@ func (r result) good(t *testing.T) result {
 	return r
 }
 
-// refused checks that a call failed, and that the error has these words.
+// refused checks that a call failed, and that its error contains these words.
 func (r result) refused(t *testing.T, words ...string) {
 	t.Helper()
 	if !r.bad {
@@ -239,7 +239,7 @@ type lines struct {
 	err  error
 }
 
-// served is the service that a client of a user has.
+// served returns the service for a user's client.
 func (w *world) served(user string) belljar.Service {
 	if w.opened == nil {
 		return w.as(user)

@@ -1,19 +1,20 @@
 // Package preview is the door for browsers to programs in sessions: HTTP at host names of their own, one for each preview.
 //
-// A preview's host name is <label>.<domain>. [Door.Split] stands in front of all doors and decides by the Host header alone, so that
-// no request for a preview reaches the API and no other request a preview. The door knows nothing of a label: the service looks it up.
+// A preview's host name is <label>.<domain>. [Door.Split] is in front of all doors and decides by the Host header alone, so that no
+// request for a preview reaches the API and no other request reaches a preview. The service looks the label up; the door knows nothing
+// about it.
 //
 // # Private previews
 //
-// The first visit is to the address with ?belljar_token=. The answer sets a cookie and redirects to the address without the token,
-// which the program never sees. The cookie's name begins with __Host-: only this host can set it, so that no other preview, whose
-// program may set cookies for the domain, can plant one. A request that a page of another origin has a browser send does not count
-// as the user's: browsers treat all previews as one site, and would send the cookie along.
+// The first visit is to the address with ?belljar_token=. The response sets a cookie and redirects to the address without the token,
+// which the program never sees. The cookie's name begins with __Host-: only this host can set it. A program in another preview may set
+// cookies for the domain, but cannot plant this one. The door refuses a request that a page of another origin makes a browser send:
+// browsers treat all previews as one site, and would send the cookie along.
 //
-// # What a program gets and gives
+// # Requests and responses
 //
-// The program gets the browser's request and Host, with X-Forwarded-For, -Host and -Proto, and without credentials of Belljar.
-// Its answer loses headers that reach beyond its own host: the Domain of a cookie, and others in reach.go.
+// The program gets the browser's request and Host, with X-Forwarded-For, -Host and -Proto, and without Belljar's credentials. The door
+// removes response headers that reach beyond the preview's host: the Domain of a cookie, and others in reach.go.
 package preview
 
 import (
@@ -36,7 +37,7 @@ import (
 
 // Options configure a [Door]. Domain, Open and Dial are required.
 type Options struct {
-	// Domain is that of all previews, in lower case.
+	// Domain is the domain of all previews, in lower case.
 	Domain string
 	// Open returns the preview of a label if one of the tokens opens it, or it is public. The error is [belljar.CodeNotFound] or
 	// [belljar.CodeUnauthorized].
@@ -103,7 +104,7 @@ func (d *Door) Close() error {
 	return nil
 }
 
-// Split sends the requests for hosts at and below the domain to previews, and all others to rest.
+// Split sends requests for the domain and its subdomains to previews, and all others to rest.
 func (d *Door) Split(rest, previews http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, ours := d.label(r.Host); ours {
@@ -114,7 +115,7 @@ func (d *Door) Split(rest, previews http.Handler) http.Handler {
 	})
 }
 
-// label returns the label of a host, "" if it has none, and whether the host is at or below the domain.
+// label returns the label of a host, "" if it has none, and whether the host is the domain or below it.
 func (d *Door) label(host string) (label string, ours bool) {
 	if at := strings.LastIndexByte(host, ':'); at >= 0 && !strings.HasSuffix(host, "]") {
 		host = host[:at]
@@ -175,7 +176,7 @@ func (d *Door) admit(w http.ResponseWriter, r *http.Request, label string) {
 		d.refuse(w, r, err, true)
 		return
 	}
-	// One slash: two would begin the name of another host. All but the token stays as it is written.
+	// One slash: two would begin the name of another host. The rest of the address keeps its spelling.
 	to := "/" + strings.TrimLeft(r.URL.EscapedPath(), `/\`)
 	if query := withoutToken(r.URL.RawQuery); query != "" {
 		to += "?" + query
@@ -204,7 +205,7 @@ func withoutToken(query string) string {
 	return strings.Join(kept, "&")
 }
 
-// refuse answers a request that may not see the preview. A preview that does not exist looks like one without a token.
+// refuse answers a request that may not see the preview. The response is the same for a preview that does not exist.
 func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error, tried bool) {
 	if tried {
 		address, _ := api.ClientOf(r.Context())
@@ -215,10 +216,10 @@ func (d *Door) refuse(w http.ResponseWriter, r *http.Request, err error, tried b
 	say(w, http.StatusUnauthorized, "This preview needs a token, and the request has none that is valid. Open its token_url, or ask for a new preview.")
 }
 
-// foreign reports whether a page of another origin has a browser send the request. Following a link does not count.
+// foreign reports whether a page of another origin made a browser send the request. Following a link does not count.
 func foreign(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
-	// A form of a page with the referrer policy no-referrer sends null, to its own host as well: Sec-Fetch-Site tells that apart.
+	// A form of a page with the referrer policy no-referrer sends null, even to its own host. Sec-Fetch-Site distinguishes the two.
 	hidden := len(origins) == 1 && origins[0] == "null"
 	if len(origins) > 0 && !hidden {
 		from, err := url.Parse(origins[0])
@@ -233,7 +234,7 @@ func foreign(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// fail answers a request whose program did not.
+// fail answers a request in place of its program.
 func (d *Door) fail(w http.ResponseWriter, r *http.Request, err error) {
 	port := portOf(err)
 	switch code := belljar.CodeOf(err); {
@@ -258,7 +259,7 @@ func (d *Door) fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// portOf returns the port that an error is about, "" for none.
+// portOf returns the port in an error's details, "" for none.
 func portOf(err error) string {
 	var e *belljar.Error
 	if errors.As(err, &e) {
@@ -280,7 +281,7 @@ func say(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text + "\n")) // a client that is gone needs no answer
 }
 
-// final drops what a program says before its answer, apart from a change of the protocol: its headers are unchecked.
+// final drops informational responses of a program, apart from a change of the protocol: their headers are unchecked.
 type final struct{ http.ResponseWriter }
 
 // WriteHeader implements [http.ResponseWriter].

@@ -54,7 +54,7 @@ func TestLabel(t *testing.T) {
 	}
 }
 
-// What a program cannot be reached for is a sentence, and no answer of the API.
+// If a program cannot be reached, the response is a sentence, not the API's JSON.
 func TestFail(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err    error
@@ -104,7 +104,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestTrailer holds that a trailer loses what a header does.
+// TestTrailer checks that trailers lose the same fields as headers.
 func TestTrailer(t *testing.T) {
 	d := newDoor(t, func(context.Context, string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -164,7 +164,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// FuzzCookie checks that no cookie reaches beyond its host, as the library of Go reads it, and that none has our name.
+// FuzzCookie checks with Go's parser that no cookie reaches beyond its host or has Belljar's name.
 func FuzzCookie(f *testing.F) {
 	for _, seed := range []string{
 		"a=b", "a=b; Domain=example.net; Path=/", "a=b;DOMAIN = x;Secure", cookieName + "=x", "=" + cookieName + "=x", cookieName, ";a=b", "a=b;;domain",
@@ -186,7 +186,8 @@ func FuzzCookie(f *testing.F) {
 	})
 }
 
-// FuzzRequest sends any path, query, cookie and host to the door. It answers each, and redirects to no other host.
+// FuzzRequest sends any path, query, cookie and host to the door. It must respond to each, and must never redirect to
+// another host.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{"/?" + tokenParameter + "=token", "//evil.example/?" + tokenParameter + "=token", `/\evil.example?` + tokenParameter + "=token&a=b", "/%2f%2fevil.example?" + tokenParameter + "=token", "/?a;b", "/?%zz"} {
 		path, query, _ := strings.Cut(seed, "?")
@@ -214,7 +215,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzHide checks that a program never gets our cookie, and gets the others.
+// FuzzHide checks that a program never gets Belljar's cookie, but gets all others.
 func FuzzHide(f *testing.F) {
 	f.Add("a=b; " + cookieName + "=x; c=d")
 	f.Add(cookieName + "=x;" + strings.ToUpper(cookieName) + " =y")

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// rewrite makes the request for the program.
+// rewrite prepares the request for the program.
 func rewrite(r *httputil.ProxyRequest) {
 	label, _ := r.In.Context().Value(labelKey{}).(string)
 	out := r.Out
@@ -33,7 +33,7 @@ func rewrite(r *httputil.ProxyRequest) {
 	h.Set("X-Forwarded-Proto", scheme)
 }
 
-// hideCookie removes our cookie from a request.
+// hideCookie removes Belljar's cookie from a request.
 func hideCookie(h http.Header) {
 	var kept []string
 	for _, line := range h.Values("Cookie") {
@@ -50,11 +50,10 @@ func hideCookie(h http.Header) {
 	}
 }
 
-// ours reports whether a cookie's name is ours. Browsers compare the prefix without regard to case.
+// ours reports whether a cookie's name is Belljar's. Browsers compare the prefix without regard to case.
 func ours(name string) bool { return strings.EqualFold(strings.TrimSpace(name), cookieName) }
 
-// confine removes from an answer what reaches beyond its host: cookies for the domain, the removal of what a browser keeps for the
-// whole site, and other servers for this host.
+// confine removes headers that reach beyond the response's host: cookies for the domain, Clear-Site-Data, and alternative servers.
 func confine(resp *http.Response) error {
 	h := resp.Header
 	for _, name := range beyond() {
@@ -74,7 +73,7 @@ func confine(resp *http.Response) error {
 	return nil
 }
 
-// beyond are the headers, besides cookies, that reach beyond a host.
+// beyond returns the headers, besides cookies, that reach beyond a host.
 func beyond() []string { return []string{"Clear-Site-Data", "Alt-Svc", "Set-Cookie2"} }
 
 func confineTrailer(resp *http.Response) {
@@ -83,7 +82,7 @@ func confineTrailer(resp *http.Response) {
 	}
 }
 
-// confinedBody is the body of an answer, whose trailer comes with its end.
+// confinedBody is the body of a response, whose trailer arrives at its end.
 type confinedBody struct {
 	io.ReadCloser
 	resp *http.Response
@@ -97,8 +96,8 @@ func (b confinedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// confineCookie removes the Domain of a cookie; false if the program may not set it: one of our name, or one that browsers may read
-// in more than one way.
+// confineCookie removes the Domain of a cookie. It reports false if the program may not set the cookie: it has Belljar's name, or
+// browsers may parse it in more than one way.
 func confineCookie(cookie string) (string, bool) {
 	if strings.ContainsFunc(cookie, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return "", false

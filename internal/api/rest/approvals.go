@@ -33,7 +33,7 @@ func addApprovals(d *Door) {
 		OperationID: "admin-decide-approval", Method: http.MethodPost, Path: api.Prefix + "/admin/approvals/{approval_id}", Tags: []string{"admin"},
 		Summary: "Approve or deny a request that waits",
 		Description: "An approved request continues, and a denied one ends; its user sees the note. A second decision is a conflict, and " +
-			"details say by whom and when. If the server has no room for the request now, it still waits, and can be approved later.",
+			"details name the operator and the time. If the server has no room for the request now, it still waits, and can be approved later.",
 	}, func(c *call, p *approvalPath, body *belljar.ApprovalDecision) (belljar.Approval, error) {
 		return c.Admin().Decide(c, p.ID, *body)
 	})

@@ -30,12 +30,12 @@ type ContextCode struct {
 	Labels          map[string]string    `json:"labels,omitempty" doc:"Names and values by which runs are found"`
 }
 
-// ContextPrefix is the beginning of code that is to be completed.
+// ContextPrefix is the beginning of code to complete.
 type ContextPrefix struct {
 	Code string `json:"code" doc:"The code up to the place of completion, at most 1 MiB"`
 }
 
-// ResultList is what a run in a context has shown.
+// ResultList lists the results that a run in a context has shown.
 type ResultList struct {
 	Items     []belljar.Result `json:"items"`
 	Truncated bool             `json:"truncated" doc:"Whether results may be missing, because the log was cut"`

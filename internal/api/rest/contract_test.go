@@ -44,7 +44,7 @@ func newBodies(doc *openapi3.T) (*bodies, error) {
 	return b, b.add("openapi.json", doc)
 }
 
-// add adds a resource, whose references are those of the document.
+// add adds a resource whose references are to the document's.
 func (b *bodies) add(name string, part json.Marshaler) error {
 	raw, err := part.MarshalJSON()
 	if err != nil {
@@ -119,7 +119,7 @@ func newContract(t *testing.T, next http.RoundTripper) *contract {
 	return &c
 }
 
-// strict is what contracts have in common, read once for all tests.
+// strict is shared by all contracts, and read once for all tests.
 var strict = sync.OnceValues(func() (c contract, err error) {
 	if c.doc, err = readDocument(); err != nil {
 		return c, err

@@ -35,7 +35,8 @@ type problem struct {
 	Extensions map[string]any `json:"extensions"`
 }
 
-// serveDocument serves the OpenAPI document, in its formats. It is completed for the first request: most servers have none.
+// serveDocument serves the OpenAPI document in its formats. The first request completes it, because most servers never get
+// one.
 func (d *Door) serveDocument() error {
 	doc := sync.OnceValue(d.document)
 	d.open("GET /openapi.json", served("application/json", sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(doc(), "", "  ") })))
@@ -165,7 +166,7 @@ func loosen(doc *huma.OpenAPI) {
 	if s := schemas["RunSpec"]; s != nil {
 		s.Required = append(s.Required, "spec_version")
 	}
-	// The output is present only if the request waited for the run.
+	// Only a request that waited for the run has the output.
 	for _, name := range []string{"StartedRun", "Executed"} {
 		s := schemas[name]
 		if s == nil {

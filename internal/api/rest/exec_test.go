@@ -202,7 +202,7 @@ func TestExecWorkingDirectory(t *testing.T) {
 	root := strings.TrimSuffix(c.sh("pwd -P").Stdout, "\n")
 	for cwd, want := range map[string]string{
 		"": root, ".": root, "a": root + "/a", "a/b/": root + "/a/b", "./a//b": root + "/a/b",
-		"/workspace": root, "/workspace/a": root + "/a", "out": "/", // its own sandbox is all that a link leads to
+		"/workspace": root, "/workspace/a": root + "/a", "out": "/", // a link leads only to the sandbox's own files
 	} {
 		a := c.exec(map[string]any{"cmd": []string{"sh", "-c", "pwd -P"}, "cwd": cwd})
 		if a.Stdout != want+"\n" || *a.ExitCode != 0 {
@@ -222,7 +222,7 @@ func TestExecWorkingDirectory(t *testing.T) {
 	}
 }
 
-// An exec starts where the files are, also in an image that names another folder.
+// An exec starts in the workspace, even if the image names another folder.
 func TestExecInImageWithFolder(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
 	c := &coding{bench: newEngine(t, image)}
@@ -276,7 +276,7 @@ func TestExecReading(t *testing.T) {
 	if first.Done || first.ExitCode != nil || first.Chunks[0].Text+first.Chunks[1].Text != "one\ntwo\n" && first.Chunks[0].Text+first.Chunks[1].Text != "two\none\n" {
 		t.Fatalf("%+v", first)
 	}
-	// A read without a wait returns at once, here without output.
+	// A read without a wait returns immediately, here without output.
 	if idle := c.read(x.ExecID, fmt.Sprintf("since_seq=%d", first.NextSeq)); len(idle.Chunks) != 0 || idle.Done || idle.Chunks == nil {
 		t.Fatalf("%+v", idle)
 	}
@@ -334,7 +334,7 @@ func TestPlainExecFlood(t *testing.T) {
 		t.Errorf("%v, %s", a.StdoutTruncated, a.StdoutEncoding)
 	}
 	if _, _, last := c.text(a.ExecID); !last.Truncated {
-		t.Error("nobody says that the log was cut")
+		t.Error("no warning says that the log was cut")
 	}
 }
 
@@ -467,7 +467,7 @@ func TestExecShortWait(t *testing.T) {
 	if a.Status != "running" || a.ExitCode != nil || time.Since(begun) > time.Minute {
 		t.Errorf("%+v", a)
 	}
-	c.read(a.ExecID, "since_seq=0&wait_seconds=200") // it runs: a signal would find no program before
+	c.read(a.ExecID, "since_seq=0&wait_seconds=200") // it is running: an earlier signal would find no program
 	c.ask(200, "POST", c.path("/"+a.ExecID+"/cancel"), "alice", "", nil)
 	if a := c.wait(a.ExecID); !a.Done || *a.ExitCode != 143 || a.Signal != "SIGTERM" {
 		t.Errorf("%+v", a)

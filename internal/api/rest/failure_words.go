@@ -1,6 +1,6 @@
 package rest
 
-// failureWords are the descriptions of what the failure of a run has.
+// failureWords are the descriptions of the properties of a run's failure, as [words].
 func failureWords() map[string]string {
 	return map[string]string{
 		"Run.failure":         "What the output of a failed run says about the reason; absent in lists, and if it says nothing",

@@ -46,7 +46,7 @@ type fileWritten struct {
 	ETag string `json:"etag" doc:"The ETag of the file: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too"`
 }
 
-// writePath names a session, and the file that is to be replaced.
+// writePath names a session and the file to replace.
 type writePath struct {
 	ID      string `path:"session_id" doc:"The session's id"`
 	IfMatch string `header:"If-Match" doc:"ETags in quotes, separated by commas, or *: the file is replaced only if it has one of them, or with * if it exists; else 412 precondition_failed. overwrite is then not needed"`

@@ -65,7 +65,7 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 		return none, e
 	}
 	id := r.PathValue("session_id")
-	// Check the session and the size before the body: a client should not send 100 MB in vain.
+	// Check the session and the size before the body: a client should not send 100 MB for nothing.
 	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
 	if err != nil {
 		return none, err
@@ -99,7 +99,8 @@ func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	files, id, name := d.as(r.Context()).Files(), r.PathValue("session_id"), r.URL.Query().Get("path")
-	// A download has no ETag to compare, since it is not read before it is sent: a range with If-Range is ignored.
+	// A download has no ETag to compare, since it is not read before it is sent. A range with If-Range is therefore
+	// ignored.
 	asked := r.Header.Get("Range")
 	if r.Header.Get("If-Range") != "" {
 		asked = ""

@@ -102,7 +102,7 @@ func TestCodeModeFiles(t *testing.T) {
 	}
 }
 
-// conditional replaces a file that is as it was read, by both routes.
+// conditional replaces a file that is unchanged since it was read, by both routes.
 func (f *files) conditional() {
 	f.t.Helper()
 	tag := func(content string) string { return fmt.Sprintf(`"%x"`, sha256.Sum256([]byte(content))) }
@@ -124,7 +124,7 @@ func (f *files) conditional() {
 	}
 }
 
-// batch writes two files at once.
+// batch writes two files in one request.
 func (f *files) batch() {
 	f.t.Helper()
 	body := `{"files": [{"path": "q/1", "contents": "1"}, {"path": "q/2", "contents_b64": "Mg==", "mode": "600"}]}`

@@ -64,7 +64,7 @@ func TestPullEvents(t *testing.T) {
 		if data := awaitEvent(t, lines, "progress"); !strings.Contains(data, `"phase":"pulling"`) || !strings.Contains(data, `"total":3`) {
 			t.Errorf("progress %s", data)
 		}
-		g.resume <- struct{}{} // only now: the event above arrived during the pull
+		g.resume <- struct{}{} // the event above arrived during the pull
 		data := awaitEvent(t, lines, last)
 		if last == "done" && !strings.Contains(data, `"ref":"slow"`) || last == "error" && !(strings.Contains(data, `"code":"image_unavailable"`) && strings.Contains(data, `"details":{}`)) {
 			t.Errorf("%s %s", last, data)

@@ -202,7 +202,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestSpecVersions: the server's list of versions is for what clients name. Routes of Belljar's own have none.
+// TestSpecVersions: the server's list of versions restricts clients. Belljar's own routes have no version.
 func TestSpecVersions(t *testing.T) {
 	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.SpecVersions = []string{"1.0"} })
 	run, scoped := `"base_image": "host", "command": ["true"]`, `"base_image": "host", "scope": {"namespace": "user", "id": "a"}`

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// PresetList is what presets stand for in an image.
+// PresetList lists the hosts that presets stand for in an image.
 type PresetList struct {
 	Items []belljar.NetworkPreset `json:"items"`
 }

@@ -151,7 +151,7 @@ type reply struct {
 	Body   any
 }
 
-// bodies are what an operation reads and responds with, for the document.
+// bodies are the request and response types of an operation, for the document.
 type bodies struct {
 	method, path      string
 	request, response reflect.Type

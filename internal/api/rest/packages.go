@@ -1,6 +1,6 @@
 package rest
 
-// packageWords are the descriptions of what packages have.
+// packageWords are the descriptions of the properties of packages, as [words].
 func packageWords() map[string]string {
 	const wanted = "Packages to install first, for the sandbox to read below /packages"
 	const lock = "The installed packages, with all of their dependencies"

@@ -1,4 +1,4 @@
-// Two comforts; the page is whole without them: a filter, and schemas that open when a link leads to them.
+// Two optional extras: a filter, and schemas that open when a link leads to them.
 "use strict";
 
 const filter = document.getElementById("filter");

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// PortList is the ports that programs in a session listen on.
+// PortList lists the ports that programs in a session listen on.
 type PortList struct {
 	Items []belljar.Port `json:"items"`
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// harbour is the ports of session s1.
+// harbour holds the ports of session s1.
 type harbour struct{ belljar.Ports }
 
 func (harbour) known(id string) error {

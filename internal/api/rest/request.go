@@ -22,7 +22,7 @@ func queryNames(op *huma.Operation) []string {
 	return names
 }
 
-// checkVersion refuses a version of the specification that clients may not name.
+// checkVersion refuses a version of the specification that the server does not offer to clients.
 func checkVersion(d *Door, v string) error {
 	if d.opts.SpecVersions == nil {
 		return nil
@@ -30,7 +30,8 @@ func checkVersion(d *Door, v string) error {
 	return belljar.CheckVersion(v, d.opts.SpecVersions)
 }
 
-// versionError returns the error of a body in a version that clients may not name: what else it has is for other servers.
+// versionError returns the error for a body with a version that the server does not offer. It comes before errors about
+// other fields, which are for other servers.
 func versionError(d *Door, body []byte) error {
 	var named struct {
 		SpecVersion string `json:"spec_version"`

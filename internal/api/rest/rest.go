@@ -62,7 +62,7 @@ const framing = 2 << 20
 // maxBody limits a JSON body, in bytes.
 const maxBody = 4 << 20
 
-// One user may have uploadsAtOnce uploads of the maximum size spooled at once. A further one waits for spoolWait.
+// Bodies of one user in the spool: uploadsAtOnce uploads of the maximum size. A further one waits for spoolWait.
 const (
 	uploadsAtOnce = 4
 	spoolWait     = 20 * time.Second
@@ -153,7 +153,7 @@ func (d *Door) guarded(pattern string, h http.HandlerFunc) {
 // as returns the service for the request's caller.
 func (d *Door) as(ctx context.Context) belljar.Service { return d.opts.Engine.As(api.CallerOf(ctx)) }
 
-// addDownload adds a route for downloads, which browsers request without headers of ours.
+// addDownload adds a route for downloads, which browsers request without Belljar's headers.
 func addDownload(d *Door, pattern string, h http.HandlerFunc) {
 	d.routes = append(d.routes, route{pattern, api.Guard(d.opts.Downloads, h)})
 }

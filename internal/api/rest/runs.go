@@ -149,7 +149,7 @@ func cancel(c *call, p *runPath, _ *none) (cancellation, error) {
 	}, nil
 }
 
-// cancelled cancels a run unless it has ended. It returns what was done, and the run after that.
+// cancelled cancels a run unless it has ended. It returns the action taken, and the run after it.
 func cancelled(c *call, run belljar.Run) (string, belljar.Run, error) {
 	if run.Phase.Terminal() {
 		return "finished", run, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// SecretList is stored secrets, without their values.
+// SecretList lists stored secrets, without their values.
 type SecretList struct {
 	Items []belljar.StoredSecret `json:"items"`
 }

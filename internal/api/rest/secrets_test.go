@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// shelf is the stored secrets of one world.
+// shelf holds the stored secrets of one world.
 type shelf struct{ view }
 
 func (v view) Secrets() belljar.Secrets { return shelf{v} }

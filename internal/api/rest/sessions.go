@@ -29,7 +29,7 @@ type sessionQuery struct {
 	Page
 }
 
-// SessionOpening is a SessionSpec whose fields are all optional but the scope.
+// SessionOpening is a SessionSpec whose fields are optional, except the scope.
 type SessionOpening struct {
 	SpecVersion string `json:"spec_version,omitempty" doc:"Default: the newest that this server supports"`
 	BaseImage   string `json:"base_image,omitempty" doc:"Default: the server's default image"`

@@ -5,5 +5,5 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// Snapshots are those of an engine that stores nothing: it knows one session and one snapshot, with the id apitest.ID.
+// Snapshots are those of an engine that stores nothing. It knows one session and one snapshot, with the id apitest.ID.
 func (v view) Snapshots() belljar.Snapshots { return apitest.Still{}.As(v.caller).Snapshots() }

@@ -57,7 +57,7 @@ func TestSpecIsValid(t *testing.T) {
 			ids[op.OperationID] = true
 			for _, p := range op.Parameters {
 				if p.Value.Description == "" && len(p.Value.Schema.Value.Enum) == 0 {
-					t.Errorf("%s %s: nothing is said about %s", method, path, p.Value.Name)
+					t.Errorf("%s %s: no description of %s", method, path, p.Value.Name)
 				}
 			}
 		}
@@ -65,7 +65,7 @@ func TestSpecIsValid(t *testing.T) {
 	for name, s := range doc.Components.Schemas {
 		for field, p := range s.Value.Properties {
 			if p.Ref == "" && p.Value.Description == "" {
-				t.Errorf("nothing is said about %s.%s: words.go", name, field)
+				t.Errorf("no description of %s.%s: words.go", name, field)
 			}
 		}
 	}
@@ -142,7 +142,7 @@ func TestReferenceReads(t *testing.T) {
 	}
 }
 
-// A page of an allowed origin can send every header that the document has.
+// A page of an allowed origin can send every header in the document.
 func TestBrowsersMaySendDeclaredHeaders(t *testing.T) {
 	b := newBench(t, func(_ *rest.Options, e *api.EdgeOptions) { e.AllowedOrigins = []string{"https://ide.example"} })
 	asked := http.Header{"Origin": {"https://ide.example"}, "Access-Control-Request-Method": {"PUT"}}

@@ -28,7 +28,7 @@ func TestPlainStrangeNames(t *testing.T) {
 	}
 }
 
-// TestAccept checks that the response is JSON whatever the Accept header.
+// TestAccept checks that the response is JSON for any Accept header.
 func TestAccept(t *testing.T) {
 	b := newBench(t)
 	for _, accept := range []string{"", "*/*", "application/json", "application/problem+json", "text/html", "application/json, application/problem+json", "application/cbor", "garbage;;;q=x"} {

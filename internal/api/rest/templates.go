@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// TemplateList is the templates that a caller can name.
+// TemplateList lists the templates that a caller can name.
 type TemplateList struct {
 	Items []belljar.Template `json:"items"`
 }

@@ -70,8 +70,8 @@ func (d *Door) terminals() {
 	})
 }
 
-// opens reports whether a request has the parameters of a new terminal, which a list has not: a proxy has dropped the
-// Upgrade header.
+// opens reports whether a request has parameters of a new terminal, which a list does not take: a proxy has dropped
+// its Upgrade header.
 func opens(r *http.Request) bool {
 	return slices.ContainsFunc([]string{"cols", "rows", "session_name", "shared", "command"}, r.URL.Query().Has)
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/belljar/belljar/test/transcript"
 )
 
-// TestTranscripts replays the transcripts in testdata: requests in wire format, after the caller's name, each followed by
-// the expected response: its status, some headers, and JSON that the body must contain, as [transcript.Pattern] has it.
+// TestTranscripts replays the transcripts in testdata: requests in wire format, after the caller's name. Each is followed
+// by the expected response: its status, some headers, and JSON that the body must contain, as [transcript.Pattern]
+// defines it.
 func TestTranscripts(t *testing.T) {
 	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
 		b := newBench(t)

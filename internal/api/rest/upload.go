@@ -35,7 +35,7 @@ func (d *Door) receive(w http.ResponseWriter, r *http.Request) (belljar.UploadRe
 		return belljar.UploadResult{}, err
 	}
 	id := r.PathValue("session_id")
-	// Check the session before the body: a client should not send 64 MB in vain.
+	// Check the session before the body: a client should not send 64 MB for nothing.
 	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
 	if err != nil {
 		return belljar.UploadResult{}, err

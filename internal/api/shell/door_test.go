@@ -281,8 +281,8 @@ func TestStreamIsReal(t *testing.T) {
 	}
 }
 
-// TestSource checks that the source of a request is the shell API unless the request names another, and that the route of the sandbox API
-// has the source of that.
+// TestSource checks that a request's source is the shell API unless the request names another. The route of the sandbox API has that
+// API's source.
 func TestSource(t *testing.T) {
 	w := newWorld(t, func(o *service.Options) { o.Policy = policy(); o.Policy.Approval = []string{"source=shell"} })
 	for source, want := range map[string]belljar.SessionState{"": belljar.SessionStarting, "IDE": belljar.SessionActive} {

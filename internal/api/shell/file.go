@@ -91,7 +91,8 @@ func (c *call) read() error {
 	return nil
 }
 
-// pieceBytes is how much of a file is read at once. A client that reads slowly must not hold all of it in memory.
+// pieceBytes is the size of one read of a file. A client that reads slowly must not hold the whole file in
+// memory.
 const pieceBytes = 64 << 10
 
 // sendFile sends the first bytes of a file.

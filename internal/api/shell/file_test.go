@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A large file passes through: only pieces of it are in memory.
+// A large file is streamed: only pieces of it are in memory.
 func TestReadTakesLittleMemory(t *testing.T) {
 	w := newWorld(t)
 	const size = 4 << 20

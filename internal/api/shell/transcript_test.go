@@ -13,7 +13,7 @@ import (
 )
 
 // TestTranscripts replays the transcripts in testdata: requests of alice, each followed by the expected response: its status
-// and JSON that the body must contain, as [transcript.Pattern] has it. $id is the session.
+// and JSON that the body must contain, as [transcript.Pattern] defines it. $id is the session.
 func TestTranscripts(t *testing.T) {
 	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
 		w := newWorld(t)

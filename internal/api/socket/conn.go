@@ -26,7 +26,7 @@ const (
 	messagesPerSecond = 1000
 )
 
-// conn is one connection. The library serialises what several goroutines write.
+// conn is one connection. The library serialises the writes of several goroutines.
 type conn struct {
 	server *Server
 	ws     *websocket.Conn
@@ -41,7 +41,8 @@ type conn struct {
 
 // run serves the connection to its end and returns why it ended.
 func (c *conn) run(ctx context.Context) Verdict {
-	// The library breaks a connection whose context ends. This one outlives the request, so that the client learns why that has ended.
+	// The library breaks a connection whose context ends. This one outlives the request, so that the client learns why the request has
+	// ended.
 	wire, sever := context.WithCancel(context.WithoutCancel(ctx))
 	defer sever()
 	defer c.cancelOnClose(sever)()
@@ -64,7 +65,7 @@ func (c *conn) run(ctx context.Context) Verdict {
 	return v
 }
 
-// wait waits for the end, and meanwhile renews the token and pings.
+// wait waits for the end. Until then it renews the token and sends pings.
 func (c *conn) wait(ctx context.Context, emit Emit, work *sync.WaitGroup) Verdict {
 	renew := time.NewTicker(c.server.opts.Renew)
 	defer renew.Stop()
@@ -90,7 +91,7 @@ func (c *conn) wait(ctx context.Context, emit Emit, work *sync.WaitGroup) Verdic
 	}
 }
 
-// ping checks that the client is alive. While the peer handles a message, the pong is not read either.
+// ping checks that the client is alive. While the peer handles a message, the connection does not read the pong either.
 func (c *conn) ping() {
 	defer c.pinging.Store(false)
 	timeout := 3 * c.server.opts.PingEvery
@@ -162,7 +163,7 @@ func Encode(m any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
 }
 
-// close sends the verdict and closes the connection. A write that is under way is not waited for longer than the grace.
+// close sends the verdict and closes the connection. It waits no longer than the grace for a write in progress.
 func (c *conn) close(v Verdict) {
 	defer c.ws.CloseNow()
 	if v.Code == 0 {
@@ -196,7 +197,7 @@ func (c *conn) cancelOnClose(cancel context.CancelFunc) (stop func() bool) {
 	return context.AfterFunc(c.server.drain.Closing(), func() { time.AfterFunc(shutdownGrace, cancel) })
 }
 
-// refused returns the verdict for an error, and logs one of the server's own.
+// refused returns the verdict for an error, and logs internal errors.
 func (c *conn) refused(err error) Verdict {
 	v := verdictOf(err, c.failed)
 	switch code := belljar.CodeOf(err); {

@@ -14,15 +14,17 @@ import (
 	"github.com/belljar/belljar/internal/char"
 )
 
-// Dialect is how a door writes and reads the messages of a terminal.
+// Dialect is the encoding of a door's terminal messages.
 type Dialect interface {
-	// Text returns a message of output, or of the history. Only at the end and after [Screen.Flush] does it end within a character.
+	// Text returns a message of output, or of the history. It ends within a character only at the end of the output and after
+	// [Screen.Flush].
 	Text(kind string, b []byte) any
 	// Exit returns the message that the program has ended.
 	Exit(code int) any
 	// Failed returns the message for an error.
 	Failed(e *belljar.Error) any
-	// Decode reads a message of the client. A [Verdict] ends the connection; another error is a [belljar.Error] that is answered.
+	// Decode reads a message of the client. A [Verdict] ends the connection; any other error is a [belljar.Error], which is sent to
+	// the client.
 	Decode(text bool, raw []byte) (Input, error)
 }
 
@@ -33,12 +35,12 @@ type Input struct {
 	Cols, Rows int    // of resize
 }
 
-// Screen is the [Peer] that is a terminal.
+// Screen is the [Peer] for a terminal.
 type Screen struct {
 	belljar.Attachment
 	Dialect  Dialect
 	Greeting func() any
-	// History is whether the client wants what was on the terminal before.
+	// History reports whether the client requests earlier output.
 	History bool
 	// Flush is how long the first bytes of a character wait for the rest; 0 means until the end.
 	Flush time.Duration
@@ -84,7 +86,7 @@ func (s *Screen) Follow(ctx context.Context, emit Emit) Verdict {
 	}
 }
 
-// show emits text. An incomplete character at its end is held.
+// show emits text. It holds an incomplete character at the end.
 func (s *Screen) show(kind string, b []byte, emit Emit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +103,7 @@ func (s *Screen) show(kind string, b []byte, emit Emit) error {
 	return emit(s.Dialect.Text(kind, b))
 }
 
-// flush emits what is held.
+// flush emits the held bytes.
 func (s *Screen) flush(emit Emit) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +114,7 @@ func (s *Screen) flush(emit Emit) error {
 	return emit(s.Dialect.Text(string(belljar.TerminalOutput), b))
 }
 
-// ended returns the verdict for the last event of a terminal.
+// ended returns the verdict for a terminal's last event.
 func (s *Screen) ended(e belljar.TerminalEvent) Verdict {
 	failed := func(code websocket.StatusCode, err *belljar.Error) Verdict {
 		return Verdict{code, err.Message, s.Dialect.Failed(err)}
@@ -138,7 +140,7 @@ func (s *Screen) ended(e belljar.TerminalEvent) Verdict {
 	return NotFound() // closed, its session ended, its sandbox died
 }
 
-// Receive implements [Peer]. A terminal that has ended takes nothing; its last event reports that.
+// Receive implements [Peer]. A terminal that has ended accepts no input; its last event reports that.
 func (s *Screen) Receive(ctx context.Context, text bool, raw []byte, emit Emit) error {
 	in, err := s.Dialect.Decode(text, raw)
 	var ends Verdict

@@ -1,5 +1,5 @@
-// Package socket serves WebSockets between clients and what they are connected to, such as a terminal. It admits a client, greets it,
-// passes messages both ways, pings, and closes with a code that says why. Doors bring the messages and what they mean.
+// Package socket connects WebSocket clients to peers, such as a terminal. It admits a client, greets it, passes messages both ways,
+// pings, and closes with a code that names the reason. Doors define the messages.
 package socket
 
 import (
@@ -19,14 +19,14 @@ import (
 // kernelBytes is the size of the kernel's send buffer of a connection.
 const kernelBytes = 128 << 10
 
-// Emit sends a message to the client. What is no []byte is sent as JSON.
+// Emit sends a message to the client: a []byte unchanged, any other value as JSON.
 type Emit func(m any) error
 
-// Peer is what a client is connected to.
+// Peer is the object that a client is connected to.
 type Peer interface {
 	// Greet returns the first message, with a token. It is called again before the token expires.
 	Greet() any
-	// Follow emits what comes until it ends, and returns why.
+	// Follow emits the peer's messages until it ends, and returns the reason.
 	Follow(ctx context.Context, emit Emit) Verdict
 	// Receive handles a message of the client; text is false for a binary one. Its error ends the connection.
 	Receive(ctx context.Context, text bool, raw []byte, emit Emit) error
@@ -42,15 +42,15 @@ type Options struct {
 	OriginAllowed func(r *http.Request) bool
 	// Connect may refuse a WebSocket, for example for a rate limit; nil refuses none.
 	Connect func(r *http.Request) error
-	// Fail answers a request that does not become a WebSocket.
+	// Fail responds to a request that does not become a WebSocket.
 	Fail func(w http.ResponseWriter, r *http.Request, err error)
-	// Kind is what a connection is to, in events; What is the same with an article, in errors.
+	// Kind names the peer in events; What does the same with an article, in errors.
 	Kind, What string
 	// MaxMessage limits a client's message, in bytes.
 	MaxMessage int64
 	// Renew is the interval of greetings, PingEvery that of pings. A client without a pong for three intervals is disconnected.
 	Renew, PingEvery time.Duration
-	// TryAgain are the codes of errors after which a client may try again: they close with 1013, other refusals with 1008.
+	// TryAgain are the codes of errors after which a client may try again. They close with 1013, other refusals with 1008.
 	TryAgain []belljar.Code
 	Events   event.Sink
 	Logger   *slog.Logger
@@ -71,7 +71,7 @@ func (s *Server) Close() error {
 	return nil
 }
 
-// Route is what one route connects clients to.
+// Route defines the peer for one route.
 type Route struct {
 	// Attach returns the peer of a request. [api.CallerOf] its context is the caller.
 	Attach func(r *http.Request) (Peer, error)
@@ -125,8 +125,8 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, route Route) {
 	})
 }
 
-// admit checks a request before it becomes a WebSocket, and returns it with its caller. unknown is the error of a caller who is not
-// known.
+// admit checks a request before it becomes a WebSocket, and returns it with its caller. unknown is the error of a caller without
+// valid credentials.
 func (s *Server) admit(w http.ResponseWriter, r *http.Request) (with *http.Request, unknown, err error) {
 	if err := api.RequireWebSocket(w, r, ""); err != nil {
 		return r, nil, err

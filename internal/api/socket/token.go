@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Claims are what a client's session_id stands for (docs/compatibility.md#terminals).
+// Claims are the content of a client's session_id (docs/compatibility.md#terminals).
 type Claims struct {
 	Audience  string `json:"aud"`
 	Provider  string `json:"provider"`
@@ -18,7 +18,7 @@ type Claims struct {
 	ExpiresAt int64  `json:"expires_at"`
 }
 
-// Tokens issues and reads the tokens that clients come back with.
+// Tokens issues and reads the tokens with which clients reconnect.
 type Tokens struct {
 	Sealer   *api.Sealer
 	Audience string
@@ -26,16 +26,16 @@ type Tokens struct {
 	Now      func() time.Time
 }
 
-// Issue returns a token with the claims, whose audience and times it sets, and when it expires.
+// Issue returns a token with the claims, and its expiry. It sets the claims' audience and times.
 func (t *Tokens) Issue(c Claims) (token string, expires time.Time) {
 	now := t.Now()
 	c.Audience, c.IssuedAt, c.ExpiresAt = t.Audience, now.Unix(), now.Add(t.TTL).Unix()
-	token, _ = t.Sealer.Seal(c) // texts and numbers always become JSON
+	token, _ = t.Sealer.Seal(c) // strings and numbers always encode as JSON
 	return token, time.Unix(c.ExpiresAt, 0).UTC()
 }
 
-// Read returns a token's claims if it is valid and of the user of want, and of its provider, kind and session where they are set. It
-// does not tell why a token is invalid.
+// Read returns a token's claims if it is valid and belongs to want's user, and to want's provider, kind and session where they are
+// set. It does not report why a token is invalid.
 func (t *Tokens) Read(token string, want Claims) (c Claims, ok bool) {
 	is := func(want, got string) bool { return want == "" || want == got }
 	now := t.Now().Unix()

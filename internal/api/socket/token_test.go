@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// A token with any bit changed is invalid, and so is one that is not the caller's, whether it is signed only or encrypted, too.
+// A token with any changed bit is invalid, and so is another caller's token, both for signed and for encrypted tokens.
 func TestTokenTampered(t *testing.T) {
 	key := func(letter string) []byte { return []byte(strings.Repeat(letter, 32)) }
 	for name, sealer := range map[string]func(secret []byte, prefix, purpose string) *api.Sealer{"signed": api.NewSealer, "encrypted": api.NewCipher} {

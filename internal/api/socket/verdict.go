@@ -22,10 +22,10 @@ const (
 	CloseReplaced     websocket.StatusCode = 4010
 )
 
-// reasonClient is the reason of a connection that the client has ended, for the metrics.
+// reasonClient is the reason in the metrics of a connection that the client has ended.
 const reasonClient = "client"
 
-// Verdict is why a connection ends.
+// Verdict is the reason for the end of a connection.
 type Verdict struct {
 	Code    websocket.StatusCode // 0 if the connection is lost
 	Reason  string
@@ -34,7 +34,7 @@ type Verdict struct {
 
 func (v Verdict) Error() string { return v.Reason }
 
-// Brief is the reason as a close frame has it, which takes 123 bytes.
+// Brief is the reason in a close frame, at most 123 bytes.
 func (v Verdict) Brief() string {
 	if len(v.Reason) <= 120 {
 		return v.Reason
@@ -47,15 +47,15 @@ type Typed struct {
 	Type string `json:"type"`
 }
 
-// NotFound is the verdict for everything that cannot be found, whatever the reason.
+// NotFound is the verdict for everything that cannot be found, for any reason.
 func NotFound() Verdict {
 	return Verdict{CloseNotFound, "session not found", Typed{"session_not_found"}}
 }
 
-// Gone is the verdict on a client that has left.
+// Gone is the verdict for a client that has left.
 func Gone() Verdict { return Verdict{Reason: reasonClient} }
 
-// Lost is the verdict on a connection that can no longer be read or written.
+// Lost is the verdict for a connection that can no longer be read or written.
 func Lost(err error) Verdict {
 	switch {
 	case errors.Is(err, websocket.ErrMessageTooBig):
@@ -72,7 +72,7 @@ func isLost(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// verdictOf returns the verdict for an error, with the message that failed makes of it.
+// verdictOf returns the verdict for an error. failed makes its message.
 func verdictOf(err error, failed func(*belljar.Error) any) Verdict {
 	var v Verdict
 	if errors.As(err, &v) {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// TestBrief holds that a reason fits into a close frame, and is text.
+// TestBrief checks that a reason fits into a close frame, and is valid text.
 func TestBrief(t *testing.T) {
 	for _, reason := range []string{"", "short", "a" + strings.Repeat("é", 60), strings.Repeat("€", 60), strings.Repeat("x", 120)} {
 		got := Verdict{Reason: reason}.Brief()

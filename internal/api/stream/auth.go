@@ -14,8 +14,8 @@ import (
 // streams may use it for their routes, too.
 func (d *Door) Authenticate(r *http.Request) (belljar.Caller, error) { return d.authenticate(r, false) }
 
-// Downloads returns the authenticator for downloads. It is as that of streams, but token= must be a ticket for the path and the query of
-// the request.
+// Downloads returns the authenticator for downloads. It is like that of streams, but token= must be a ticket for the path and the query
+// of the request.
 func (d *Door) Downloads() api.Authenticator { return downloads{d} }
 
 type downloads struct{ door *Door }

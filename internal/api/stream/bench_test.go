@@ -84,7 +84,7 @@ func BenchmarkLatency(b *testing.B) {
 func TestThousandReaders(t *testing.T) {
 	const frames = 200
 	readers := 1000
-	if raceEnabled { // the detector needs memory itself
+	if raceEnabled { // the race detector itself needs memory
 		readers = 50
 	}
 	b := newBench(t)

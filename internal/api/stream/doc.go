@@ -1,23 +1,23 @@
-// Package stream is the streaming door: a run's log over a WebSocket (docs/compatibility.md#frames), as server-sent
-// events and as a download, and the tokens for clients that cannot set headers.
+// Package stream is the streaming door: a run's log over a WebSocket (docs/compatibility.md#frames), as server-sent events and
+// as a download, and the tokens for clients that cannot set headers.
 //
 //	GET  /api/v1/sandbox/runs/{id}/stream   WebSocket: from_seq= (inclusive, or tail), since_seq= (exclusive)
 //	GET  /api/v1/sandbox/runs/{id}/logs     text, format=json, or SSE; from_seq=, since_seq=, stream=, follow=
-//	GET  /api/v1/sandbox/runs/{id}/usage    what the run's sandbox uses: SSE, or one sample as JSON; sessions/{id}/usage, too
+//	GET  /api/v1/sandbox/runs/{id}/usage    the usage of the run's sandbox: SSE, or one sample as JSON; sessions/{id}/usage, too
 //	POST /api/v1/sandbox/tickets            a token that each of the above accepts once
 //
 // # The WebSocket
 //
-// Every message of the server is one [belljar.Frame] in its envelope, at most 64 KB of text, in the order of seq and
-// without a gap. Two notes repeat a seq and must not be counted: resume before the first frame, when requested frames no longer
-// exist, and stdin_closed. After the end event the server closes with 1000.
+// Every message of the server is one [belljar.Frame] in its envelope, at most 64 KB of text, in the order of seq and without a
+// gap. Two notes repeat a seq and must not be counted: resume before the first frame, when requested frames no longer exist,
+// and stdin_closed. After the end event the server closes with 1000.
 //
 // The client of an interactive run sends text messages of at most 512 KB:
 //
 //	{"type":"stdin","encoding":"utf8"|"base64","data":"…"}
 //	{"type":"stdin_close"}
 //
-// While the program does not read, the server reads one message from that connection, and no more. It drops messages after
+// While the program does not read, the server reads only one message from that connection. It drops messages after
 // stdin_closed. The end of a connection leaves the program's input open. A connection ends with these codes:
 //
 //	1000  the log is at its end
@@ -34,7 +34,7 @@
 //
 // Without follow=true a download ends at the last frame at the time of the request. Events (Accept: text/event-stream) follow
 // the log unless follow=false. Their id is seq, so that a browser resumes with Last-Event-ID; after the end of the run the
-// answer is 204, and the browser stops. An answer that cannot be completed is cut off: it never looks complete.
+// answer is 204, and the browser stops. The server cuts off an answer that it cannot complete: it never looks complete.
 //
 // # Limits
 //

@@ -34,11 +34,11 @@ type Options struct {
 	Connect func(r *http.Request) error
 	// Enter may refuse the request of a caller with a token, for example because too many are in progress; nil refuses none.
 	Enter func(r *http.Request, c belljar.Caller) error
-	// MaxReaders is how many streams one user may have open at once; 0 is 2,000.
+	// MaxReaders limits the open streams of one user; 0 is 2,000.
 	MaxReaders int
 	// WriteTimeout is how long a reader may take to receive a message; 0 is 30 s.
 	WriteTimeout time.Duration
-	// PingEvery is the interval of pings; 0 is 20 s. A reader that answers none for three intervals is dropped.
+	// PingEvery is the interval of pings; 0 is 20 s. A reader that sends no pong for three intervals is dropped.
 	PingEvery time.Duration
 	// Events records streams and invalid tokens; nil discards.
 	Events event.Sink

@@ -257,7 +257,7 @@ func (h *hold) Close() error {
 	return nil
 }
 
-// revocable notes the users of requests, whose credentials can then be revoked.
+// revocable records the users of requests, whose credentials can then be revoked.
 type revocable struct{ uses *api.Uses }
 
 func (a revocable) Authenticate(r *http.Request) (belljar.Caller, error) {
@@ -281,7 +281,7 @@ func (headers) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return belljar.Caller{ID: user, Role: role}, nil
 }
 
-// diary is an event.Sink whose events tests wait for.
+// diary is an event.Sink on whose events tests wait.
 type diary struct {
 	mu      sync.Mutex
 	events  []event.Event

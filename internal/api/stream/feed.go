@@ -23,7 +23,7 @@ type feed struct {
 func (f *feed) run(ctx context.Context) {
 	err := f.copy(ctx)
 	if err != nil && ctx.Err() != nil {
-		err = ctx.Err() // whatever the log makes of it
+		err = ctx.Err() // in place of the log's error
 	}
 	f.out.finish(err)
 }

@@ -68,8 +68,8 @@ func decodeInput(raw []byte) (input, error) {
 	return input{}, broken(websocket.StatusPolicyViolation, "stdin encoding is neither utf8 nor base64")
 }
 
-// decodeFields decodes one JSON object of strings. Names are exact and unique. It refuses what it does not understand, because
-// the message is meant for a program.
+// decodeFields decodes one JSON object of strings. Names are exact and unique. It refuses unknown fields and other types,
+// because the message is meant for a program.
 func decodeFields(raw []byte) (map[string]string, error) {
 	notJSON := broken(websocket.StatusInvalidFramePayloadData, "message is not a json object")
 	if api.LoneSurrogate(raw) {

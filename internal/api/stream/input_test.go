@@ -182,7 +182,7 @@ func TestInputTooLate(t *testing.T) {
 	b.wantClose(conn, websocket.StatusNormalClosure, "end of log")
 }
 
-// While the program does not read, the server reads one message and no more. It still answers pings and sends output.
+// While the program does not read, the server reads only one message. It still answers pings and sends output.
 func TestInputBackpressure(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
 		r := b.add("r", interactive)
@@ -210,7 +210,7 @@ func TestInputBackpressure(t *testing.T) {
 		big := strings.Repeat("x", 60<<10)
 		sent := make(chan error, 1)
 		go func() {
-			for range 40 { // 2.4 MB: more than all buffers between
+			for range 40 { // 2.4 MB: more than all buffers on the way
 				if err := send(big); err != nil {
 					sent <- err
 					return
@@ -225,7 +225,7 @@ func TestInputBackpressure(t *testing.T) {
 		select {
 		case err := <-sent:
 			t.Fatalf("2.4 MB of input went somewhere: %v", err)
-		case <-time.After(20 * time.Second): // longer than the limit for silent readers: this reader is not silent, the server does not read
+		case <-time.After(20 * time.Second): // longer than the limit for silent readers, which does not apply while the server does not read
 		}
 		if got := r.stdin.read(t); string(got) != "first" {
 			t.Errorf("the program read %q", got)
@@ -247,7 +247,7 @@ func TestInputBackpressure(t *testing.T) {
 	})
 }
 
-// Clients that start a message and do not finish it are cut off in time, and delay the input of others until then only.
+// Clients that start a message and do not finish it are cut off in time. Until then they delay the input of others.
 func TestInputUnfinished(t *testing.T) {
 	onLine(t, func(o *Options) { o.WriteTimeout = 2 * time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
 		r := b.add("r", interactive)

@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// output is the part of a run's output that a download has: stdout, stderr or both.
+// output is the part of a run's output that a download contains: stdout, stderr or both.
 type output string
 
-// has reports whether frames of a type are part of it.
+// has reports whether it includes frames of a type.
 func (o output) has(t belljar.FrameType) bool {
 	switch t {
 	case belljar.FrameStdout, belljar.FrameStderr:
@@ -112,7 +112,7 @@ func (d *Door) logs(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveLogs serves a log to its end. It returns an error only before it has written anything; later it cuts the connection, so
-// that no client takes half a log for a whole one.
+// that no client takes half a log for a complete one.
 func (d *Door) serveLogs(w http.ResponseWriter, r *http.Request) error {
 	req, err := parseLogRequest(r)
 	if err != nil {
@@ -174,7 +174,7 @@ func (p *logWriter) serve(ctx context.Context, f *feed) error {
 	cause, err := p.write(ctx)
 	p.record(event.Event{Name: event.StreamClosed, Reason: cause, Took: time.Since(opened), Count: p.sent})
 	switch {
-	case cause == causeEnd, cause == causeShutdown && p.req.sse: // a browser reconnects by itself
+	case cause == causeEnd, cause == causeShutdown && p.req.sse: // a browser reconnects automatically
 		return nil
 	case !p.begun && cause == causeError:
 		return err
@@ -189,7 +189,7 @@ func (p *logWriter) serve(ctx context.Context, f *feed) error {
 // write sends until the log's end, and returns why it stopped.
 func (p *logWriter) write(ctx context.Context) (cause string, err error) {
 	if p.req.follow && !p.run.Phase.Terminal() {
-		// Send the headers at once: the client waits for them.
+		// Send the headers immediately: the client waits for them.
 		if !p.send(nil, "") {
 			return causeGone, nil
 		}

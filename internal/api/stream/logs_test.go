@@ -100,7 +100,8 @@ func follow(b *bench, path string, header http.Header) (*bufio.Scanner, context.
 	return bufio.NewScanner(answer.Body), cancel
 }
 
-// A followed log arrives as it is appended, to its end; a client that disconnects ends it at once.
+// A followed log arrives as it is appended, to its end; the stream of a client that disconnects
+// ends immediately.
 func TestLogsFollow(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r")
@@ -132,7 +133,7 @@ func TestLogsFollow(t *testing.T) {
 	}
 }
 
-// An idle stream of events has comments as heartbeats.
+// An idle stream of events sends comments as heartbeats.
 func TestKeepAlive(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.PingEvery = 10 * time.Millisecond })
 	b.add("r")

@@ -29,7 +29,7 @@ type outbox struct {
 	mu    sync.Mutex
 	items []message
 	bytes int
-	over  bool  // no more messages come
+	over  bool  // no more messages will come
 	err   error // the reason, unless it is the end of the log
 
 	ready chan struct{} // has a token when there are messages, or over is set

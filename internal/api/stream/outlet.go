@@ -23,7 +23,7 @@ func (d *Door) newOutlet(w http.ResponseWriter, sse bool) outlet {
 	return outlet{door: d, w: w, control: http.NewResponseController(w), sse: sse}
 }
 
-// push writes one piece within the write timeout, and sends it at once; false if that fails.
+// push writes one piece within the write timeout, and flushes it; false if that fails.
 func (o *outlet) push(piece []byte) bool {
 	if err := o.control.SetWriteDeadline(time.Now().Add(o.door.opts.WriteTimeout)); err != nil {
 		o.door.log.Error("stream without a deadline", "err", err)

@@ -178,7 +178,7 @@ func TestPingFlood(t *testing.T) {
 	}
 }
 
-// Over TLS a slow reader gets the reason why it is dropped, too: the deadline must not break the record layer.
+// Over TLS, too, a slow reader gets the reason why it is dropped: the deadline must not break the record layer.
 func TestTLS(t *testing.T) {
 	known := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
 	defer known.Close()
@@ -189,7 +189,7 @@ func TestTLS(t *testing.T) {
 		server, served := &http.Server{Handler: mux}, make(chan struct{})
 		go func() {
 			defer close(served)
-			_ = server.Serve(&once{conn: tls.Server(theirs, known.TLS), closed: make(chan struct{})}) // until it is closed
+			_ = server.Serve(&once{conn: tls.Server(theirs, known.TLS), closed: make(chan struct{})}) // serves until it is closed
 		}()
 		t.Cleanup(func() {
 			_ = server.Close()

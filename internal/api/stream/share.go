@@ -3,7 +3,7 @@ package stream
 import "sync"
 
 const (
-	// minSharingReaders is the least number of readers of a run for which its encoded frames are shared.
+	// minSharingReaders is the minimum number of a run's readers at which they share its encoded frames.
 	minSharingReaders = 4
 	// maxRunInputs bounds the input messages of all clients of a run, from the header of a message until the program has read
 	// it. It bounds their memory for any number of connections.

@@ -112,7 +112,7 @@ func (s *socket) serve(ctx context.Context, f *feed) closeReason {
 	s.workers.Go(func() { f.run(ctx) })
 	s.workers.Go(func() {
 		s.end(s.listen(ctx))
-		s.wire.bound(closeTime) // a batch that is being written must not delay the end
+		s.wire.bound(closeTime) // a write in progress must not delay the end
 	})
 	v := s.write()
 	if err := api.Revoked(ctx); err != nil {
@@ -125,7 +125,7 @@ func (s *socket) serve(ctx context.Context, f *feed) closeReason {
 	_ = s.conn.CloseNow()
 	cancel()
 	if s.stdin != nil {
-		_ = s.stdin.Close() // ends a write under way
+		_ = s.stdin.Close() // ends a write in progress
 	}
 	s.workers.Wait()
 	return v

@@ -282,8 +282,8 @@ func answered(t *testing.T, conn net.Conn) *bufio.Reader {
 	return in
 }
 
-// A reader that reads nothing is dropped, with the seq to resume from. The run and other readers are not delayed. What the reader
-// got before and after the resume is the whole log.
+// The server drops a reader that reads nothing, and sends the seq to resume from. The run and other readers are not delayed. The
+// frames before and after the resume are the whole log.
 func TestSlowReader(t *testing.T) {
 	onLine(t, func(o *Options) { o.WriteTimeout = 3 * time.Second }, func(t *testing.T, b *bench, l *linetest.Line) {
 		slow := l.Dial()
@@ -381,7 +381,7 @@ func readFull(in *bufio.Reader, b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A reader whose credentials are revoked learns so. It is no failure of the log.
+// A reader whose credentials are revoked gets that as the reason. It does not count as a failure of the log.
 func TestRevoked(t *testing.T) {
 	var uses api.Uses
 	var logged bytes.Buffer

@@ -8,10 +8,10 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// start is the seq of the first frame that a reader wants. It is at least 1.
+// start is the seq of the first frame that a reader requests. It is at least 1.
 type start struct{ seq uint64 }
 
-// tail reports whether the reader wants new frames only.
+// tail reports whether the reader requests only new frames.
 func (s start) tail() bool { return s.seq == belljar.Tail }
 
 // startOf reads from_seq (inclusive, or "tail") and since_seq (exclusive). otherwise is the default; 0 is the first frame.
@@ -50,7 +50,7 @@ func seqOf(name, text string) (uint64, error) {
 	return n, nil
 }
 
-// single returns the value of a parameter that may be given once.
+// single returns the value of a parameter that may be given only once.
 func single(q url.Values, name string) (value string, given bool, err error) {
 	values := q[name]
 	switch len(values) {

@@ -50,20 +50,20 @@ type ticket struct {
 	use     *api.Use // of the credentials that it was made with
 }
 
-// target is what a ticket is for. The zero value is any stream.
+// target is the stream or download that a ticket opens. The zero value is any stream.
 type target struct {
 	path  string // decoded
 	query string // canonical; "" for any, if the path is that of a stream
 }
 
-// targetOf returns the target that a request's URL is.
+// targetOf returns the target of a request's URL.
 func targetOf(u *url.URL) target {
 	query := u.Query()
 	query.Del("token")
 	return target{u.Path, query.Encode()}
 }
 
-// allows reports whether a ticket for t is good for a request. A download needs one for its path and query: the query names the file.
+// allows reports whether a ticket for t is valid for a request. A download needs one for its path and query: the query names the file.
 func (t target) allows(request target, download bool) bool {
 	switch {
 	case t.path == "":
@@ -173,7 +173,7 @@ func (d *Door) issue(w http.ResponseWriter, r *http.Request) {
 	}{token, expires.UTC()})
 }
 
-// ticketTarget reads a request for a ticket: an empty body, or the path and query that it is for, as in a URL.
+// ticketTarget reads a request for a ticket: an empty body, or the path and query of its target, as in a URL.
 func ticketTarget(w http.ResponseWriter, r *http.Request) (target, error) {
 	var in struct {
 		Path string `json:"path,omitempty"`

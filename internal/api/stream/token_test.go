@@ -142,7 +142,7 @@ func TestSignedURL(t *testing.T) {
 	reasons := strings.Join(b.diary.reasons(event.AuthFailed), " ")
 	for _, why := range []string{"foreign", "changed", "forged", "unknown", "expired"} {
 		if !strings.Contains(reasons, why) {
-			t.Errorf("nobody heard of a token that is %s: %s", why, reasons)
+			t.Errorf("no event for a token that is %s: %s", why, reasons)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestTicketEnters(t *testing.T) {
 	}
 }
 
-// If many clients use one ticket at once, one of them succeeds.
+// If many clients use one ticket concurrently, exactly one succeeds.
 func TestTicketRace(t *testing.T) {
 	tickets := newTickets(time.Now)
 	token, _, err := tickets.issue(api.WithCaller(t.Context(), belljar.Caller{ID: "ann"}), target{})
@@ -310,7 +310,7 @@ func TestTicketRevoked(t *testing.T) {
 	if tickets.queue.Len() != 0 || len(tickets.users) != 0 {
 		t.Errorf("%d tickets are left, of %v", tickets.queue.Len(), tickets.users)
 	}
-	// Revoked between the request's beginning and the ticket.
+	// Revoked between the start of the request and the use of the ticket.
 	during(func(ctx context.Context) {
 		before := uses.Revoked()
 		uses.End("name")
@@ -325,7 +325,7 @@ func TestTicketRevoked(t *testing.T) {
 	})
 }
 
-// A download takes a ticket for its own path and query only.
+// A download accepts a ticket only for its own path and query.
 func TestDownloadTicket(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ticket, request  string
@@ -364,7 +364,7 @@ func TestDownloadTicket(t *testing.T) {
 	}
 }
 
-// Tickets are bounded per user, and expired ones make room.
+// Tickets are limited per user, and expired ones do not count.
 func TestTicketBound(t *testing.T) {
 	c := newClock()
 	b := newBench(t, func(o *Options) { o.Now = c.Now })
@@ -413,7 +413,7 @@ func TestTicketRequests(t *testing.T) {
 	}
 }
 
-// FuzzToken: a token that opens was signed, and no other text has the same content.
+// FuzzToken: a token that opens was signed, and no other text opens to the same content.
 func FuzzToken(f *testing.F) {
 	s := newSigner([]byte(strings.Repeat("k", 32)))
 	good, err := s.sign(claims{User: "ann", Role: belljar.RoleUser, Run: "r", Expires: 1 << 40})

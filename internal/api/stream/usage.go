@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// firstSample is how long a request for one sample waits for it.
+// firstSample limits the wait of a request for one sample.
 const firstSample = 3 * time.Second
 
-// watched is what yields samples: those of a run, or of a session.
+// watched returns the samples of a run, or of a session.
 type watched func(of belljar.Usages, ctx context.Context, id string) iter.Seq2[belljar.UsageSample, error]
 
 // usage answers GET …/usage: server-sent events, or one sample.
@@ -79,7 +79,7 @@ type usageWriter struct {
 	caller belljar.Caller
 }
 
-// read is a sample, or the error at the end; a nil error with over is the end of what is watched.
+// read is a sample, or the error at the end. over with a nil error means that the run or session has ended.
 type read struct {
 	sample belljar.UsageSample
 	err    error
@@ -123,7 +123,7 @@ func (u *usageWriter) serve(ctx context.Context, cancel func(), samples iter.Seq
 				cause = causeRevoked
 			}
 			return
-		case <-u.door.drain.Closing().Done(): // a browser reconnects by itself
+		case <-u.door.drain.Closing().Done(): // a browser reconnects automatically
 			if _, err := u.door.drain.Enter(); err != nil && !u.begun {
 				api.Fail(u.w, u.r, err)
 			}
@@ -165,7 +165,8 @@ func (u *usageWriter) event(name string, data any) bool {
 	return u.send(appendEvent(nil, message{kind: belljar.FrameType(name), data: raw, note: true}))
 }
 
-// send writes a piece; false if that fails, or nothing more is to be sent: a HEAD has all of its answer with the first piece.
+// send writes a piece. It reports false if that fails, or nothing more is to be sent: the response to a HEAD request ends with the
+// first piece.
 func (u *usageWriter) send(piece []byte) bool {
 	if !u.begun {
 		h := u.w.Header()

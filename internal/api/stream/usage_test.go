@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Usage has no samples, as of a run that waits for its sandbox.
+// Usage has no samples, like that of a run that waits for its sandbox.
 func (s service) Usage() belljar.Usages { return waiting{begun: s.engine.watched} }
 
 type waiting struct {
@@ -29,7 +29,7 @@ func (w waiting) Run(ctx context.Context, _ string) iter.Seq2[belljar.UsageSampl
 	}
 }
 
-// A watcher of what has no sample yet learns why it gets none.
+// A watcher of a run without samples gets the reason for their absence.
 func TestUsageEndsBeforeItBegins(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  func(*bench, *api.Uses)
@@ -55,7 +55,8 @@ func TestUsageEndsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// TestUsageHead checks that HEAD ends: another request of its connection is answered, while nothing has ended.
+// TestUsageHead checks that a HEAD request ends: another request on its connection is answered before the run
+// ends.
 func TestUsageHead(t *testing.T) {
 	b := newBench(t, func(o *Options) { o.PingEvery = time.Millisecond })
 	b.engine.watched = make(chan struct{}, 2)

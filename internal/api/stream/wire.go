@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// controlBytes bounds the answers to pings that wait while the reader does not take a message.
+	// controlBytes bounds the pongs that wait while the reader does not take a message.
 	controlBytes = 4 << 10
 	// kernelBytes bounds a connection's output in the kernel.
 	kernelBytes = 128 << 10
@@ -20,11 +20,11 @@ const (
 var errFlood = errors.New("reader takes nothing")
 
 // wire is the network connection of a WebSocket. The WebSocket library writes each message separately, under a lock for all
-// messages. A wire sends the messages of a batch in one write, and queues the answers to pings meanwhile, so that they do not
-// wait for the lock.
+// messages. A wire sends the messages of a batch in one write, and meanwhile queues the pongs, so that they do not wait for the
+// lock.
 type wire struct {
 	net.Conn
-	timeout time.Duration // how long the reader may take to receive a batch until it is slow
+	timeout time.Duration // the reader is slow if a batch takes longer
 	grace   time.Duration // the extra time until the connection is cut
 	onSlow  func()        // called once when the reader is slow
 	buffers *bufferPool

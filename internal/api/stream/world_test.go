@@ -26,7 +26,7 @@ type bench struct {
 	door   *Door
 	server *httptest.Server // or nil, on a line
 	diary  *diary
-	client *http.Client // nil for the usual one
+	client *http.Client // nil for the default
 }
 
 // newBench serves a door on the loopback.
@@ -141,7 +141,7 @@ func (b *bench) open(id, query string) *websocket.Conn {
 	return conn
 }
 
-// read reads one frame, as it came and decoded.
+// read reads one frame, and returns it decoded and raw.
 func (b *bench) read(conn *websocket.Conn) (belljar.Frame, []byte, error) {
 	raw, err := b.message(conn)
 	if err != nil {
@@ -150,7 +150,7 @@ func (b *bench) read(conn *websocket.Conn) (belljar.Frame, []byte, error) {
 	return b.decode(raw), raw, nil
 }
 
-// message reads one frame as it came.
+// message reads one raw frame.
 func (b *bench) message(conn *websocket.Conn) ([]byte, error) {
 	kind, raw, err := conn.Read(b.context())
 	if err == nil && kind != websocket.MessageText {
@@ -186,8 +186,8 @@ func (b *bench) wantClose(conn *websocket.Conn, code websocket.StatusCode, reaso
 	}
 }
 
-// drain reads a stream to its end and returns the frames and the close. It decodes the frames at the end: decoding between them
-// makes a slow reader on a slow machine.
+// drain reads a stream to its end and returns the frames and the close. It decodes the frames at the end: decoding in between
+// would make the reader slow on a slow machine.
 func (b *bench) drain(conn *websocket.Conn) (frames []belljar.Frame, closed websocket.CloseError) {
 	b.t.Helper()
 	var messages [][]byte

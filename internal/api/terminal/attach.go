@@ -120,7 +120,7 @@ func specOf(q url.Values) (spec belljar.TerminalSpec, err error) {
 	return spec, spec.Validate()
 }
 
-// checkSize checks the size in a request to reattach: both sides, or none.
+// checkSize checks the size in a request to reattach: it has both sides, or none.
 func checkSize(values map[string]string) error {
 	if values["cols"] == "" && values["rows"] == "" {
 		return nil
@@ -150,7 +150,7 @@ func parameters() []string {
 	}
 }
 
-// read returns the parameters of a query. Unknown parameters are errors, and repeated ones other than command.
+// read returns the parameters of a query. It refuses unknown parameters, and repeated ones other than command.
 func read(q url.Values) (map[string]string, error) {
 	values := map[string]string{}
 	for name, given := range q {

@@ -96,7 +96,7 @@ func (d *Door) Close() error { return d.sockets.Close() }
 type attachment struct {
 	belljar.Attachment
 	resumed bool
-	history bool // whether the client wants it
+	history bool // the client requests it
 }
 
 // serve connects a client to the terminal that attach returns.

@@ -173,7 +173,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A client whose credentials are revoked learns so, and types no more.
+// A client whose credentials are revoked gets that as the reason, and can type no more.
 func TestRevoked(t *testing.T) {
 	var uses api.Uses
 	b := newBench(t, func(o *Options) { o.Auth = revocable{&uses} })
@@ -195,7 +195,8 @@ func TestRevoked(t *testing.T) {
 	p.await(t, "typed", func() bool { return p.typed == "x" })
 }
 
-// While a program does not read its input, the client waits, is not considered dead, and its disconnect is detected.
+// While a program does not read its input, the client waits and is not considered dead. Its disconnect is still
+// detected.
 func TestStuckProgram(t *testing.T) {
 	onLine(t, func(o *Options) { o.PingEvery = time.Second }, func(t *testing.T, b *bench, _ *linetest.Line) {
 		pings := make(chan struct{}, 100)
@@ -247,9 +248,9 @@ func TestSilentClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The client reads everything and sends nothing until the connection ends.
-		heard, err := io.ReadAll(raw)
-		if err != nil || !strings.HasPrefix(string(heard), "HTTP/1.1 101") || !bytes.Contains(heard, []byte("\x89")) {
-			t.Fatalf("%q %v", heard, err)
+		received, err := io.ReadAll(raw)
+		if err != nil || !strings.HasPrefix(string(received), "HTTP/1.1 101") || !bytes.Contains(received, []byte("\x89")) {
+			t.Fatalf("%q %v", received, err)
 		}
 		p := b.pty("t1")
 		p.await(t, "given up", func() bool { return p.view != nil && p.state.Attached == 0 })

@@ -220,7 +220,7 @@ func (v *view) Close() error {
 	return nil
 }
 
-// revocable notes the users of requests, whose credentials can then be revoked.
+// revocable records the users of requests, whose credentials can then be revoked.
 type revocable struct{ uses *api.Uses }
 
 func (a revocable) Authenticate(r *http.Request) (belljar.Caller, error) {

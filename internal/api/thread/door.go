@@ -40,13 +40,13 @@ type Options struct {
 	// MaxFileMB limits an uploaded file (0 means 100), MaxFiles the files in a workspace before an upload (0 means 1000),
 	// MaxWorkspaceMB a workspace (0 means 500).
 	MaxFileMB, MaxFiles, MaxWorkspaceMB int
-	// Idle is after which time a session ends that sets no timeout_minutes; 0 means 30 minutes.
+	// Idle is the time after which a session without timeout_minutes ends; 0 means 30 minutes.
 	Idle time.Duration
 	// Image of the sessions' sandboxes; "" means the server's default.
 	Image string
 	// TempDir is the folder for uploads until they are complete; "" means the system's.
 	TempDir string
-	// Room is called before more of a user's upload is stored there; its error refuses the upload. nil never refuses.
+	// Room is called before more of a user's upload is stored in TempDir; its error refuses the upload. nil never refuses.
 	Room func(ctx context.Context, user string) error
 	// Health returns the figures for the route health; nil means zeros.
 	Health func() Node
@@ -68,7 +68,7 @@ type Node struct {
 type Door struct {
 	opts    Options
 	begun   time.Time
-	uploads keylock.Locks[string] // by session: one upload at a time changes one, so that two cannot pass the same limit at once
+	uploads keylock.Locks[string] // by session: only one upload at a time changes a session, so that two cannot pass the same limit together
 }
 
 // New returns a door to o.Engine.

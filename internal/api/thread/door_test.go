@@ -95,7 +95,7 @@ func TestSessionsOfThreads(t *testing.T) {
 	w.run(b, "cat f").want(t, 200, map[string]any{"exit_code": 1})
 	w.run(a, "cat f").want(t, 200, map[string]any{"stdout": "secret\n"})
 
-	// Another caller has threads of their own and cannot see these.
+	// Another caller has their own threads and cannot see these.
 	other := w.send("bob", "POST", "/thread/create_session", "application/json", strings.NewReader(`{"user_id":"user_abc123","thread_id":"a"}`))
 	other.want(t, 200, map[string]any{"status": "created"})
 	if other.body["session_id"] == a {
@@ -183,7 +183,7 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
-// TestUploadToEndedSession refuses an upload to a session that has ended as that, whatever its file.
+// TestUploadToEndedSession checks that an upload to an ended session is refused for that reason, whatever its file.
 func TestUploadToEndedSession(t *testing.T) {
 	w := newWorld(t, func(o *thread.Options) { o.MaxFileMB = 1 })
 	id := w.open("a")
@@ -193,7 +193,7 @@ func TestUploadToEndedSession(t *testing.T) {
 	}
 }
 
-// TestNamesOfDownloads checks that the header of a download has the file's name, whatever it is.
+// TestNamesOfDownloads checks that the header of a download has the file's name, for any name.
 func TestNamesOfDownloads(t *testing.T) {
 	w := newWorld(t, nil)
 	id := w.open("a")
@@ -206,7 +206,7 @@ func TestNamesOfDownloads(t *testing.T) {
 	}
 }
 
-// TestImageWithoutBash checks that a command says why it did not run.
+// TestImageWithoutBash checks that the result gives the reason why the command did not run.
 func TestImageWithoutBash(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"Env": []string{"PATH=/nowhere"}})
 	in := apitest.NewWorld(t, nil, image)
@@ -216,7 +216,8 @@ func TestImageWithoutBash(t *testing.T) {
 	})
 }
 
-// TestApproval checks that a session that waits for an operator is not called expired: a client would make another one.
+// TestApproval checks that a session that waits for an operator is not reported as expired: a client would make another
+// one.
 func TestApproval(t *testing.T) {
 	in := apitest.NewWorld(t, nil, func(o *service.Options) {
 		o.Policy = service.DefaultPolicy()
@@ -242,7 +243,7 @@ func TestPlainUploadLimitsBeyondCounting(t *testing.T) {
 	w.upload(field{"session_id", "", id}, field{"file", "z", "z"}).want(t, 507, map[string]any{"error": "Maximum file count exceeded", "max_files": 1000})
 }
 
-// TestUploadsTakeTurns sends concurrent uploads of which only some fit: no more may pass.
+// TestUploadsTakeTurns sends concurrent uploads of which only some fit: only those may pass.
 func TestUploadsTakeTurns(t *testing.T) {
 	w := newWorld(t, func(o *thread.Options) { o.MaxFiles = 3 })
 	id := w.open("a")
@@ -292,7 +293,7 @@ func TestBadRequests(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got.status, got.raw)
 		}
 	}
-	for _, c := range []struct{ name, body, field, text string }{ // errors of the engine have the names and the units of this API
+	for _, c := range []struct{ name, body, field, text string }{ // errors of the engine use this API's names and units
 		{"create_session", `{"user_id":"u","thread_id":"a\u0000b"}`, "thread_id", "thread_id: contains a control character"},
 		{"create_session", `{"user_id":"a\u0000b","thread_id":"t"}`, "user_id", `label "user_id" contains a NUL byte`},
 		{"create_session", `{"user_id":"u","thread_id":"t","timeout_minutes":1e9}`, "timeout_minutes", "timeout_minutes is limited to 1440 minutes here, got 1000000000"},
@@ -366,7 +367,7 @@ func TestPlainRootAndCrowd(t *testing.T) {
 	}
 }
 
-// pause is between two looks at what a program does, which needs the processor itself.
+// pause is the interval between two checks of a program, which needs the processor itself.
 const pause = 10 * time.Millisecond
 
 // TestClientGoesAway checks that a command is cancelled if its client disconnects.
@@ -405,7 +406,7 @@ func TestClientGoesAway(t *testing.T) {
 	}
 }
 
-// revocable notes the users of requests, whose credentials can then be revoked.
+// revocable records the users of requests, whose credentials can then be revoked.
 type revocable struct {
 	api.Authenticator
 	uses *api.Uses
@@ -417,7 +418,7 @@ func (a revocable) Authenticate(r *http.Request) (belljar.Caller, error) {
 	return caller, err
 }
 
-// TestRevoked checks that a client whose credentials are revoked learns so.
+// TestRevoked checks that a client whose credentials are revoked gets that as the reason.
 func TestRevoked(t *testing.T) {
 	var uses api.Uses
 	w := newWorld(t, func(o *thread.Options) { o.Auth = revocable{o.Auth, &uses} })

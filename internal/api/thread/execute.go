@@ -44,7 +44,7 @@ func (c *call) execute() {
 	begun := c.door.opts.Now()
 	run, out, err := belljar.Finish(c.r.Context(), c.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Command: []string{"bash", "-c", in.Command}, TimeoutSec: limit,
-		Cwd: ".", // the workspace, and not the image's WORKDIR
+		Cwd: ".", // the workspace, not the image's WORKDIR
 	}}, forever)
 	if c.r.Context().Err() != nil {
 		if run.ID != "" {
@@ -107,7 +107,7 @@ func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]a
 		stderr = addLine(stderr, run.Message)
 	case run.ExitCode != nil:
 		code = *run.ExitCode
-		if run.ReasonCode == belljar.ReasonExecFailed { // bash did not start, and so said nothing
+		if run.ReasonCode == belljar.ReasonExecFailed { // bash did not start, and so printed nothing
 			stderr = addLine(stderr, run.Message)
 		}
 	default:

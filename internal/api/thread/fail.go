@@ -35,7 +35,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func (c *call) fail(err error) { fail(c.w, c.r, err) }
 
-// left responds to a request that has ended before its answer. Its client is gone, unless its credentials were revoked.
+// left responds to a request that has ended before its response. Its client is gone, unless its credentials were revoked.
 func (c *call) left() {
 	if err := api.Revoked(c.r.Context()); err != nil {
 		c.fail(err)

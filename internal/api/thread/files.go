@@ -45,7 +45,7 @@ func (c *call) download() {
 	h.Set("Content-Disposition", attachment(path.Base(clean)))
 	h.Set("Content-Length", strconv.FormatInt(entry.Size, 10))
 	c.w.WriteHeader(http.StatusOK)
-	// The file may change meanwhile: a longer one is cut, and after a shorter one the connection is.
+	// The file may change while it is sent. A longer file is cut off, and after a shorter one the connection is closed.
 	n, err := io.Copy(c.w, io.LimitReader(content, entry.Size))
 	if err != nil || n < entry.Size {
 		panic(http.ErrAbortHandler)
@@ -53,7 +53,7 @@ func (c *call) download() {
 	c.log("file_downloaded", line{session: in.SessionID, bytes: n, took: c.door.opts.Now().Sub(begun)})
 }
 
-// attachment returns the Content-Disposition of a file. The API has the name in quotes, which mime omits around a simple one.
+// attachment returns the Content-Disposition of a file. The API quotes the name; mime omits the quotes around a simple name.
 func attachment(name string) string {
 	value := mime.FormatMediaType("attachment", map[string]string{"filename": name})
 	if before, simple := strings.CutSuffix(value, "="+name); simple {

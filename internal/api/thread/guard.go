@@ -12,7 +12,7 @@ import (
 )
 
 // Limits of a command, in bytes and levels. The parser is recursive, so deep nesting would cost too much. maxInside limits the
-// programs that a simple command has other programs run: each is checked with all the words after it.
+// programs that a simple command makes other programs run: each is checked with all the words after it.
 const (
 	maxCommand = 64 << 10
 	maxNesting = 200
@@ -121,7 +121,7 @@ type walk struct {
 	functions map[string]uint // offset after which each is defined
 	at        uint            // offset of the current command
 	depth     int             // of scripts in scripts
-	inside    int             // programs that the current command has others run, also in scripts
+	inside    int             // programs that the current command makes others run, also in scripts
 	fault     error
 }
 
@@ -162,7 +162,7 @@ func (w *walk) script(text string) error {
 }
 
 // defines returns the function that a statement defines for later statements. In a pipe the parser takes the rest for the
-// function's body, and another process defines it; such a definition does not count.
+// function's body. Another process defines that function, so it does not count.
 func defines(stmt *syntax.Stmt) (name string, ok bool) {
 	f, ok := stmt.Cmd.(*syntax.FuncDecl)
 	if !ok || f.Name == nil || f.Body == nil {

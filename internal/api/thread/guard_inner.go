@@ -44,7 +44,7 @@ func (w *walk) inner(name string, args []*syntax.Word) error {
 	return nil
 }
 
-// runs checks a command that is the arguments of another.
+// runs checks a command that consists of another's arguments.
 func (w *walk) runs(words []*syntax.Word) error {
 	if w.inside++; w.inside > maxInside {
 		return &refusal{message: "Invalid command syntax: nested too deeply"}
@@ -89,7 +89,7 @@ func (w *walk) shell(args []*syntax.Word) error {
 			return unknowable(arg)
 		}
 		if !strings.HasPrefix(text, "-") || text == "-" || text == "--" {
-			return &refusal{message: "A shell runs what is known only then: give the script with -c"}
+			return &refusal{message: "The script is known only when the shell runs: give it with -c"}
 		}
 		if strings.HasPrefix(text, "--") || !strings.Contains(text, "c") {
 			continue
@@ -103,7 +103,7 @@ func (w *walk) shell(args []*syntax.Word) error {
 		}
 		return w.script(script)
 	}
-	return &refusal{message: "A shell runs what is known only then: give the script with -c"}
+	return &refusal{message: "The script is known only when the shell runs: give it with -c"}
 }
 
 // run checks the program after a runner's options.
@@ -121,7 +121,7 @@ func (w *walk) run(name string, r runner, args []*syntax.Word) error {
 		case strings.HasPrefix(text, "--"):
 			// An option without = has no value here.
 		case strings.HasPrefix(text, "-") && len(text) > 1:
-			switch at := 1 + strings.IndexAny(text[1:], r.takes); { // the first that takes a value has all that follows
+			switch at := 1 + strings.IndexAny(text[1:], r.takes); { // the first option with a value takes the rest of the word
 			case name == "env" && text[at] == 'S':
 				return unknowable(args[i])
 			case at == len(text)-1:

@@ -1,6 +1,6 @@
 package thread
 
-// Decisions about commands run without the race detector in make test: they are one goroutine's.
+// make test runs decisions about commands without the race detector: they use one goroutine.
 
 import (
 	"errors"
@@ -78,7 +78,7 @@ func TestPlainGuardRefuses(t *testing.T) {
 		"": "Empty command", " \n\t": "Empty command", "ls 'x": "Invalid command syntax: ", "ls (": "Invalid command syntax: ",
 		"if ls": "Invalid command syntax: ", "ls )": "Invalid command syntax: ", "touch x": "Command 'touch' not in whitelist. Allowed: awk, cat, cut, ",
 		"$X y": "Command '$X' is known only when it runs", strings.Repeat("ls;", 30000): "Command is longer than",
-		strings.Repeat("find . -exec ", 12) + "ls {} +":            "Invalid command syntax: nested too deeply", // each is looked at by all those before it
+		strings.Repeat("find . -exec ", 12) + "ls {} +":            "Invalid command syntax: nested too deeply", // each is checked once for every find before it
 		"find ." + strings.Repeat(` -exec cat {} \;`, maxInside+1): "Invalid command syntax: nested too deeply",
 	} {
 		if err := guard(t).Check(command); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -87,8 +87,8 @@ func TestPlainGuardRefuses(t *testing.T) {
 	}
 }
 
-// TestPlainGuardMatchesPatternsFirst checks that a pattern is looked for in all of a command that is not quoted, and before
-// anything else is wrong with it.
+// TestPlainGuardMatchesPatternsFirst checks that patterns are searched in all unquoted parts of a command, before other
+// checks.
 func TestPlainGuardMatchesPatternsFirst(t *testing.T) {
 	const env, piped = `\.env\b`, `\bcat\b.*\|\s*sh\b`
 	g, err := NewGuard(nil, append(DeniedPatterns(), env, piped))
@@ -141,14 +141,14 @@ func TestPlainGuardLooksIntoRunners(t *testing.T) {
 
 // TestPlainGuardBounded checks deep commands, which must not exhaust the server's memory.
 func TestPlainGuardBounded(t *testing.T) {
-	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // exceeding it ends the process
+	defer debug.SetMaxStack(debug.SetMaxStack(256 << 20)) // a deeper stack ends the process
 	for _, part := range []string{
 		"(", "{ ", "$(", "`", "\"$(", "${x:-", "((", "$((", "[[ ( ", "if ", "while ", "! ", "a=(", "a[", "<(", "case x in x) ", "f() { ", "~", "1?", "2**", "-",
 		"ls && ", "ls | ", "x=", "\\", "'", "\"", "<<a\n", "{a,", "coproc ", "time ", "for i in x; do ", "ls; ", "find -exec ",
 	} {
 		for _, prefix := range []string{"", "((", "echo "} {
 			text := prefix + strings.Repeat(part, (maxCommand-len(prefix))/len(part))
-			_ = guard(t).Check(text) // it returns
+			_ = guard(t).Check(text) // it must return
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestPlainGuardNeverPassesAStranger(t *testing.T) {
 		for range 1 + random.IntN(4) {
 			frame := frames[random.IntN(len(frames))]
 			if strings.Contains(command, "\n") && strings.Contains(frame, "<<E") {
-				continue // a heredoc in a heredoc of the same name is another command
+				continue // a heredoc inside a heredoc of the same name is another command
 			}
 			command = fmt.Sprintf(frame, command)
 		}

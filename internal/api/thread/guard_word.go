@@ -74,7 +74,7 @@ func plain(name string, args []*syntax.Word) string {
 	return b.String()
 }
 
-// unquoted returns a script without what is only text in it: quoted parts, here-documents and comments.
+// unquoted returns a script without its plain text: quoted parts, here-documents and comments.
 func unquoted(script string, file *syntax.File) string {
 	left := []byte(script)
 	drop := func(n syntax.Node) {

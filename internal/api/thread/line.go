@@ -78,7 +78,8 @@ func (w Watch) Record(e event.Event) {
 	w.Events.Record(event.Event{Name: event.Thread, Kind: "session_expired", Time: e.Time, Component: "thread", Took: e.Took})
 }
 
-// word returns at most n characters of a text for the log: control characters replaced, and quoted if it has blanks.
+// word returns at most n characters of a text for the log. It replaces control characters, and quotes text with
+// blanks.
 func word(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) > n {

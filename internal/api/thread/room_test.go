@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
-// Uploads cannot fill the server's disk, and an upload without a session is refused at once.
+// Uploads cannot fill the server's disk, and an upload without a session is refused immediately.
 func TestUploadNeedsRoom(t *testing.T) {
 	var full atomic.Bool
 	var asked atomic.Int64

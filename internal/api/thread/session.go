@@ -105,7 +105,7 @@ func (c *call) get() {
 	}
 	session, found, err := c.find(thread)
 	files := 0
-	if err == nil && found && session.State != belljar.SessionStarting { // one that starts has none, and may wait for an operator
+	if err == nil && found && session.State != belljar.SessionStarting { // a starting session has none, and may wait for an operator
 		files, _, err = c.usage(session.ID)
 		if api.SessionEnded(err) {
 			found, err = false, nil // it has ended meanwhile
@@ -125,7 +125,7 @@ func (c *call) get() {
 	}
 }
 
-// maxListed limits how many entries of a workspace are listed.
+// maxListed limits the listed entries of a workspace.
 const maxListed = 10000
 
 // usage returns the number and the total size of the files in a workspace. Above maxListed entries it returns the file

@@ -204,7 +204,7 @@ func (c *call) readPart(f *form, part *multipart.Part, limit int64) error {
 			return errors.New("more than one file")
 		}
 		f.name = params["filename"]
-		if f.session != "" { // a client should not send 100 MB in vain
+		if f.session != "" { // a client should not send 100 MB for nothing
 			session, err := c.Sessions().Get(c.r.Context(), f.session)
 			if err == nil && session.State.Ended() {
 				err = &belljar.Error{Code: belljar.CodeNotFound, Message: "the session has ended", Details: map[string]any{"session_id": session.ID}}

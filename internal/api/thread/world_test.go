@@ -132,7 +132,7 @@ func (j *journal) await(t *testing.T, name string) []string {
 			return found
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nobody tells of %s", name)
+			t.Fatalf("no event for %s", name)
 		}
 	}
 }

@@ -4,14 +4,14 @@
 //
 // # Messages
 //
-// A binary message is bytes of the connection, in both directions. The boundaries of messages mean nothing. Text messages are:
+// A binary message is bytes of the connection, in both directions. The boundaries of messages have no meaning. Text messages are:
 //
 //	{"type":"open","session_id":"…","port":3000}      the server's first message: the program has accepted the connection
 //	{"type":"eof"}                                    from either side: no more bytes follow, the other direction stays open
 //	{"type":"error","code":"…","message":"…"}         from the server, before it closes
 //
 // A side that does not read stops the other one, as in TCP: the server holds at most one message in each direction. A client that
-// goes away without an eof of its own resets the program's connection.
+// leaves without sending eof resets the program's connection.
 //
 // # Close codes
 //

@@ -67,8 +67,8 @@ func (d *Door) Close() error {
 	return nil
 }
 
-// admit checks a request before it becomes a WebSocket. unknown is the error of a caller who is not known, which is sent over the
-// WebSocket.
+// admit checks a request before it becomes a WebSocket. unknown is the error of a caller without valid credentials, which is sent
+// over the WebSocket.
 func (d *Door) admit(w http.ResponseWriter, r *http.Request) (caller belljar.Caller, unknown, err error) {
 	caller, unknown = d.opts.Auth.Authenticate(r)
 	if !api.IsWebSocket(r) {
@@ -112,7 +112,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		return // the library has responded
 	}
 	defer ws.CloseNow()
-	ws.SetReadLimit(-1) // messages are passed on in pieces
+	ws.SetReadLimit(-1) // messages are forwarded in pieces
 	t := &tunnel{door: d, ws: ws, finished: make(chan struct{})}
 	if unknown != nil {
 		t.close(refused(unknown))

@@ -20,11 +20,11 @@ const (
 	closeGrace = 5 * time.Second
 	// maxText limits a text message of the client.
 	maxText = 4 << 10
-	// pieceBytes is how much of a client's message goes to the program at once.
+	// pieceBytes is the size of the pieces in which a client's message goes to the program.
 	pieceBytes = 32 << 10
 )
 
-// tunnel is a WebSocket and the connection that it carries. Two goroutines move bytes, one in each direction.
+// tunnel is a WebSocket and the TCP connection that it carries. Two goroutines move bytes, one in each direction.
 type tunnel struct {
 	door *Door
 	ws   *websocket.Conn
@@ -80,7 +80,8 @@ func refused(err error) socket.Verdict {
 
 // run carries the connection to its end and returns the reason.
 func (t *tunnel) run(ctx context.Context, first opened) socket.Verdict {
-	// The library breaks a WebSocket whose context ends. This one outlives the request, so that the client learns why that has ended.
+	// The library breaks a WebSocket whose context ends. This one outlives the request, so that the client learns why the request has
+	// ended.
 	wire, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	v := socket.Gone()
 	if t.send(wire, first) == nil {
@@ -110,7 +111,7 @@ func (t *tunnel) carry(ctx, request context.Context) socket.Verdict {
 	ping := time.NewTicker(t.door.opts.PingEvery)
 	defer ping.Stop()
 	finished := t.finished
-	var last *socket.Verdict // when down has ended
+	var last *socket.Verdict // to return when down has ended
 	said := false            // down has ended with the program's end of file
 	for finished != nil || !said {
 		select {
@@ -118,7 +119,7 @@ func (t *tunnel) carry(ctx, request context.Context) socket.Verdict {
 			if v.Code != closeReset || said {
 				return *v
 			}
-			last = v // the program may have sent something before that
+			last = v // the program may have sent something before the reset
 		case <-finished:
 			finished = nil
 		case v := <-down:
@@ -140,7 +141,7 @@ func (t *tunnel) carry(ctx, request context.Context) socket.Verdict {
 	return socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "both directions have ended"}
 }
 
-// ping keeps the connection alive at proxies. A side that is made to wait does not answer, which is no fault: TCP finds out about
+// ping keeps the connection alive at proxies. It ignores a missing pong, because a side under backpressure sends none. TCP detects
 // clients that are gone.
 func (t *tunnel) ping(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, t.door.opts.PingEvery)
@@ -164,7 +165,7 @@ func (t *tunnel) up(ctx context.Context) *socket.Verdict {
 				return reset(err)
 			}
 			close(t.finished)
-			if _, _, err := t.ws.Reader(ctx); err != nil { // until the client goes away
+			if _, _, err := t.ws.Reader(ctx); err != nil { // until the client closes
 				return lost(err)
 			}
 			return broken("no message can follow the eof")
@@ -186,7 +187,7 @@ func (t *tunnel) up(ctx context.Context) *socket.Verdict {
 	}
 }
 
-// command reads a text message, which can be an eof only.
+// command reads a text message. Only eof is valid.
 func (t *tunnel) command(message io.Reader) *socket.Verdict {
 	raw, err := io.ReadAll(io.LimitReader(message, maxText+1))
 	if err != nil {
@@ -199,7 +200,7 @@ func (t *tunnel) command(message io.Reader) *socket.Verdict {
 	return nil
 }
 
-// broken is the verdict on an invalid message.
+// broken is the verdict for an invalid message.
 func broken(text string) *socket.Verdict {
 	return new(refused(&belljar.Error{Code: belljar.CodeInvalidRequest, Message: text}))
 }
@@ -260,7 +261,7 @@ func (t *tunnel) close(v socket.Verdict) {
 	_ = t.ws.CloseNow()
 }
 
-// reset is the verdict on an error of the program's connection.
+// reset is the verdict for an error of the program's connection.
 func reset(err error) *socket.Verdict {
 	var e *belljar.Error
 	if errors.As(err, &e) { // the session, or the server, has ended
@@ -273,7 +274,7 @@ func reset(err error) *socket.Verdict {
 	return &socket.Verdict{Code: closeReset, Reason: "the program reset the connection"}
 }
 
-// lost is the verdict on a WebSocket that can no longer be read or written.
+// lost is the verdict for a WebSocket that can no longer be read or written.
 func lost(err error) *socket.Verdict {
 	return new(socket.Lost(err))
 }

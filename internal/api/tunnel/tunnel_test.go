@@ -43,7 +43,7 @@ type bench struct {
 	uses    api.Uses
 }
 
-// Authenticate is that of callers whose credentials can be revoked.
+// Authenticate returns a caller whose credentials can be revoked.
 func (b *bench) Authenticate(r *http.Request) (belljar.Caller, error) {
 	caller, err := apitest.Callers().Authenticate(r)
 	b.uses.Note(r.Context(), b.uses.Revoked(), caller.ID)
@@ -143,7 +143,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// A program's reset is a reset for the client, and a client that goes away is one for the program.
+// A program's reset resets the client's connection, and a client that leaves resets the program's.
 func TestReset(t *testing.T) {
 	b := newBench(t)
 	port := b.listen(func(c *net.TCPConn) {
@@ -249,7 +249,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Only bytes and one eof are understood.
+// Only bytes and one eof are valid messages.
 func TestMessages(t *testing.T) {
 	b := newBench(t)
 	port := b.listen(func(c *net.TCPConn) { defer c.Close(); _, _ = io.Copy(io.Discard, c); _, _ = c.Read(make([]byte, 1)) })
@@ -280,7 +280,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// The end of the session, and of the server, ends a tunnel and says why.
+// The end of the session, or of the server, ends a tunnel with its reason.
 func TestEnds(t *testing.T) {
 	b := newBench(t)
 	port := b.listen(func(c *net.TCPConn) { defer c.Close(); _, _ = io.Copy(io.Discard, c) })
@@ -298,7 +298,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A client whose credentials are revoked learns so, and the program's connection is reset.
+// A client whose credentials are revoked gets that as the reason, and the program's connection is
+// reset.
 func TestRevoked(t *testing.T) {
 	b := newBench(t)
 	ended := make(chan error, 1)

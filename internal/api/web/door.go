@@ -1,7 +1,7 @@
 // Package web is the door to the web page: static files, which need no credentials. The page uses the public API for everything
 // else.
 //
-//	GET /webui/…          the page, whatever the path, unless the path has a dot
+//	GET /webui/…          the page, for every path without a dot
 //	GET /webui/assets/…   its scripts and styles, whose names change with their content
 package web
 
@@ -32,7 +32,7 @@ const (
 
 // Options configure a [Door]. Files is required.
 type Options struct {
-	// Files are index.html, and what it loads, compressed: name.gz is served as name.
+	// Files are index.html and the files that it loads, compressed: name.gz is served as name.
 	Files fs.FS
 	// BasePath is the path of SANDBOX_PUBLIC_URL, which a proxy strips, without a trailing slash.
 	BasePath string
@@ -100,7 +100,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 	f.serve(w, r)
 }
 
-// page responds with the page. Its nonce is for styles that scripts add; each response has another one.
+// page responds with the page. Its nonce is for styles that scripts add; each response has a new one.
 func (d *Door) page(w http.ResponseWriter, r *http.Request) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails

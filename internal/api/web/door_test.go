@@ -33,7 +33,7 @@ func squeezed(t *testing.T, text string) []byte {
 
 const script = "console.log('script')"
 
-// newServer returns a server with the page and stand-ins for other doors, behind the edge.
+// newServer returns a server with the page, stand-ins for other doors, and the edge in front.
 func newServer(t *testing.T, public string) http.Handler {
 	t.Helper()
 	edge, err := api.NewEdge(api.EdgeOptions{PublicURL: public})
@@ -122,7 +122,7 @@ func TestBasePath(t *testing.T) {
 	}
 }
 
-// The page never answers in place of another door, however a path is written.
+// The page never responds in place of another door, for any spelling of a path.
 func TestNoShadow(t *testing.T) {
 	h := newServer(t, "")
 	for _, path := range []string{

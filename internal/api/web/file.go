@@ -19,7 +19,7 @@ import (
 const (
 	// assets is the folder of the files whose names have a hash of their content.
 	assets = "assets/"
-	// packed is the suffix of the files as they are stored. They are sent as they are to clients that take gzip.
+	// packed is the suffix of the stored files. Clients that accept gzip get them unchanged.
 	packed = ".gz"
 )
 
@@ -48,10 +48,10 @@ func media(name string) string {
 	return ""
 }
 
-// file is a file that the page loads. It stays where it is: nothing holds a copy in memory.
+// file is a file that the page loads. It stays in its file system; no copy is kept in memory.
 type file struct {
 	files   fs.FS
-	name    string // of the compressed form, which is the only one
+	name    string // of the compressed form, the only one
 	size    int64
 	media   string
 	lasting bool                   // its content never changes
@@ -125,7 +125,7 @@ func (f *file) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sum returns the hash that ETags are made of.
+// sum returns the hash for ETags.
 func (f *file) sum() (string, error) {
 	in, err := f.files.Open(f.name)
 	if err != nil {

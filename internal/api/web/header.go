@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// disabledFeatures are features of browsers that the page does not use, so that an injected script could not either.
+// disabledFeatures are features of browsers that the page does not use. An injected script cannot use them either.
 const disabledFeatures = "accelerometer=(), camera=(), display-capture=(), geolocation=(), gyroscope=(), hid=(), idle-detection=(), " +
 	"magnetometer=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), screen-wake-lock=(), serial=(), usb=(), xr-spatial-tracking=()"
 

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// escapes are paths that lead out of a workspace, or are none, and that no source gets to see.
+// escapes are paths that lead out of a workspace, or are invalid. No source may get them.
 func escapes() []string {
 	return []string{
 		"..", "../", "../x", "a/../../x", "a/..", "./..", "/", "/etc/passwd", "/workspace/../etc/passwd", "//etc/passwd", "/workspace", "..\\x",
@@ -24,9 +24,9 @@ func escapes() []string {
 	}
 }
 
-// Attack: a path that leaves the workspace, in every parameter.
-// Why it matters: behind the workspace are the files of the server, or of the operator.
-// What must hold: 400 with the path, or nothing is found; nothing outside is read, written, moved or removed.
+// Attack: a path that leaves the workspace, in every parameter. Why it matters: outside the workspace are the files of the
+// server, or of the operator. What must hold: 400 with the path, or nothing is found; nothing outside is read, written, moved or
+// removed.
 func traversal(t *testing.T, s source) {
 	w := newWorld(t, s)
 	outside := t.TempDir()
@@ -53,7 +53,7 @@ func traversal(t *testing.T, s source) {
 			{"POST", "/api/file/move", body("src_path", "dest_dir", p, "a")}, {"POST", "/api/file/move", body("src_path", "dest_dir", "f", p)},
 		} {
 			if i > 6 && !utf8Path(p) {
-				continue // JSON has no such text
+				continue // JSON cannot contain it
 			}
 			got := w.ask(w.key, try[0], try[1], try[2])
 			if strings.Contains(got.body, "secret") || strings.Contains(got.body, "root:") || got.status >= 500 {
@@ -75,13 +75,12 @@ func traversal(t *testing.T, s source) {
 	}
 }
 
-// utf8Path reports whether a path can be in JSON as it is.
+// utf8Path reports whether JSON can contain a path unchanged.
 func utf8Path(p string) bool { return !strings.Contains(p, "\xff") }
 
 // Attack: a repository whose configuration names programs: a monitor, a diff, a filter, hooks, a pager, a submodule with its own.
-// Why it matters: opening a folder in an editor must not run what its author wrote.
-// What must hold: in a sandbox no such program runs outside of it, and those that can be turned off do not run at all; without a
-// sandbox git refuses such a repository.
+// Why it matters: opening a folder in an editor must not run its author's programs. What must hold: in a sandbox no such program
+// runs outside of it, and those that can be turned off do not run at all; without a sandbox git refuses such a repository.
 func hostileRepository(t *testing.T, s source) {
 	w := newWorld(t, s)
 	w.sh(`git init -q -b main . && git config user.name t && git config user.email t@t
@@ -99,7 +98,7 @@ git config core.fsmonitor "$here/.git/monitor"; git config diff.external "$here/
 git config core.pager "$here/.git/pager"; git config core.hooksPath "$here/.git/hooks"
 git -C sub config core.fsmonitor "$here/.git/monitor"; echo '* diff=x' > .gitattributes`)
 	for _, path := range []string{"/workspace/api/git/status", "/workspace/api/git/diff?path=a", "/workspace/api/git/show?path=a", "/api/git/diff?path=sub"} {
-		w.ask(w.key, "PUT", "/api/file?path=a", `{"content":"two\n"}`) // the answer before is not used again
+		w.ask(w.key, "PUT", "/api/file?path=a", `{"content":"two\n"}`) // so that the cached answer is not reused
 		got := w.ask(w.key, "GET", path, "")
 		if refused := got.status == http.StatusForbidden; refused != (s.name == "local") || got.status >= 500 {
 			t.Errorf("%s answers %d %s", path, got.status, got.body)
@@ -110,9 +109,8 @@ git -C sub config core.fsmonitor "$here/.git/monitor"; echo '* diff=x' > .gitatt
 	}
 }
 
-// Attack: a web page of another site, or of another port of this host, calls with what the browser keeps.
-// Why it matters: the browser sends cookies and reaches loopback for every page.
-// What must hold: no answer, no WebSocket, nothing is changed.
+// Attack: a web page of another site, or of another port of this host, sends requests with the browser's stored credentials. Why
+// it matters: the browser sends cookies and reaches loopback for every page. What must hold: no answer, no WebSocket, no change.
 func TestCrossSite(t *testing.T) {
 	s := sources()[0]
 	w := newWorld(t, s, func(o *door.Options) { o.User = "local-user" })
@@ -124,7 +122,7 @@ func TestCrossSite(t *testing.T) {
 		t.Fatal(in)
 	}
 	cookie, _, _ = strings.Cut(cookie, ";")
-	for range door.MaxOwn { // those of another user end none
+	for range door.MaxOwn { // logins of another user end none of this user's
 		w.ask("root", "POST", "/workspace/api/login", "")
 	}
 	for name, c := range map[string]struct {
@@ -184,7 +182,7 @@ func TestCrossSite(t *testing.T) {
 	}
 }
 
-// The mode local is for operators on this machine.
+// Mode local is for operators on this machine.
 func TestLocalIsForOperators(t *testing.T) {
 	w := newWorld(t, sources()[1])
 	if got := w.ask("alice", "GET", "/api/tree", ""); got.status != 403 || !strings.Contains(got.body, "operators") {

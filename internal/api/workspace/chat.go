@@ -21,7 +21,7 @@ import (
 // Labels of the runs that this door starts.
 const (
 	label         = "workspace"         // chat | git | signal
-	chatLabel     = "workspace_chat"    // the id of the chat, which stays when its program is replaced
+	chatLabel     = "workspace_chat"    // the id of the chat, which stays the same when its program is replaced
 	templateLabel = "workspace_program" // the name of the template
 	optionsLabel  = "workspace_options" // as JSON
 )
@@ -30,13 +30,13 @@ const (
 const MaxChatLifetime = 24 * time.Hour
 
 const (
-	maxChats  = 8 // of one workspace at once
+	maxChats  = 8 // of one workspace at the same time
 	chatIdle  = time.Hour
 	chatInput = 64 << 20         // bytes that one program reads
 	endTime   = 15 * time.Second // for a program to end
 )
 
-// attend changes how many clients a chat has by n, and returns it.
+// attend changes the number of a chat's clients by n, and returns it.
 func (d *Door) attend(id string, n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,16 +49,16 @@ func (d *Door) attend(id string, n int) int {
 }
 
 // chat is the conversation with a program, as one client sees it. The program is an interactive run of the workspace's session, so
-// that it, and all that it prints, outlives clients and the server.
+// that the program and its output outlive clients and the server.
 type chat struct {
 	*call
 	id       string
 	template string
 	options  options
 	resumed  bool
-	fromSeq  int // the first message of the past that the client wants; 0 is none
+	fromSeq  int // the first earlier message that the client requests; 0 is none
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	program *program
 	greeted bool
 }
@@ -71,7 +71,7 @@ func (c *call) running(id string) ([]belljar.Run, error) {
 	}), err
 }
 
-// chat attaches to the chat of session_id, or begins one.
+// chat attaches to the chat of session_id, or starts one.
 func (c *call) chat() (socket.Peer, error) {
 	q, ctx := c.r.URL.Query(), c.r.Context()
 	x := &chat{call: c}
@@ -117,10 +117,10 @@ func (c *call) chat() (socket.Peer, error) {
 	return x, nil
 }
 
-// resume attaches to a run. If the client asks for other options than it has, a new program takes over.
+// resume attaches to a run. If the client requests options other than the run's, resume starts a new program in its place.
 func (x *chat) resume(run belljar.Run, template Template) (err error) {
 	had := options{}
-	_ = json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) // a label of the door's own
+	_ = json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) // this door sets the label
 	asked, ctx := x.options, x.r.Context()
 	x.options = had
 	if len(asked) == 0 || maps.Equal(asked, had) {
@@ -138,7 +138,7 @@ func (x *chat) resume(run belljar.Run, template Template) (err error) {
 	return err
 }
 
-// failed is a verdict whose reason the client reads.
+// failed is a verdict whose reason is sent to the client.
 func failed(code websocket.StatusCode, text string) socket.Verdict {
 	return socket.Verdict{Code: code, Reason: text, Message: chatError(text)}
 }
@@ -149,7 +149,7 @@ func (x *chat) current() *program {
 	return x.program
 }
 
-// replace makes p the program, and releases the input of the one before.
+// replace makes p the program, and releases the input of the previous one.
 func (x *chat) replace(p *program) {
 	x.mu.Lock()
 	old := x.program
@@ -158,7 +158,7 @@ func (x *chat) replace(p *program) {
 	old.release()
 }
 
-// connected is the first message, and again each time with a new token.
+// connected is the first message, sent again with each new token.
 type connected struct {
 	Type      string         `json:"type"`    // system
 	Subtype   string         `json:"subtype"` // connected
@@ -167,11 +167,11 @@ type connected struct {
 	Settings  map[string]any `json:"settings"`
 	ExpiresAt time.Time      `json:"expires_at"`
 	Provider  string         `json:"provider"`
-	// Seq is the number of messages that the program has printed before those that follow. Only the first message has it.
+	// Seq is the number of the program's messages before the ones that follow. Only the first message has it.
 	Seq *int `json:"seq,omitempty"`
 }
 
-// system is another message of the door's own.
+// system is any other message of the door's own.
 type system struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // error | interrupted | restarted | echo | stderr
@@ -210,7 +210,7 @@ func (x *chat) Greet() any {
 	return m
 }
 
-// Follow implements [socket.Peer]: it emits what the program prints, and what those print that replace it.
+// Follow implements [socket.Peer]: it emits the messages of the program, and of programs that replace it.
 func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 	for {
 		p := x.current()
@@ -233,8 +233,8 @@ func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 	}
 }
 
-// successor reports whether a program that has ended was replaced, by this client or another one, and then follows the new one. A
-// restart that is under way is waited for.
+// successor reports whether a program that has ended was replaced, by this client or another one. It then follows the new program.
+// It waits for a restart in progress.
 func (x *chat) successor(ctx context.Context, old *program, emit socket.Emit) (bool, error) {
 	unlock, err := x.door.locks.Lock(ctx, x.id)
 	if err != nil {

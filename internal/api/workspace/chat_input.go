@@ -33,7 +33,7 @@ type message struct {
 	RequestID string          `json:"request_id"`
 	Response  json.RawMessage `json:"response"`
 
-	// Of approval_response.
+	// Fields of approval_response.
 	Decision string          `json:"decision"`
 	Approved *bool           `json:"approved"`
 	Reason   string          `json:"reason"`
@@ -45,7 +45,7 @@ type image struct {
 	Mime string `json:"mimeType"`
 }
 
-// Receive implements [socket.Peer]: a message is a JSON object, or else the text of a user.
+// Receive implements [socket.Peer]: a message is a JSON object, or else a user's text.
 func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit) error {
 	if !utf8.Valid(raw) {
 		return notText()
@@ -78,7 +78,7 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 	return x.tell(ctx, line, emit)
 }
 
-// line returns what the program reads for a message.
+// line returns the line for the program.
 func (m message) line(raw []byte) (any, error) {
 	switch m.Type {
 	case "user":
@@ -182,7 +182,7 @@ func (m message) answer() (any, error) {
 			}
 			own = map[string]any{"behavior": "allow", "updatedInput": input}
 		}
-		response, _ = json.Marshal(own) // of what was JSON
+		response, _ = json.Marshal(own) // own comes from JSON
 	}
 	var is struct {
 		Behavior string `json:"behavior"`
@@ -216,7 +216,7 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 			case belljar.CodeQuotaExceeded, belljar.CodeTooLarge:
 				return emit(chatError("the chat program has read all that one may; restart it"))
 			case belljar.CodeConflict:
-				return nil // it has ended, which follow reports
+				return nil // it has ended, which Follow reports
 			}
 			return err
 		}
@@ -232,7 +232,7 @@ for e in $(grep -lsxz "` + chatEnv + `=$0" /proc/[0-9]*/environ); do
 done
 exit $none`
 
-// signalTime is how long it may take to interrupt a program.
+// signalTime limits the time to interrupt a program.
 const signalTime = 5 * time.Second
 
 // interrupt sends the program and its children SIGINT, as a terminal does.
@@ -247,8 +247,8 @@ func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
 	return emit(system{Type: "system", Subtype: "interrupted"})
 }
 
-// signal executes the interruption, and reports whether it has found a process. It does so in a terminal: with a quota of one run, a run would
-// wait for the chat's own. A user who has all of their terminals open gets a run.
+// signal executes the interruption, and reports whether it has found a process. It uses a terminal: with a quota of one run, a new run would
+// wait for the chat's own. If the user's terminals are all in use, signal starts a run.
 func (x *chat) signal(ctx context.Context) (sent bool, err error) {
 	command, all := []string{"/bin/sh", "-c", interruption, x.id}, x.Engine.Terminals()
 	made, err := all.Open(ctx, x.Session, belljar.TerminalSpec{Command: command})
@@ -275,7 +275,7 @@ func (x *chat) signal(ctx context.Context) (sent bool, err error) {
 		e, err := a.Next(following)
 		switch {
 		case err != nil && following.Err() != nil:
-			return false, ctx.Err() // else its time is over
+			return false, ctx.Err() // else signalTime is over
 		case err != nil:
 			return false, err
 		case e.Kind != belljar.TerminalHistory && e.Kind != belljar.TerminalOutput:
@@ -284,14 +284,14 @@ func (x *chat) signal(ctx context.Context) (sent bool, err error) {
 	}
 }
 
-// restart replaces the program by a new one, which goes on with the conversation if its template can.
+// restart replaces the program by a new one, which continues the conversation if its template supports that.
 func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
 	unlock, err := x.door.locks.Lock(ctx, x.id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	runs, err := x.running(x.id) // another client may have restarted it meanwhile
+	runs, err := x.running(x.id) // another client may have restarted it in the meantime
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@
 //	WebSockets: /ws/pty, /ws/claude-stream
 //	GET /healthz, /__meta/version, below /workspace only
 //
-// The API fixes fields, statuses and texts. Errors are {"detail": text}, and {"detail": [{loc, msg, type}]} for a request that
-// lacks something. What holds the files and runs the programs is a [workspace.Source].
+// The API fixes fields, statuses and texts. Errors are {"detail": text}, and {"detail": [{loc, msg, type}]} for missing or wrong
+// parameters. A [workspace.Source] holds the files and runs the programs.
 package workspace
 
 import (
@@ -38,14 +38,15 @@ type Options struct {
 	Source workspace.Source
 	// Auth authenticates callers of HTTP routes, Sockets those of WebSockets, also by a token= in the query.
 	Auth, Sockets api.Authenticator
-	// User is the caller of a request without credentials that comes from this machine to a loopback name; "" refuses it.
+	// User is the caller of a request without credentials that comes from this machine and names a loopback host; "" refuses such
+	// requests.
 	User string
-	// Secret signs tokens: at least 32 bytes, the same after a restart. TokenTTL is their life.
+	// Secret signs tokens: at least 32 bytes, the same after a restart. TokenTTL is their lifetime.
 	Secret   []byte
 	TokenTTL time.Duration
 	// Templates are the programs that clients may start, by name; see [ParseTemplates].
 	Templates Templates
-	// ChatLifetime is the longest life of a chat's program.
+	// ChatLifetime is the maximum lifetime of a chat's program.
 	ChatLifetime time.Duration
 	// Origin reports whether the web page of a request, which has an Origin header, may use cookies here; Secure, whether the
 	// request came by HTTPS.
@@ -60,7 +61,7 @@ type Options struct {
 	Bodies *api.Shares
 	// Root adds the routes at the root.
 	Root bool
-	// Version is that of the server.
+	// Version is the server's version.
 	Version string
 	Events  event.Sink
 	Logger  *slog.Logger
@@ -78,7 +79,7 @@ type Door struct {
 	locks   keylock.Locks[string] // by the id of a chat, or of a pending session
 
 	mu      sync.Mutex
-	clients map[string]int   // of each chat
+	clients map[string]int   // by chat id
 	logins  map[string]login // by cookie
 }
 
@@ -106,7 +107,7 @@ func New(o Options) (*Door, error) {
 	return d, nil
 }
 
-// Close ends all WebSockets with code 1001 and waits for them. Terminals and chats live on.
+// Close ends all WebSockets with code 1001 and waits for them. Terminals and chats continue to run.
 func (d *Door) Close() error { return d.sockets.Close() }
 
 // Register adds the door's routes to a mux.
@@ -170,7 +171,7 @@ type call struct {
 	r      *http.Request
 }
 
-// call returns the call of a request, whose workspace is not open yet.
+// call returns the call of a request. Its workspace is not open yet.
 func (d *Door) call(w http.ResponseWriter, r *http.Request) (*call, error) {
 	api.Route(r.Context(), r.Pattern)
 	caller, err := callers{d, d.opts.Auth}.Authenticate(r)
@@ -180,7 +181,7 @@ func (d *Door) call(w http.ResponseWriter, r *http.Request) (*call, error) {
 	return &call{door: d, caller: api.CallerOf(r.Context()), w: w, r: r}, err
 }
 
-// http wraps a handler, which returns what the response has.
+// http wraps a handler, which returns the response's body.
 func (d *Door) http(limit *api.Buckets, handler func(*call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := d.call(w, r)
@@ -218,7 +219,7 @@ func at(handler func(*call, string) (any, error), fallback ...string) func(*call
 	}
 }
 
-// socket wraps what attaches a WebSocket. failed returns the message for an error.
+// socket wraps a function that attaches a WebSocket. failed returns the message for an error.
 func (d *Door) socket(attach func(*call) (socket.Peer, error), failed func(*belljar.Error) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), r.Pattern)
@@ -232,7 +233,7 @@ func (d *Door) socket(attach func(*call) (socket.Peer, error), failed func(*bell
 	}
 }
 
-// meta wraps an answer to a server that depends on this one, which compares versions first. It opens no workspace.
+// meta wraps an answer for a server that depends on this one, and compares versions first. It opens no workspace.
 func (d *Door) meta(answer any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if c, err := d.call(w, r); err != nil {
@@ -244,7 +245,7 @@ func (d *Door) meta(answer any) http.HandlerFunc {
 	}
 }
 
-// open opens the workspace of a request, and counts the time and the failures.
+// open opens the workspace of a request, and records the duration and failures.
 func (c *call) open() (err error) {
 	begun, o := time.Now(), c.door.opts
 	c.Workspace, err = o.Source.Open(c.r.Context(), c.caller, c.r.PathValue("session_id"))

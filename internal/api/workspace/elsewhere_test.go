@@ -39,7 +39,7 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// another is another belljar, whose workspaces a source has.
+// another starts another belljar, and returns a source of its workspaces.
 func another(t *testing.T) workspace.Source {
 	engine, secret := apitest.NewWorld(t, nil, unbounded).Service, []byte(strings.Repeat("o", 32))
 	streams := must[*stream.Door](t)(stream.New(stream.Options{Engine: engine, Auth: apitest.Callers(), Secret: secret}))
@@ -73,7 +73,7 @@ func another(t *testing.T) workspace.Source {
 	return s
 }
 
-// spriteWorld is an engine over a stand-in of a sprite, with the real agent in it.
+// spriteWorld returns an engine over a stand-in for a sprite, with the real agent in it.
 func spriteWorld(t *testing.T) workspace.Source {
 	api, address := stand.Deployed(t, must[[]byte](t)(build.AgentProgram()))
 	to := must[*upstream.Guard](t)(upstream.New(upstream.Options{URL: api.URL, Token: stand.Token, Allow: sprites.Rules("box")}))
@@ -93,7 +93,7 @@ func spriteWorld(t *testing.T) workspace.Source {
 	return &remote.Sprite{Engine: engine, Machine: rt, Root: api.Dir + stand.Workspace}
 }
 
-// A belljar and the service in a sprite speak one version, and only those that have a key may ask for it.
+// A belljar and the service in a sprite have the same version, and only callers with a key may read it.
 func TestMeta(t *testing.T) {
 	if wire.WorkspaceAPI != workspace.APIVersion {
 		t.Errorf("%s and %s", wire.WorkspaceAPI, workspace.APIVersion)

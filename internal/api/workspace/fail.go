@@ -59,7 +59,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// textOf returns the text of a public error: that of the API where it has one.
+// textOf returns the text of a public error: the API's own if there is one.
 func textOf(e *belljar.Error) string {
 	switch e.Code {
 	case belljar.CodeInternal:
@@ -93,7 +93,7 @@ func write(w http.ResponseWriter, status int, v any) {
 	_, _ = w.Write(raw) // fails only if the client is gone
 }
 
-// tagged is what a response has that clients ask for again and again. It has an ETag.
+// tagged is a response that clients poll. It has an ETag.
 type tagged struct{ v any }
 
 // writeTagged responds with v and its ETag, or with 304 if the client has that.
@@ -137,7 +137,7 @@ func (c *call) body(names ...string) (map[string]string, error) {
 	}
 	defer give()
 	var given map[string]json.RawMessage
-	// What is not Unicode would be stored as U+FFFD: a file would not have what was sent.
+	// Invalid Unicode would be stored as U+FFFD: the file would differ from the request.
 	if !utf8.Valid(raw) || api.LoneSurrogate(raw) || json.Unmarshal(raw, &given) != nil || given == nil {
 		return nil, missing{{[]string{"body"}, "JSON decode error", "json_invalid"}}
 	}

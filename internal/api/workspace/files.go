@@ -25,7 +25,7 @@ func escapes(p string) error {
 	return fault{http.StatusBadRequest, "Path traversal detected: " + short(p)}
 }
 
-// short returns the beginning of a text of a client, for an answer.
+// short returns the beginning of a client's text, for an answer.
 func short(s string) string {
 	return char.Short(strings.ToValidUTF8(s, "\uFFFD"), 200)
 }
@@ -51,7 +51,8 @@ type content struct {
 	Size      int64   `json:"size,omitempty"` // of a file that is truncated or binary
 }
 
-// contentOf returns the answer for a file of size bytes that begins with b. One that is not text has no content.
+// contentOf returns the answer for a file of size bytes that begins with b. A file that is not text has no
+// content.
 func contentOf(p string, b []byte, size int64) content {
 	out := content{Path: p, Truncated: size > int64(len(b))}
 	if out.Truncated {
@@ -111,10 +112,10 @@ func (c *call) write(p string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	file := belljar.FileWrite{Path: p, Size: int64(len(in["content"])), Overwrite: true, IfMatch: "*"} // a file that is there keeps its mode
+	file := belljar.FileWrite{Path: p, Size: int64(len(in["content"])), Overwrite: true, IfMatch: "*"} // an existing file keeps its mode
 	file.Content = strings.NewReader(in["content"])
 	_, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
-	if belljar.CodeOf(err) == belljar.CodePrecondition { // none is there
+	if belljar.CodeOf(err) == belljar.CodePrecondition { // the file does not exist
 		file.Content, file.IfMatch = strings.NewReader(in["content"]), ""
 		_, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
 	}
@@ -167,7 +168,7 @@ func (c *call) move() (any, error) {
 	return c.changed(done{OldPath: from, Dest: to}, c.shift(from, to))
 }
 
-// shift gives a file another path, which must be free.
+// shift moves a file to another path, which must be free.
 func (c *call) shift(from, to string) error {
 	if from == "." || to == "." {
 		return fault{http.StatusBadRequest, "Cannot move workspace root"}

@@ -29,7 +29,7 @@ func seeds(f *testing.F) {
 	}
 }
 
-// FuzzTerminalMessage sends any message to a terminal: what it answers is JSON.
+// FuzzTerminalMessage sends any message to a terminal: its answer must be JSON.
 func FuzzTerminalMessage(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text bool, raw []byte) {
@@ -38,19 +38,19 @@ func FuzzTerminalMessage(f *testing.F) {
 	})
 }
 
-// screen is a terminal that takes everything.
+// screen is a terminal that accepts all input.
 type screen struct{ belljar.Attachment }
 
 func (screen) Write(context.Context, []byte) error { return nil }
 func (screen) Resize(cols, rows int) error         { return belljar.CheckTerminalSize(cols, rows) }
 
-// FuzzChatMessage sends any message to a chat: what the program reads is one JSON object on one line.
+// FuzzChatMessage sends any message to a chat: the program must read one JSON object on one line.
 func FuzzChatMessage(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text bool, raw []byte) {
 		var m message
 		if json.Unmarshal(raw, &m) == nil && (m.Type == "interrupt" || m.Type == "restart") {
-			return // they need an engine
+			return // such messages need an engine
 		}
 		in := &fakeInput{}
 		x := &chat{program: &program{stdin: in}}

@@ -18,11 +18,11 @@ import (
 const (
 	gitTime  = 10 * time.Second
 	gitBytes = 8 << 20
-	errBytes = 4 << 10                // of what is printed about errors
-	gitFresh = 500 * time.Millisecond // for which an answer is used again
+	errBytes = 4 << 10                // of a command's stderr
+	gitFresh = 500 * time.Millisecond // how long an answer is reused
 )
 
-// outcome is what a command printed.
+// outcome is the result of a command.
 type outcome struct {
 	out       []byte
 	err       string
@@ -31,7 +31,7 @@ type outcome struct {
 	truncated bool
 }
 
-// missing reports whether there is no such program.
+// missing reports whether the program does not exist.
 func (o outcome) missing() bool { return o.code == 126 || o.code == 127 }
 
 // exec runs a command in the workspace. kind is for the label of its run.
@@ -72,8 +72,8 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 	return o, nil
 }
 
-// late cancels a command that has not ended in time, and returns the error about that. In the queue of its user it would wait on, and those
-// of the client's next polls behind it.
+// late cancels a command that has not ended in time, and returns the error for it. Left in its user's queue, it would delay the client's
+// next polls.
 func late(ctx context.Context, runs belljar.Runs, id string) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer stop()
@@ -82,8 +82,8 @@ func late(ctx context.Context, runs belljar.Runs, id string) error {
 	}))
 }
 
-// run runs git in the workspace, with everything off by which a repository names programs to run: hooks, a file system monitor,
-// filters of submodules, external diffs, pagers, and a fetch of what a partial clone lacks.
+// run runs git in the workspace. It turns off everything by which a repository can name programs to run: hooks, a file system monitor,
+// filters of submodules, external diffs, pagers, and the fetch of objects missing from a partial clone.
 func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 	if c.Git != nil {
 		if err := c.Git(ctx); err != nil {
@@ -103,7 +103,7 @@ func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 	return o, err
 }
 
-// flights shares answers of git: those under way, and for a moment those that are there.
+// flights shares answers of git: those in progress and, for gitFresh, those that are done.
 type flights struct {
 	mu    sync.Mutex
 	byKey map[string]*flight
@@ -111,10 +111,10 @@ type flights struct {
 
 type flight struct {
 	answer func() (any, error)
-	until  time.Time // when it is no longer fresh; zero while it is under way
+	until  time.Time // when it is no longer fresh; zero while in progress
 }
 
-// share returns the answer of do, or that of another caller of the same key. An error is not used again.
+// share returns the answer of do, or that of another caller with the same key. It does not reuse errors.
 func (f *flights) share(key string, do func() (any, error)) (any, error) {
 	f.mu.Lock()
 	maps.DeleteFunc(f.byKey, func(_ string, old *flight) bool { return !old.until.IsZero() && time.Now().After(old.until) })
@@ -139,14 +139,14 @@ func (f *flights) share(key string, do func() (any, error)) (any, error) {
 	return one.answer()
 }
 
-// forget drops the answers about a workspace, whose files were changed.
+// forget removes the answers about a workspace after its files changed.
 func (f *flights) forget(session string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	maps.DeleteFunc(f.byKey, func(key string, _ *flight) bool { return strings.Contains(key, "\x00"+session+"\x00") })
 }
 
-// shared returns the answer of do, which requests of one workspace share. It goes on if its first client leaves.
+// shared returns the answer of do, shared by all requests of one workspace. do continues if its first client leaves.
 func (c *call) shared(what string, do func(ctx context.Context) (any, error)) (any, error) {
 	return c.door.git.share(c.caller.ID+"\x00"+c.Session+"\x00"+what, func() (any, error) { return do(context.WithoutCancel(c.r.Context())) })
 }
@@ -187,7 +187,7 @@ func statusOf(out []byte) map[string]string {
 		}
 		xy, name := string(f[:2]), strings.ToValidUTF8(string(f[3:]), "\uFFFD")
 		if strings.ContainsAny(xy, "RC") {
-			i++ // the former name follows
+			i++ // the next entry is the former name
 		}
 		files[name] = stateOf(xy)
 	}
@@ -226,7 +226,7 @@ func (c *call) gitDiff(p string) (any, error) {
 	})
 }
 
-// why returns the reason of a git command that failed, without what git says, which may name places outside.
+// why returns the reason why a git command failed. It omits git's own text, which may name places outside.
 func (o outcome) why() string {
 	switch {
 	case o.missing():

@@ -17,11 +17,11 @@ const (
 	cookieName = "belljar_workspace"
 	cookieTime = 12 * time.Hour
 	maxCookies = 10_000
-	maxOwn     = 100         // of one user; the oldest gives way
-	source     = "workspace" // of a caller who names none
+	maxOwn     = 100         // of one user; the oldest is removed
+	source     = "workspace" // of a caller that names none
 )
 
-// login is the credential that a cookie stands for. Each use checks it again, so that a cookie ends with it.
+// login is the credential behind a cookie. Each use checks the credential again, so that a cookie ends with it.
 type login struct {
 	user          string
 	header, value string
@@ -79,8 +79,8 @@ func (d *Door) cookie(r *http.Request) (login, bool) {
 	return l, ok && l.expires.After(d.opts.Now())
 }
 
-// fromOwnPage reports whether no other web page can have sent a request: it names its own origin, or the browser says that it comes
-// from the same one. program allows a request of what is not a browser, too, which has neither.
+// fromOwnPage reports whether the request cannot come from another web page. It must name its own origin, or the browser reports
+// the same origin. program also allows requests without either, which do not come from a browser.
 func (d *Door) fromOwnPage(r *http.Request, program bool) bool {
 	if r.Header.Get("Origin") != "" {
 		return d.opts.Origin(r)
@@ -94,8 +94,8 @@ func (d *Door) fromOwnPage(r *http.Request, program bool) bool {
 	return false
 }
 
-// fromHere reports whether a request comes from this machine, directly, and names it by a loopback name. A page whose name leads
-// here has another Host.
+// fromHere reports whether a request comes directly from this machine and names it by a loopback name. A page whose DNS name
+// resolves to this machine has another Host.
 func fromHere(r *http.Request) bool {
 	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host"} {
 		if r.Header.Get(name) != "" {
@@ -141,7 +141,7 @@ func (d *Door) logIn(w http.ResponseWriter, r *http.Request) {
 	}{true, expires.UTC().Truncate(time.Second)})
 }
 
-// makeRoom removes the logins that have expired, and the oldest of a user who has too many. The caller holds the lock.
+// makeRoom removes expired logins, and the oldest of a user at the limit. The caller holds the lock.
 func (d *Door) makeRoom(user string, now time.Time) {
 	var own []string
 	for cookie, l := range d.logins {
@@ -157,7 +157,7 @@ func (d *Door) makeRoom(user string, now time.Time) {
 	}
 }
 
-// logOut ends a cookie.
+// logOut deletes a cookie.
 func (d *Door) logOut(w http.ResponseWriter, r *http.Request) {
 	api.Route(r.Context(), r.Pattern)
 	if cookie, err := r.Cookie(d.nameOf(r)); err == nil && d.fromOwnPage(r, false) {

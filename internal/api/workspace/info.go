@@ -64,7 +64,7 @@ func (c *call) sessions() (any, error) {
 		token, _ := c.token(kindPTY, t.ID)
 		name := t.Name
 		if strings.HasPrefix(name, pendingMark) {
-			name = "" // it is the door's own
+			name = "" // the door chose the name
 		}
 		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: name})
 	}
@@ -74,7 +74,7 @@ func (c *call) sessions() (any, error) {
 	}
 	for _, run := range slices.Backward(chats) {
 		token, _ := c.token(kindChat, run.Labels[chatLabel])
-		if now, err := c.Engine.Runs().Get(c.r.Context(), run.ID); err == nil { // only then it has its last seq
+		if now, err := c.Engine.Runs().Get(c.r.Context(), run.ID); err == nil { // only this response has its last seq
 			run = now
 		}
 		list = append(list, session{

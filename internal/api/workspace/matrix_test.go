@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/test/apitest"
 )
 
-// refuses checks that a token finds nothing, and that the answer says nothing else.
+// refuses checks that a token finds nothing, and that the answer reveals no reason.
 func (w *world) refuses(what, path string) {
 	w.Helper()
 	conn := w.socket(path)
@@ -41,7 +41,7 @@ func edgeCases(t *testing.T, s source) {
 		token := w.await(conn, kind.first, "")["session_id"].(string)
 		at := kind.path + "?session_id=" + token
 
-		// Token invalid at attach: forged, cut, longer, of the other kind of WebSocket, of an id that is none. TestTokenTampered in
+		// Token invalid at attach: forged, cut, longer, for the other kind of WebSocket, with an unknown id. TestTokenTampered in
 		// package socket changes each of its bits.
 		bad := []byte(token)
 		bad[len(bad)/2] ^= 1
@@ -53,13 +53,13 @@ func edgeCases(t *testing.T, s source) {
 		w.refuses("an id", kind.path+"?session_id="+belljar.NewID())
 		w.refuses("resume=false does not help", kind.path+"?resume=false&session_id=x")
 
-		// Token expires while a WebSocket is attached: the stream goes on, and only a new attach is refused.
+		// Token expires while a WebSocket is attached: the stream continues, and only a new attach is refused.
 		w.advance(30*time.Minute + time.Second)
 		w.refuses("expired", at)
 		w.say(conn, `{"type":"ping"}`)
 		w.await(conn, "pong", "")
 
-		// force_new with a token that is no good begins anew.
+		// force_new with an invalid token starts a new terminal or chat.
 		fresh := w.socket(at + "&force_new=1")
 		m := w.await(fresh, kind.first, "")
 		if m["resumed"] != false || m["session_id"] == token {
@@ -106,7 +106,7 @@ func edgeCases(t *testing.T, s source) {
 	}
 }
 
-// Git and chats start where the files are, also in an image that names another folder.
+// Git and chats start in the workspace, even if the image names another folder.
 func TestImageWithFolder(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"WorkingDir": "/usr"})
 	w := newWorld(t, source{key: "alice", open: func(t *testing.T) workspace.Source {
@@ -133,7 +133,7 @@ func TestImageWithFolder(t *testing.T) {
 	}
 }
 
-// Tokens are of one user and one workspace: theft and replay find nothing.
+// Tokens belong to one user and one workspace: theft and replay find nothing.
 func TestTokensAreTheCallers(t *testing.T) {
 	w := newWorld(t, sources()[0])
 	conn := w.socket("/ws/pty")
@@ -173,7 +173,7 @@ func TestTokensAreTheCallers(t *testing.T) {
 	elsewhere.refuses("another secret", "/ws/pty?session_id="+token)
 }
 
-// A terminal that no client has had for the reattach window is gone.
+// A terminal without a client for the whole reattach window is removed.
 func TestReattachWindow(t *testing.T) {
 	windows := &byHand{Clock: clock.Wall{}, due: make(chan func() bool, 10)}
 	w := newWorld(t, source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
@@ -182,7 +182,7 @@ func TestReattachWindow(t *testing.T) {
 	conn := w.socket("/ws/pty")
 	token := w.await(conn, "session", "")["session_id"].(string)
 	_ = conn.Close(websocket.StatusNormalClosure, "")
-	for ended := false; !ended; { // the first was stopped when the client came
+	for ended := false; !ended; { // the first timer was stopped when the client attached
 		select {
 		case end := <-windows.due:
 			ended = end()
@@ -193,10 +193,10 @@ func TestReattachWindow(t *testing.T) {
 	w.refuses("beyond the window", "/ws/pty?session_id="+token)
 }
 
-// byHandAlone is the time of the timers that [byHand] keeps.
+// byHandAlone is the duration of the timers that [byHand] controls.
 const byHandAlone = time.Nanosecond
 
-// byHand is the machine's clock, with timers that end when the test says so.
+// byHand is the machine's clock, with timers that the test fires.
 type byHand struct {
 	clock.Clock
 	due chan func() bool // false if the timer was stopped
@@ -217,7 +217,7 @@ func (c *byHand) AfterFunc(d time.Duration, f func()) func() bool {
 	return func() bool { return !over.Swap(true) }
 }
 
-// Each limit of a route has its answer.
+// Each limit of a route has its own error.
 func TestRouteLimits(t *testing.T) {
 	w := newWorld(t, sources()[0], func(o *door.Options) {
 		o.Trees, o.Searches = api.NewBuckets(2, 0, nil), api.NewBuckets(1, 0, nil)
@@ -235,7 +235,7 @@ func TestRouteLimits(t *testing.T) {
 	}
 }
 
-// The answer to a polling client is that nothing has changed, also within the second of a change.
+// A polling client gets 304 while nothing has changed, also within the second of a change.
 func TestETag(t *testing.T) {
 	w := newWorld(t, sources()[0])
 	w.sh("echo a > x")
@@ -287,7 +287,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A front end that polls does not open its workspace anew each time; one whose workspace has ended gets another.
+// A polling front end does not open its workspace for each request. If its workspace has ended, it gets a new one.
 func TestPollingOpensOnce(t *testing.T) {
 	w := newWorld(t, sources()[0])
 	first := w.open()
@@ -307,7 +307,7 @@ func TestPollingOpensOnce(t *testing.T) {
 	}
 }
 
-// A chat is interrupted also where its user may have one run at a time, and whether or not there is room for one more terminal.
+// A chat can be interrupted even if its user may have only one run, and whether or not one more terminal is allowed.
 func TestInterruptWithinQuotas(t *testing.T) {
 	for name, change := range map[string]func(*service.Options){
 		"one run":   func(o *service.Options) { o.Quota.ConcurrentRuns = 1 },
@@ -336,7 +336,7 @@ func TestInterruptWithinQuotas(t *testing.T) {
 	}
 }
 
-// TestSizeInHead checks that a file in HEAD of which the answer has the beginning has its size there.
+// TestSizeInHead checks that the answer for a truncated file in HEAD has the file's size.
 func TestSizeInHead(t *testing.T) {
 	w := newWorld(t, sources()[0])
 	w.sh(`git init -q -b main . && git config user.name t && git config user.email t@t

@@ -17,31 +17,31 @@ import (
 	"github.com/belljar/belljar/internal/api/socket"
 )
 
-// maxLine is the longest line of a chat's program that is shown, in bytes.
+// maxLine limits the shown part of a line of a chat's program, in bytes.
 const maxLine = 1 << 20
 
-// errCut is that the rest of a program's output is not kept.
+// errCut means that the rest of a program's output was not kept.
 var errCut = errors.New("output is cut")
 
 // program is one run of a chat.
 type program struct {
 	runID string
-	stdin belljar.Stdin // nil if it had ended before
+	stdin belljar.Stdin // nil if the run had already ended
 
 	next     func() (belljar.Frame, error, bool)
-	cancel   context.CancelFunc // ends a next that waits
-	stop     func()             // ends the reading; not while next is called
+	cancel   context.CancelFunc // ends a blocked next
+	stop     func()             // ends the reading; must not be called during next
 	out, err lines
 
-	past   []any // messages to begin with
-	before int   // messages before those
-	ended  bool  // there is nothing after the past
+	past   []any // earlier messages to begin with
+	before int   // number of messages before past
+	ended  bool  // no messages follow past
 }
 
 // chatEnv is the environment variable with the id of the chat, by which [chat.interrupt] finds its processes.
 const chatEnv = "BELLJAR_CHAT"
 
-// start starts a program, which begins the chat, or goes on with it again.
+// start starts a program that begins the chat or, with again, continues it.
 func (x *chat) start(ctx context.Context, again bool) (*program, error) {
 	template := x.door.opts.Templates[x.template]
 	more := template.Start
@@ -70,8 +70,8 @@ func (x *chat) start(ctx context.Context, again bool) (*program, error) {
 	return x.follows(ctx, run.ID, 0, true)
 }
 
-// follows opens the input and the output of a run. Of a fresh one everything is shown. Of another, what it prints from now on, the
-// messages from fromSeq on, and for 0 the last of those that begin a conversation.
+// follows opens the input and the output of a run. It shows everything from a fresh run. From other runs it shows new messages, and
+// earlier ones from fromSeq on; with 0, only the last message that begins a conversation.
 func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh bool) (*program, error) {
 	run, err := x.Engine.Runs().Get(ctx, runID)
 	if err != nil {
@@ -80,7 +80,7 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	next, stop := iter.Pull2(x.Engine.Runs().Frames(reading, runID, 1))
 	p := &program{runID: runID, next: next, cancel: cancel, stop: func() { cancel(); stop() }}
-	hold := context.AfterFunc(ctx, cancel) // a client that leaves does not wait for a program that does not begin
+	hold := context.AfterFunc(ctx, cancel) // a client that leaves does not wait for a program to begin
 	err = p.recall(run.LastSeq, fromSeq, fresh)
 	hold()
 	if err != nil {
@@ -88,7 +88,7 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 		return nil, err
 	}
 	p.stdin, err = x.Engine.Runs().Stdin(ctx, runID)
-	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // a conflict is that it has ended, which its log shows
+	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // a conflict means that it has ended, which its log shows
 		p.stop()
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func (p *program) recall(lastSeq uint64, fromSeq int, fresh bool) error {
 	return nil
 }
 
-// begins reports whether a message is the one with which a program begins a conversation.
+// begins reports whether a message begins a conversation.
 func begins(m any) bool {
 	raw, ok := m.([]byte)
 	var is struct {
@@ -140,14 +140,14 @@ func begins(m any) bool {
 	return ok && json.Unmarshal(raw, &is) == nil && is.Type == "system" && is.Subtype == "init"
 }
 
-// release gives the input of a program up.
+// release closes the program's input.
 func (p *program) release() {
 	if p.stdin != nil {
 		_ = p.stdin.Close() // never fails
 	}
 }
 
-// ended is the verdict on a program that has ended.
+// ended is the verdict for a program that has ended.
 func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
 	v := socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "the program has ended"}
 	run, err := x.Engine.Runs().Get(ctx, runID)
@@ -166,7 +166,7 @@ func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
 	return v
 }
 
-// end ends a run and waits for that.
+// end ends a run and waits for its end.
 func (x *chat) end(ctx context.Context, runID string) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -181,7 +181,7 @@ func (x *chat) end(ctx context.Context, runID string) error {
 	return nil
 }
 
-// emit emits the past, and then what comes, until the program ends.
+// emit emits the earlier messages, and then new ones until the program ends.
 func (p *program) emit(ctx context.Context, emit socket.Emit) error {
 	stop := context.AfterFunc(ctx, p.cancel)
 	defer stop()
@@ -223,7 +223,7 @@ func (p *program) messages(f belljar.Frame) (list []any) {
 	return list
 }
 
-// programLine returns the message for a line of the program: a JSON object as it is.
+// programLine returns the message for a line of the program: a JSON object unchanged.
 func programLine(line []byte) any {
 	if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
 		return append([]byte(nil), trimmed...)
@@ -231,10 +231,11 @@ func programLine(line []byte) any {
 	return system{Type: "system", Subtype: "echo", Payload: strings.ToValidUTF8(string(line), "\uFFFD")}
 }
 
-// lines collects bytes into lines. Of a line that is too long, the beginning is kept.
+// lines splits bytes into lines. It keeps only the beginning of a line that is too long.
 type lines struct{ held []byte }
 
-// add returns the lines that b completes, or at the end also the last one, without their ends. Empty ones are left out.
+// add returns the lines that b completes, without their line ends. With end it also returns the last, incomplete line. It omits
+// empty lines.
 func (l *lines) add(b []byte, end bool) (list [][]byte) {
 	for rest := b; len(rest) > 0 || end && len(l.held) > 0; {
 		part, after, whole := bytes.Cut(rest, []byte("\n"))

@@ -74,7 +74,7 @@ func (c *call) named(name string) (string, error) {
 	return "", err
 }
 
-// ptySession is the session message: the token to come back with.
+// ptySession is the session message, with the token to reconnect.
 type ptySession struct {
 	Type      string    `json:"type"` // session
 	SessionID string    `json:"session_id"`
@@ -91,17 +91,17 @@ type ptyText struct {
 type ptyExit struct {
 	Type     string `json:"type"` // exit
 	Code     int    `json:"code"`
-	ExitCode int    `json:"exit_code"` // the same
+	ExitCode int    `json:"exit_code"` // the same as code
 }
 
 type ptyFailure struct {
 	Type    string       `json:"type"` // error
 	Code    belljar.Code `json:"code"`
 	Message string       `json:"message"`
-	Data    string       `json:"data"` // the same
+	Data    string       `json:"data"` // the same as message
 }
 
-// ptyDialect has the messages of terminals. Bytes that are no text are replaced.
+// ptyDialect has the messages of terminals. It replaces invalid bytes.
 type ptyDialect struct{}
 
 var _ socket.Dialect = ptyDialect{}
@@ -119,7 +119,7 @@ func (ptyDialect) Failed(e *belljar.Error) any {
 	return ptyFailure{"error", e.Code, messageOf(e), messageOf(e)}
 }
 
-// Decode implements [socket.Dialect]: a message is a JSON object, or else what was typed.
+// Decode implements [socket.Dialect]: a message is a JSON object, or else typed text.
 func (ptyDialect) Decode(text bool, raw []byte) (socket.Input, error) {
 	if !text || !isObject(raw) {
 		if text && !utf8.Valid(raw) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	maxDepth   = 10 // folders below the one that is searched
+	maxDepth   = 10 // folders below the searched one
 	maxFinds   = 1000
 	maxPattern = 256 // bytes
 )
@@ -76,7 +76,7 @@ func (c *call) search(p string) (any, error) {
 	return out, nil
 }
 
-// finds returns all below a folder, or the lines of files that have a text.
+// finds returns everything below a folder, or the lines of files that contain a text.
 func (c *call) finds(p, text string) (all []find, reason cut, err error) {
 	ctx, stop := context.WithTimeout(c.r.Context(), lookTime)
 	defer stop()
@@ -97,8 +97,8 @@ func (c *call) finds(p, text string) (all []find, reason cut, err error) {
 	return all, reason, err
 }
 
-// glob returns the expression for a pattern, which must match all of a name: * is any text, ? any character, [abc], [a-z] and [!a] one
-// of a set. Case does not matter. A [ without its ] stands for itself.
+// glob returns the expression for a pattern, which must match a whole name: * is any text, ? any character, [abc], [a-z] and [!a] one
+// of a set. Case does not matter. A [ without its ] is literal.
 func glob(pattern string) (*regexp.Regexp, error) {
 	part := regexp.MustCompile(`(?s)\[!.[^\]]*\]|\[[^!][^\]]*\]|.`)
 	escape := strings.NewReplacer(`\`, `\\`, `[`, `\[`, `]`, `\]`, `^`, `\^`, `&`, `\&`, `~`, `\~`)

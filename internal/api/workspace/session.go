@@ -15,20 +15,20 @@ import (
 	"github.com/belljar/belljar/internal/api/socket"
 )
 
-// The kinds of tokens. A pending one is of a session that its first use makes.
+// The kinds of tokens. The first use of a pending token makes its terminal or chat.
 const (
 	kindPTY     = "pty"
 	kindChat    = "stream"
 	kindPending = "pending"
 )
 
-// token returns a token for a terminal or a chat of the caller's workspace, or a random id that is pending.
+// token returns a token for a terminal or a chat of the caller's workspace, or for a random id that is pending.
 func (c *call) token(kind, id string) (string, time.Time) {
 	return c.door.tokens.Issue(socket.Claims{Provider: c.door.opts.Source.Mode(), ID: id, Kind: kind, User: c.caller.ID, Session: c.Session})
 }
 
-// returns reads the session_id of a client that comes back to something of a kind, or comes to what is pending. There are no claims
-// if it begins anew.
+// returns reads the session_id of a client that reconnects to a terminal or chat, or uses a pending token. The claims are empty if
+// the client starts a new one.
 func (c *call) returns(kind string) (socket.Claims, error) {
 	token := c.r.URL.Query().Get("session_id")
 	if token == "" || c.flag("force_new", false) {
@@ -41,7 +41,7 @@ func (c *call) returns(kind string) (socket.Claims, error) {
 	return claims, nil
 }
 
-// flag returns a boolean query parameter. What is neither true nor false is the fallback.
+// flag returns a boolean query parameter, or fallback if it is neither true nor false.
 func (c *call) flag(name string, fallback bool) bool {
 	if v, err := strconv.ParseBool(c.r.URL.Query().Get(name)); err == nil {
 		return v
@@ -49,8 +49,7 @@ func (c *call) flag(name string, fallback bool) bool {
 	return fallback
 }
 
-// template returns the template of a kind that a client names. Without a name, it is the first choice if that exists, else the only
-// one.
+// template returns the template of a kind that a client names. Without a name it returns first if that exists, else the only one.
 func (c *call) template(kind, name, first string, failed func(*belljar.Error) any) (string, Template, error) {
 	all := c.door.opts.Templates
 	names := all.names(kind)
@@ -71,12 +70,12 @@ func (c *call) template(kind, name, first string, failed func(*belljar.Error) an
 	return "", Template{}, socket.Verdict{Code: code, Reason: e.Message, Message: failed(e)}
 }
 
-// isObject reports whether a message is a JSON object. Any other is what was typed.
+// isObject reports whether a message is a JSON object. Other messages are typed text.
 func isObject(raw []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) && json.Valid(raw)
 }
 
-// notText is the verdict on a message that is not text.
+// notText is the verdict for a message that is not text.
 func notText() error {
 	return socket.Verdict{Code: websocket.StatusInvalidFramePayloadData, Reason: "message is not utf-8"}
 }

@@ -13,23 +13,23 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// Templates are the programs that clients may start, by name. Clients choose a name and listed values, and never a command.
+// Templates are the programs that clients may start, by name. Clients choose only a name and listed values, never a command.
 type Templates map[string]Template
 
 // Template is one program.
 type Template struct {
 	Kind       string               `json:"kind"`              // pty | chat
-	Command    []string             `json:"command,omitempty"` // of a pty, none is the session's shell
+	Command    []string             `json:"command,omitempty"` // of a pty; empty is the session's shell
 	Env        map[string]string    `json:"env,omitempty"`
 	Parameters map[string]Parameter `json:"parameters,omitempty"`
-	// Start and Resume are further arguments of a chat's program when the chat begins, and when it goes on with a new program. {chat}
-	// in them is the chat's id, a UUID.
+	// Start and Resume are further arguments of a chat's program: Start for a new chat, Resume for a new program in an existing chat.
+	// {chat} in them is the chat's id, a UUID.
 	Start  []string `json:"start,omitempty"`
 	Resume []string `json:"resume,omitempty"`
 }
 
-// Parameter is a query parameter that adds arguments. Its value is one of Values, or matches all of Pattern; {value} in the
-// arguments is replaced by it.
+// Parameter is a query parameter that adds arguments. Its value must be one of Values, or match Pattern completely; it replaces
+// {value} in the arguments.
 type Parameter struct {
 	Values    []string `json:"values,omitempty"`
 	Pattern   string   `json:"pattern,omitempty"` // RE2
@@ -121,10 +121,10 @@ func optionNames() []string {
 	return []string{"allowed_tools", "disallowed_tools", fileOption, "max_budget_usd", "max_thinking_tokens", "max_turns", "mode", "model"}
 }
 
-// options are the parameters of a request, by their names in snake case. Of files there may be several, separated by commas.
+// options are the parameters of a request, by their names in snake case. There may be several files, separated by commas.
 type options map[string]string
 
-// optionsOf returns the options in a query, also in camel case. Those that a template does not have are left out.
+// optionsOf returns the options in a query, also in camel case. It omits those that the template does not have.
 func optionsOf(t Template, q url.Values) options {
 	out := options{}
 	for name := range t.Parameters {
@@ -142,7 +142,7 @@ func optionsOf(t Template, q url.Values) options {
 	return out
 }
 
-// filesOf returns the files in a query: each file=, or else those of files=, once.
+// filesOf returns the files in a query without duplicates: each file=, or else those of files=.
 func filesOf(q url.Values) (list []string) {
 	given := q[fileOption]
 	if len(given) == 0 {

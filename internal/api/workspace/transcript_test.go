@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/test/transcript"
 )
 
-// transcripts replays the transcripts in testdata: the same answers with every source, to the last field. A part is named
+// transcripts replays the transcripts in testdata: every source must give the same answers, to the last field. A part is named
 //
 //	sh                    its text is run in the workspace
 //	http METHOD PATH      > is the body, < the status and then the answer
-//	ws NAME PATH          opens a WebSocket; a later part "ws NAME" goes on with it. > is sent, < is the next message, ~ is text that a
+//	ws NAME PATH          opens a WebSocket; a later part "ws NAME" continues with it. > is sent, < is the next message, ~ is text that a
 //	                      terminal prints, ! is the close code
 //
-// In what is sent, $name is what an earlier answer had where it is "=name".
+// In sent text, $name is the value that an earlier answer had at "=name".
 func transcripts(t *testing.T, s source) {
 	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
 		w := newWorld(t, s)
@@ -95,7 +95,7 @@ func (w *world) part(conns map[string]*websocket.Conn, title, text string) {
 	}
 }
 
-// match compares an answer with what a transcript has.
+// match compares an answer with the transcript's.
 func (w *world) match(title string, raw []byte, want string) {
 	w.Helper()
 	if at := (transcript.Pattern{Exact: true, Keep: w.vars}).Differs(raw, []byte(w.fill(want))); at != "" {

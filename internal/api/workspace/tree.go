@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	maxNodes = 10_000 // entries that one request looks at
-	maxLinks = 64     // links of a folder whose targets are looked at
-	// lookTime limits one look at a tree.
+	maxNodes = 10_000 // entries that one request examines
+	maxLinks = 64     // links of a folder whose targets are resolved
+	// lookTime limits the listing of a tree.
 	lookTime = 5 * time.Second
 )
 
@@ -31,10 +31,10 @@ type tree struct {
 	Entries []entry `json:"entries"`
 	Path    string  `json:"path"`
 	cut
-	Visited int `json:"total_visited,omitempty"` // if there are more
+	Visited int `json:"total_visited,omitempty"` // entries that were examined, if there are more
 }
 
-// cut is the bound that an answer has reached, if any.
+// cut is the limit that an answer has reached, if any.
 type cut struct {
 	Truncated bool   `json:"truncated,omitempty"`
 	Reason    string `json:"truncation_reason,omitempty"` // node_limited | depth_limited | time_limited
@@ -45,7 +45,7 @@ func (c *call) tree(p string) (any, error) {
 	ctx, stop := context.WithTimeout(c.r.Context(), lookTime)
 	defer stop()
 	list, reason, err := c.look(ctx, p, false)
-	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound { // which has no entries
+	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound { // a missing folder has no entries
 		return nil, said(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
@@ -74,7 +74,7 @@ func (c *call) tree(p string) (any, error) {
 	return tagged{out}, nil
 }
 
-// look lists a folder. One that takes until ctx ends has no entries.
+// look lists a folder. It returns no entries if the listing takes until ctx ends.
 func (c *call) look(ctx context.Context, p string, recursive bool) (belljar.FileList, cut, error) {
 	list, err := c.list(ctx, p, recursive)
 	switch {
@@ -86,7 +86,7 @@ func (c *call) look(ctx context.Context, p string, recursive bool) (belljar.File
 	return list, cut{}, err
 }
 
-// list lists a folder, also one that is a link to a folder. A file has no entries.
+// list lists a folder, or a link to a folder. A file has no entries.
 func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.FileList, error) {
 	q := belljar.FileQuery{Path: p, Recursive: recursive, Limit: maxNodes}
 	list, err := c.Engine.Files().List(ctx, c.Session, q)
@@ -109,7 +109,8 @@ func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.File
 	return list, err
 }
 
-// target returns what an entry leads to in the workspace, through links: itself if it is none.
+// target follows an entry's links and returns the target in the workspace; an entry that is no link
+// is its own target.
 func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileEntry, ok bool) {
 	for range 8 {
 		if e.Type != "symlink" {
@@ -137,7 +138,7 @@ func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) bool {
 	return ok && target.Type == "dir"
 }
 
-// isDir reports whether a path is a folder, or leads to one.
+// isDir reports whether a path is a folder, or a link to one.
 func (c *call) isDir(p string) (bool, error) {
 	e, err := c.Engine.Files().Stat(c.r.Context(), c.Session, p)
 	return err == nil && c.leadsToDir(c.r.Context(), e), err

@@ -26,7 +26,7 @@ func TestStatusOf(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for _, bad := range []string{"", "x", "\x00\x00", "R  a", "R  a\x00"} {
-		statusOf([]byte(bad)) // does not panic
+		statusOf([]byte(bad)) // must not panic
 	}
 }
 
@@ -112,7 +112,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// busy is an engine with two chats that run. No more can start.
+// busy is an engine with two running chats. No more can start.
 type busy struct {
 	workspace.Engine
 	runs *busyRuns
@@ -144,7 +144,7 @@ func (b *busyRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, erro
 	return belljar.Run{}, io.EOF
 }
 
-// A restart ends the program that another client's restart has started, and not the one before it.
+// A restart ends the program that another client's restart has started, not the previous one.
 func TestRestartEndsWhatRuns(t *testing.T) {
 	b := &busyRuns{}
 	x := &chat{
@@ -156,7 +156,7 @@ func TestRestartEndsWhatRuns(t *testing.T) {
 	}
 }
 
-// waiting is an engine whose runs have no place yet: their logs are empty.
+// waiting is an engine whose runs still wait in the queue: their logs are empty.
 type waiting struct{ workspace.Engine }
 
 func (waiting) Runs() belljar.Runs { return waitingRuns{} }
@@ -172,7 +172,8 @@ func (waitingRuns) Frames(ctx context.Context, _ string, _ uint64) iter.Seq2[bel
 	}
 }
 
-// A client that leaves before its program runs, or a server that stops, does not wait for it.
+// A client that leaves before its program runs does not wait for it. A server that stops does not,
+// either.
 func TestRecallEndsWithItsClient(t *testing.T) {
 	x := &chat{call: &call{Workspace: workspace.Workspace{Engine: waiting{}}}}
 	ctx, leave := context.WithCancel(t.Context())
@@ -192,7 +193,7 @@ func TestRecallEndsWithItsClient(t *testing.T) {
 	}
 }
 
-// noisy is an engine whose commands print much about errors, a little at a time.
+// noisy is an engine whose commands print much to stderr, in small pieces.
 type noisy struct{ workspace.Engine }
 
 func (noisy) Runs() belljar.Runs { return noisyRuns{} }
@@ -215,7 +216,7 @@ func (noisyRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame
 	}
 }
 
-// Of what a command prints about errors the beginning is kept, however long it goes on.
+// Only the beginning of a command's stderr is kept, however long it is.
 func TestErrorsAreShort(t *testing.T) {
 	c := &call{Workspace: workspace.Workspace{Engine: noisy{}}}
 	o, err := c.exec(t.Context(), "git", time.Minute, nil, "git")
@@ -224,7 +225,7 @@ func TestErrorsAreShort(t *testing.T) {
 	}
 }
 
-// queued is an engine whose commands wait in a queue. It notes which are cancelled.
+// queued is an engine whose commands wait in a queue. It records which are cancelled.
 type queued struct {
 	waiting
 	cancelled *[]string
@@ -246,7 +247,7 @@ func (q queuedRuns) Cancel(ctx context.Context, id string) error {
 	return ctx.Err()
 }
 
-// A command that waits for too long is cancelled, and its client learns why.
+// A command that waits for too long is cancelled, and its client gets the reason.
 func TestCommandsThatWait(t *testing.T) {
 	var cancelled []string
 	c := &call{Workspace: workspace.Workspace{Engine: queued{cancelled: &cancelled}}}

@@ -38,14 +38,14 @@ func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 // patience limits every wait of a test.
 const patience = time.Minute
 
-// source makes a source of workspaces for a test. key is that of a caller who may use it.
+// source makes a source of workspaces for a test. key belongs to a caller who may use it.
 type source struct {
 	name, key string
 	open      func(t *testing.T) workspace.Source
 	shared    bool // open returns the same source each time
 }
 
-// sources are all that one process can have. Every transcript must hold with each.
+// sources are all sources that one process can have. Every transcript must hold with each.
 func sources() []source {
 	return []source{
 		{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
@@ -73,7 +73,7 @@ func sources() []source {
 	}
 }
 
-// TestSources runs with every source what must hold with each. The tests of a source share it, one after the other.
+// TestSources runs the tests that must hold with every source. The tests of a source share it, one after the other.
 func TestSources(t *testing.T) {
 	for _, s := range sources() {
 		t.Run(s.name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestSources(t *testing.T) {
 
 func unbounded(o *service.Options) { o.MaxSessions = -1 }
 
-// program is a chat's program: it echoes what it reads, and more.
+// program is a chat's program: it echoes its input, and more.
 const program = `
 trap 'echo "{\"type\":\"result\",\"subtype\":\"interrupted\"}"' INT
 args=
@@ -180,7 +180,7 @@ func newWorld(t *testing.T, s source, change ...func(*door.Options)) *world {
 	return w
 }
 
-// Write takes the log.
+// Write records the log.
 func (w *world) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -251,7 +251,7 @@ func (w *world) open() workspace.Workspace {
 	return got
 }
 
-// clear ends what runs in the workspace and removes its files, for the next world over the same source.
+// clear ends the programs in the workspace and removes its files, for the next world over the same source.
 func (w *world) clear() {
 	at, ctx := w.open(), w.context()
 	files, err := at.Engine.Files().List(ctx, at.Session, belljar.FileQuery{})
@@ -360,7 +360,7 @@ func (w *world) await(conn *websocket.Conn, kind, subtype string) map[string]any
 	}
 }
 
-// shows reads output of a terminal until it has a text.
+// shows reads output of a terminal until it contains a text.
 func (w *world) shows(conn *websocket.Conn, text string) {
 	w.Helper()
 	seen := ""

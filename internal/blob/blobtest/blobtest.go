@@ -59,7 +59,7 @@ func testBytes(t *testing.T, s blob.Store) {
 	}
 }
 
-// Users returns user names that must not collide with each other or escape from the store.
+// Users returns user names that must neither collide nor escape from the store.
 func Users() []string {
 	return []string{
 		"", ".", "..", "...", "/", "a/b", "a%2Fb", "../../etc", "user\x00", "nul\x00byte", "\xff\xfe", "~", "~user", "%", "%%", "a b",
@@ -381,7 +381,7 @@ func absent(t *testing.T, s blob.Store, k blob.Key) {
 	}
 }
 
-// Clash checks that a store that keeps artifacts as files refuses one whose path runs through another artifact.
+// Clash checks that a store with artifacts in files refuses an artifact whose path leads through another artifact.
 func Clash(t *testing.T, s blob.Store) {
 	put(t, s, key("user", "a/b"), []byte("x"))
 	for _, p := range []string{"a", "a/b/c"} {

@@ -1,13 +1,13 @@
-// Package dir keeps the bytes of artifacts in files below one folder:
+// Package dir stores the bytes of artifacts in files below one folder:
 //
 //	<path>/<user>/runs/<run id>/artifacts/<artifact's path>
 //
-// A user's folder has the user's name, with special bytes written as %XX. If that is too long, the folder has the
-// SHA-256 of the name, and <user>/user_id has the name itself. Files have mode 0600 and folders 0700; the artifact's
-// own mode is not used. Everything is opened through [os.Root]: no link leads out of the folder.
+// A user's folder has the user's name, with special bytes written as %XX. If that is too long, the folder has the SHA-256 of the
+// name, and <user>/user_id contains the name itself. Files have mode 0600 and folders 0700. The artifact's own mode is not used. All
+// files are opened through [os.Root], so that no link leads out of the folder.
 //
-// Put writes to runs/<run id>/put-… and renames the file, so that a reader never sees a partial artifact. Delete
-// removes what a crash leaves there.
+// Put writes to runs/<run id>/put-… and renames the file, so that a reader never sees a partial artifact. Delete also removes such
+// files after a crash.
 package dir
 
 import (
@@ -29,14 +29,14 @@ import (
 
 // Options configure a store.
 type Options struct {
-	Path string // the store's folder; made if there is none
+	Path string // the store's folder; created if missing
 }
 
 // Store is a [blob.Store] in a folder. No other process may use the folder.
 type Store struct {
 	root *os.Root
 
-	// tree keeps Delete from removing an empty folder that Put is about to use.
+	// tree prevents Delete from removing an empty folder that Put is about to use.
 	tree sync.RWMutex
 }
 
@@ -66,7 +66,7 @@ func runFolder(userID, runID string) string {
 // artifacts is the name of the folder for artifacts in a run's folder.
 const artifacts = "artifacts"
 
-// Open returns an artifact's bytes from offset on; after the end there are none.
+// Open returns an artifact's bytes from offset on; none after the end.
 func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser, error) {
 	if k.Check() != nil {
 		return nil, blob.ErrNotFound
@@ -99,7 +99,7 @@ func orNotFound(err error) error {
 	return err
 }
 
-// Delete removes a run's folder, and its owner's if nothing else is in it.
+// Delete removes a run's folder, and its owner's folder if that is then empty.
 func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	if !belljar.ValidID(runID) {
 		return nil
@@ -119,7 +119,7 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	return nil
 }
 
-// unused reports whether a user's folder has no entry but the name file, and what writes of it that were killed have left. The caller
+// unused reports whether a user's folder has no entry except the name file and leftovers of interrupted writes of it. The caller
 // holds tree.
 func (s *Store) unused(user string) bool {
 	list, err := s.list(user)

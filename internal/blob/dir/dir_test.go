@@ -68,13 +68,13 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Delete of a user's last run leaves nothing.
+// Deleting a user's last run leaves nothing over.
 func TestDeleteLeavesNothing(t *testing.T) {
 	s, path := open(t)
 	for _, user := range blobtest.Users() {
 		put(t, s, blob.Key{UserID: user, RunID: run, Path: "a/b/c"})
 		put(t, s, blob.Key{UserID: user, RunID: "other", Path: "a"})
-		if folder := userFolder(user); hashed(folder) { // a write of the name that was killed
+		if folder := userFolder(user); hashed(folder) { // an interrupted write of the name
 			if err := os.WriteFile(filepath.Join(path, folder, temporaryPrefix+"x"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -187,7 +187,7 @@ func TestReopen(t *testing.T) {
 	defer s.Close()
 	keys, err := s.Orphans(t.Context(), time.Now().Add(time.Hour), func(string) bool { return false })
 	if err == nil {
-		t.Error("a folder of nobody is passed over in silence")
+		t.Error("an orphaned folder is ignored without an error")
 	}
 	if len(keys) != len(blobtest.Users()) {
 		t.Errorf("%d orphans, want %d", len(keys), len(blobtest.Users()))
@@ -217,7 +217,7 @@ func BenchmarkPutSync(b *testing.B) {
 	}
 }
 
-// A draft that is kept is an artifact as any other, and one that is not kept leaves nothing.
+// A kept draft is a normal artifact, and a discarded one leaves nothing over.
 func TestDraft(t *testing.T) {
 	s, path := open(t)
 	d, can := blob.Store(s).(blob.Drafter)

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// Orphans returns the runs whose last Put was before t and that known does not know; their keys have no path. The keys
-// are valid even with an error, which lists the folders that could not be examined.
+// Orphans returns the runs whose last Put was before t and for which known returns false. Their keys have no path. The
+// keys are valid even with an error, which lists the folders that could not be examined.
 func (s *Store) Orphans(ctx context.Context, t time.Time, known func(runID string) bool) ([]blob.Key, error) {
 	users, err := s.list(".")
 	if err != nil {

@@ -17,14 +17,14 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// Limits of a path: the supported file systems take no more.
+// Limits of a path on the supported file systems.
 const (
-	maxName = 255  // bytes of one part
-	maxPath = 4096 // bytes in all
+	maxName = 255  // bytes of one element
+	maxPath = 4096 // bytes in total
 )
 
-// Put stores the bytes of r. It returns [belljar.CodeConflict] if another artifact is where the path needs a folder, or
-// the reverse, and [belljar.CodeInvalidRequest] if the path is too long for a file.
+// Put stores the bytes of r. It returns [belljar.CodeConflict] if the path is a directory prefix of another artifact, or the reverse,
+// and [belljar.CodeInvalidRequest] if the path is too long for a file.
 func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Info, err error) {
 	var f *os.File
 	err = s.keep(k, func(run string) (name string, err error) {
@@ -37,7 +37,7 @@ func (s *Store) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Inf
 	return info, err
 }
 
-// keep keeps the artifact that begin makes in the folder of its run, under a temporary name, and fill fills; nil if it is complete.
+// keep stores an artifact. begin creates it in the folder of its run, under a temporary name, and fill fills it, unless fill is nil.
 func (s *Store) keep(k blob.Key, begin func(run string) (name string, err error), fill func() error) error {
 	if err := k.Check(); err != nil {
 		return err
@@ -89,7 +89,7 @@ func checkLength(p string) error {
 	}
 }
 
-// begin has a file made in the folder of a run.
+// begin creates a file in the folder of a run.
 func (s *Store) begin(userID, run string, file func(run string) (name string, err error)) (string, error) {
 	s.tree.RLock()
 	defer s.tree.RUnlock()

@@ -14,7 +14,8 @@ import (
 // syncers is the number of concurrent syncs: a journaling file system commits them together.
 const syncers = 8
 
-// Sync makes all artifacts of a run survive a loss of power: it syncs each file and each folder from the store's down.
+// Sync makes all artifacts of a run durable against a power failure: it syncs each file, and each folder from the
+// store's down.
 func (s *Store) Sync(ctx context.Context, userID, runID string) error {
 	run := runFolder(userID, runID)
 	var files []string

@@ -1,5 +1,5 @@
-// Package spool keeps the artifacts of each run in one file without a name, so that nothing is left however the process
-// ends. It is for the command line.
+// Package spool stores the artifacts of each run in one unnamed file, so that nothing is left however the process ends.
+// It is for the command line.
 package spool
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// Store is a [blob.Store] that ends with its process. The zero value keeps its files in the system's temporary folder.
+// Store is a [blob.Store] that ends with its process. The zero value stores its files in the system's temporary folder.
 type Store struct {
-	Dir string // where the files are, without names; "" is the system's temporary folder
+	Dir string // folder of the unnamed files; "" is the system's temporary folder
 
 	mu     sync.Mutex
 	closed bool
@@ -68,7 +68,7 @@ func (s *Store) tape(o owner) (*tape, error) {
 // Sync does nothing: the files end with the process.
 func (s *Store) Sync(context.Context, string, string) error { return nil }
 
-// Open returns an artifact's bytes from offset on; after the end there are none.
+// Open returns an artifact's bytes from offset on; none after the end.
 func (s *Store) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,7 @@ func (s *Store) Delete(_ context.Context, userID, runID string) error {
 	return nil
 }
 
-// Orphans returns the runs whose last Put was before t and that known does not know.
+// Orphans returns the runs whose last Put was before t and for which known returns false.
 func (s *Store) Orphans(_ context.Context, t time.Time, known func(runID string) bool) ([]blob.Key, error) {
 	s.mu.Lock()
 	var keys []blob.Key

@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// The folder is empty from the start, so nothing is left if the process is killed.
+// The folder stays empty, so that nothing is left over if the process is killed.
 func TestNoName(t *testing.T) {
 	for name, file := range map[string]func(string) (*os.File, string, error){"nameless": nameless, "unnamed": unnamed} {
 		dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/blob"
 )
 
-// tape holds the artifacts of one run, one after the other in one file.
+// tape stores the artifacts of one run, one after the other in one file.
 type tape struct {
 	putting sync.Mutex // held by Put; locked before mu
 	end     int64      // offset of the next artifact; owned by the writer
@@ -24,7 +24,7 @@ type tape struct {
 	last  time.Time // of the last Put
 }
 
-// part is the place of an artifact in the file.
+// part is the position of an artifact in the file.
 type part struct{ at, size int64 }
 
 // put stores the bytes of r under path.

@@ -15,15 +15,15 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// Options say what to measure, and how often.
+// Options select the subjects, and how often to measure them.
 type Options struct {
 	Rounds      int    // every subject is measured once in each
 	Idle        int    // idle sandboxes whose memory is measured
-	Crowd       int    // sandboxes to hold at once
+	Crowd       int    // sandboxes to hold at the same time
 	DockerImage string // image for docker run; "" skips it
 }
 
-// Timing is how long one thing took.
+// Timing is the duration of one operation.
 type Timing struct {
 	Name string  `json:"name"`
 	P50  float64 `json:"p50_ms"`

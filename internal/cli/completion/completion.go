@@ -59,7 +59,7 @@ func leaves(root *kong.Node) (all []leaf) {
 	return all
 }
 
-// steps is a case of the shell's for each command: from the words in front and the next one to the command that they are.
+// steps returns a shell case for each command. It maps the group and the next word to the command.
 func steps(root *kong.Node) string {
 	var b strings.Builder
 	for _, at := range leaves(root) {
@@ -154,7 +154,7 @@ func fish(root *kong.Node) string {
 	return b.String()
 }
 
-// fishFlags writes the flags that there are where a condition holds.
+// fishFlags writes the flags that fish offers if a condition holds.
 func fishFlags(b *strings.Builder, where string, flags []*kong.Flag) {
 	for _, f := range flags {
 		line := fmt.Sprintf("complete -c belljar -n '%s' -l %s", where, f.Name)

@@ -44,13 +44,13 @@ func flagOf(field string) string {
 	}[field]
 }
 
-// phrase is a piece of the API's messages and hints, and what the command line says for it.
+// phrase is a phrase of the API's messages and hints, and its replacement in the command line.
 type phrase struct {
 	api *regexp.Regexp
 	cli string
 }
 
-// phrases are compiled with the first error: few commands have one.
+// phrases are compiled on first use: few commands return an error.
 var phrases = sync.OnceValue(func() []phrase {
 	var list []phrase
 	for _, p := range [][2]string{
@@ -78,7 +78,7 @@ var phrases = sync.OnceValue(func() []phrase {
 	return list
 })
 
-// Words replaces the words of the API in a text by those of the command line.
+// Words replaces the API's words in a text by the command line's.
 func Words(s string) string {
 	for _, p := range phrases() {
 		s = p.api.ReplaceAllString(s, p.cli)
@@ -95,7 +95,7 @@ func InFlags(err error) error {
 	field, _ := bad.Details["field"].(string)
 	flag := flagOf(field)
 	renamed := *bad
-	if flag != "" && !slices.Contains([]string{"network_policy", "env", "git", "packages", "secrets"}, field) { // words of messages, too
+	if flag != "" && !slices.Contains([]string{"network_policy", "env", "git", "packages", "secrets"}, field) { // these are ordinary words in messages, too
 		renamed.Message = regexp.MustCompile(`(^|[^\w.-])`+regexp.QuoteMeta(field)+`(\W|$)`).ReplaceAllString(bad.Message, "${1}"+flag+"${2}")
 	}
 	renamed.Message, renamed.Hint = Words(renamed.Message), Words(bad.Hint)

@@ -1,4 +1,4 @@
-// Package forward makes ports of a session reachable at ports of this machine.
+// Package forward makes ports of a session reachable on this machine.
 package forward
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// Pair is a port of a session, and the port of this machine that leads to it; 0 is any free one.
+// Pair is a port of a session and the local port that forwards to it; 0 is any free port.
 type Pair struct{ Port, Local int }
 
 // Parse reads PORT or PORT:LOCAL.
@@ -51,14 +51,14 @@ type Forward struct {
 	Notice  *notice.Writer
 
 	mu     sync.Mutex
-	last   string             // the last notice of a connection that failed
+	last   string             // the last reported failure of a connection
 	ended  error              // the session has ended
 	cancel context.CancelFunc // ends everything
 	open   sync.WaitGroup
 }
 
-// Run listens for all pairs and carries connections until ctx ends, or the session. A lost connection to the server ends the
-// connections that it carries, and no others.
+// Run listens for all pairs and carries connections until ctx or the session ends. A lost connection to the server ends only
+// the connections that it carries.
 func (f *Forward) Run(ctx context.Context, pairs []Pair) error {
 	ctx, f.cancel = context.WithCancel(ctx)
 	defer f.cancel()
@@ -87,7 +87,7 @@ func (f *Forward) Run(ctx context.Context, pairs []Pair) error {
 	return f.ended
 }
 
-// listen listens on the loopback of this machine.
+// listen listens on this machine's loopback interface.
 func listen(p Pair) (net.Listener, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p.Local)))
 	if err == nil {
@@ -104,7 +104,7 @@ func listen(p Pair) (net.Listener, error) {
 	return nil, e
 }
 
-// acceptPause is how long nothing is accepted after a failure, such as too many open files.
+// acceptPause is the pause after accept fails, for example because of too many open files.
 const acceptPause = 50 * time.Millisecond
 
 func (f *Forward) accept(ctx context.Context, l net.Listener, port int) {
@@ -153,7 +153,7 @@ func (f *Forward) carry(ctx context.Context, local *net.TCPConn, port int) {
 			cut()
 			return
 		}
-		_ = remote.CloseWrite() // the other direction reports what is wrong
+		_ = remote.CloseWrite() // the other direction reports the error
 	})
 	if _, err := io.Copy(local, remote); err != nil {
 		cut()
@@ -165,11 +165,11 @@ func (f *Forward) carry(ctx context.Context, local *net.TCPConn, port int) {
 	_ = remote.Close()
 }
 
-// failed reports why a connection failed: once for a reason that repeats. The end of the session ends everything.
+// failed reports why a connection failed, and a repeated reason only once. The end of the session ends everything.
 func (f *Forward) failed(ctx context.Context, err error) {
 	var e *belljar.Error
 	switch {
-	case ctx.Err() != nil, !errors.As(err, &e): // the program, or the client
+	case ctx.Err() != nil, !errors.As(err, &e): // the program or the client closed the connection
 		return
 	case e.Code == belljar.CodeConflict, e.Code == belljar.CodeNotFound && e.Details["port"] == nil, e.Code == belljar.CodeUnauthorized:
 		f.mu.Lock()
@@ -196,7 +196,7 @@ func (f *Forward) say(text, hint string) {
 	}
 }
 
-// worked has the next failure reported.
+// worked makes failed report the next failure.
 func (f *Forward) worked() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

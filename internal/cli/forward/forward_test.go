@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// ports is a session whose program answers with what it was sent.
+// ports is a session whose program echoes what it receives.
 type ports struct {
 	belljar.Ports
 	mu  sync.Mutex
@@ -53,7 +53,7 @@ func (l *loop) Write(p []byte) (int, error) { return l.w.Write(p) }
 func (l *loop) CloseWrite() error           { return l.w.Close() }
 func (l *loop) Abort() error                { return l.w.CloseWithError(net.ErrClosed) }
 
-// lines are what was printed.
+// lines are the printed lines.
 type lines chan string
 
 func (l lines) Write(b []byte) (int, error) {
@@ -78,7 +78,7 @@ func TestForward(t *testing.T) {
 	ask := func() (string, error) {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
-			return "", err // the reset may be that early
+			return "", err // the reset may arrive that early
 		}
 		defer c.Close()
 		_, _ = c.Write([]byte("hello"))
@@ -133,7 +133,7 @@ func (l *scarce) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// A port goes on after a connection that could not be accepted.
+// A port continues to accept after a failed accept.
 func TestAcceptGoesOn(t *testing.T) {
 	l, err := listen(Pair{})
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package ident shortens ids, and finds what a part of an id, or a name, means.
+// Package ident shortens ids, and finds objects by a prefix of their id or by their name.
 package ident
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// idLength is the length of a whole id. shortest is the minimum that lists show: an id begins with its time in milliseconds, so
-// less is rarely unique.
+// idLength is the length of a complete id. shortest is the minimum length in lists: an id begins with its time in milliseconds,
+// so a shorter prefix is rarely unique.
 const (
 	idLength = 36
 	shortest = 13
@@ -26,7 +26,7 @@ func Short(ids []string) []string {
 				n++
 			}
 		}
-		if n > idLength { // [Find] looks for no part of so much
+		if n > idLength { // [Find] does not search for a prefix of this length
 			n = len(id)
 		}
 		out[i] = id[:n]
@@ -34,7 +34,7 @@ func Short(ids []string) []string {
 	return out
 }
 
-// Find returns the only id with this prefix among the pages that list returns. It returns a whole id unchanged.
+// Find returns the only id with this prefix among the pages that list returns. It returns a complete id unchanged.
 func Find(kind, prefix string, list func(offset int) (ids []string, more bool, err error)) (string, error) {
 	if len(prefix) >= idLength {
 		return prefix, nil
@@ -104,7 +104,7 @@ func Token(ctx context.Context, s belljar.Service, prefix string) (string, error
 	})
 }
 
-// Approval returns the id of the approval with this prefix: of one that waits, or else of any.
+// Approval returns the id of the approval with this prefix. It prefers a waiting approval.
 func Approval(ctx context.Context, s belljar.Service, prefix string) (id string, err error) {
 	for _, state := range []belljar.ApprovalState{belljar.ApprovalPending, ""} {
 		id, err = Find("approval", prefix, func(offset int) (ids []string, more bool, err error) {
@@ -121,7 +121,7 @@ func Approval(ctx context.Context, s belljar.Service, prefix string) (id string,
 	return id, err
 }
 
-// listCommand returns the command that lists things of a kind.
+// listCommand returns the command that lists objects of a kind.
 func listCommand(kind string) string {
 	switch kind {
 	case "run":

@@ -6,7 +6,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// What a list shows of an id is enough to find it, also of the two snapshots of a session that hibernates with its processes.
+// The short id in a list is enough to find the object, even for the two snapshots of a session that hibernates with its
+// processes.
 func TestShortIsFound(t *testing.T) {
 	one, other := belljar.NewID(), belljar.NewID()
 	ids := []string{one, one + "-live", other}

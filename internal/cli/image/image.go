@@ -1,4 +1,4 @@
-// Package image makes images of Debian packages on this machine, and chooses the image of a request.
+// Package image makes images of Debian packages on this machine, and selects the image of a request.
 package image
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// Of is the image of a request: that of a template is left to the server.
+// Of returns the image of a request. With a template, the server selects it.
 func Of(image, template string) string {
 	if template != "" {
 		return image
@@ -33,7 +33,7 @@ type Maker struct {
 	Writer  *notice.Writer // shows the progress
 }
 
-// Check refuses a recipe that there is none of.
+// Check refuses an unknown recipe.
 func (m Maker) Check(recipe string) error {
 	if all := m.Machine.Recipes(); !slices.Contains(all, recipe) {
 		return mistake.New("can be made: "+strings.Join(all, ", "), "no recipe for %q", recipe)
@@ -43,7 +43,7 @@ func (m Maker) Check(recipe string) error {
 
 // Add makes an image and imports it by a name.
 func (m Maker) Add(ctx context.Context, images belljar.Images, name string, b local.Build) (image belljar.Image, err error) {
-	// Build completely before the upload: a server would time out while it waits for the next byte.
+	// Build completely before the upload: a server would time out while it waits for data.
 	err = File("", b.Recipe, func(f *os.File) error {
 		if err := m.Tar(ctx, b, f); err != nil {
 			return err
@@ -63,8 +63,8 @@ func (m Maker) Add(ctx context.Context, images belljar.Images, name string, b lo
 	return image, err
 }
 
-// File calls do with a temporary file in dir, and removes it afterwards unless do has renamed it. In the default dir, "", it has no name, so that
-// nothing is left if the process is killed; Windows keeps the name.
+// File calls do with a temporary file in dir, and removes the file afterwards unless do has renamed it. In the default dir, "", the file has no
+// name, so that nothing is left if the process is killed. Windows keeps the name.
 func File(dir, recipe string, do func(*os.File) error) error {
 	f, err := os.CreateTemp(dir, ".belljar-image-*.tar")
 	if err != nil {
@@ -77,7 +77,7 @@ func File(dir, recipe string, do func(*os.File) error) error {
 	return do(f)
 }
 
-// Write writes the tar file of an image atomically. It replaces nothing but a regular file.
+// Write writes the tar file of an image atomically. It replaces only regular files.
 func (m Maker) Write(ctx context.Context, b local.Build, name string) error {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
 		return mistake.New("to write into it: --output - >"+name, "--output %s: is not a regular file", name)

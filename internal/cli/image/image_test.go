@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// maker makes an image, in a file that cannot be used afterwards.
+// maker makes an image, and closes its file so that later use fails.
 type maker struct{ local.ImageMaker }
 
 func (maker) Build(_ context.Context, _ local.Build, w io.Writer) error {
 	return w.(*os.File).Close()
 }
 
-// What is at the place of the file stays if the image cannot be written, or if it is no regular file.
+// An existing file stays if the image cannot be written, or if the file is not regular.
 func TestWriteReplacesNothing(t *testing.T) {
 	dir := t.TempDir()
 	good, link := filepath.Join(dir, "good"), filepath.Join(dir, "link")

@@ -19,7 +19,7 @@ func Context(ctx context.Context) (out context.Context, stopped func(error) erro
 	return End(ctx, os.Interrupt)
 }
 
-// End is [Context] for a command that handles Ctrl-C itself; also has further signals.
+// End is [Context] for a command that handles Ctrl-C itself. also lists further signals.
 func End(ctx context.Context, also ...os.Signal) (out context.Context, stopped func(error) error) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, append(also, syscall.SIGTERM)...)

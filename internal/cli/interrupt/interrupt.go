@@ -1,4 +1,4 @@
-// Package interrupt is what Ctrl-C and other signals do to a command, and to a run that it waits for.
+// Package interrupt handles Ctrl-C and other signals for a command, and for a run that it waits for.
 package interrupt
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// Stopper ends a run on signals: the first cancels it (TERM, grace, KILL), the second kills it at once.
+// Stopper ends a run on signals: the first cancels it (TERM, grace, KILL), the second kills it immediately.
 type Stopper struct {
 	Begin  context.Context // ends at the first signal; for the work before the request
 	Accept context.Context // ends at the first signal, on a server acceptTime later; for the request
@@ -27,8 +27,8 @@ type Stopper struct {
 	signal syscall.Signal
 }
 
-// acceptTime is how long a server may still take to accept a run after the first signal. One that it has accepted has to be cancelled,
-// and its id is in the answer. A second signal waits for nothing.
+// acceptTime limits how long a server may take to accept a run after the first signal. An accepted run must be cancelled, and its id
+// is in the response. A second signal skips this wait.
 const acceptTime = 10 * time.Second
 
 // Watch listens until closed. It calls abandon if a run cannot even be killed, so that the caller stops waiting.

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/local"
 )
 
-// TestSignalBeforeAcceptance: a server that is asked for a run answers after the first signal all the same, so that the run can be
-// cancelled. The second one ends the wait.
+// TestSignalBeforeAcceptance: after the first signal, a server still answers a request for a run, so that the run can be
+// cancelled. The second signal ends the wait.
 func TestSignalBeforeAcceptance(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -25,7 +25,7 @@ func TestSignalBeforeAcceptance(t *testing.T) {
 		cancel()
 	})
 	close(watched)
-	for _, n := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} { // two of one kind may come as one
+	for _, n := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} { // the kernel may merge two of one kind
 		if err := syscall.Kill(os.Getpid(), n); err != nil {
 			t.Fatal(err)
 		}

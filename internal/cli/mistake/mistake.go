@@ -24,16 +24,16 @@ func In(what string, err error) error {
 	return &own
 }
 
-// Some is the error of a command that did only a part of its work. Its message is that of the last failure.
+// Some is the error of a command that completed only a part of its work. Its message is that of the last failure.
 type Some struct {
-	Done   any // what came of the rest
+	Done   any // results of the completed part
 	Failed []error
 }
 
 func (s *Some) Error() string { return s.Unwrap().Error() }
 func (s *Some) Unwrap() error { return s.Failed[len(s.Failed)-1] }
 
-// Of returns the error of failures, nil if there are none, besides what was done.
+// Of returns the error for failures, with the completed results; nil if there are no failures.
 func Of(done any, failed []error) error {
 	if len(failed) == 0 {
 		return nil
@@ -41,7 +41,7 @@ func Of(done any, failed []error) error {
 	return &Some{done, failed}
 }
 
-// Each does something with each of several names. It returns what came of those that it could be done with, and the failures of the others.
+// Each calls do for each name. It returns the results of the successful calls, and the failures of the others.
 func Each[T any](names []string, do func(name string) (T, error)) ([]T, error) {
 	done := []T{}
 	var failed []error

@@ -26,7 +26,8 @@ func TestShebang(t *testing.T) {
 	}
 }
 
-// TestTypeScript: node runs TypeScript since 22.6. An older node, or another program of that name, is an error.
+// TestTypeScript: node runs TypeScript since 22.6. An older node, or another program with that name, is an
+// error.
 func TestTypeScript(t *testing.T) {
 	for version, want := range map[string]string{
 		"v22.6.0": "", "v24.1.0": "",

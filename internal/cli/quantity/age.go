@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Age is a time span, also in days: "30d", "12h", "90". It is positive.
+// Age is a positive time span, also in days: "30d", "12h", "90".
 type Age float64
 
 // UnmarshalText parses a time span.

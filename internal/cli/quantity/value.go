@@ -1,4 +1,4 @@
-// Package quantity is the values of flags. Parsing refuses malformed and non-positive values; [belljar.Limits.Resolve] checks the host's limits.
+// Package quantity parses the values of flags. It refuses malformed and non-positive values; [belljar.Limits.Resolve] checks the host's limits.
 package quantity
 
 import (
@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Seconds is a time span: "90", "1.5", "30s", "5m", "1h30m". It is positive.
+// Seconds is a positive time span: "90", "1.5", "30s", "5m", "1h30m".
 type Seconds float64
 
 // UnmarshalText parses a time span.
@@ -26,7 +26,7 @@ func (s *Seconds) UnmarshalText(text []byte) error {
 	return positive(string(text), value)
 }
 
-// Mebibytes is a size: "512" and "512m" are 512 MiB, "1g" is 1024 MiB. A positive whole number of MiB.
+// Mebibytes is a size in MiB, a positive whole number: "512" and "512m" are 512 MiB, "1g" is 1024 MiB.
 type Mebibytes int
 
 // UnmarshalText parses a size.
@@ -61,7 +61,7 @@ func (m *Mebibytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Cores is a number of processors: "2", "0.5". It is positive.
+// Cores is a positive number of processors: "2", "0.5".
 type Cores float64
 
 // UnmarshalText parses a share of processors.

@@ -12,13 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// starts keeps the request for a run, and refuses it.
+// starts records the request for a run, and refuses it.
 type starts struct {
 	belljar.Runs
 	req belljar.RunRequest
 }
 
-// service has runs alone.
+// service provides only runs.
 type service struct {
 	belljar.Service
 	runs belljar.Runs
@@ -31,7 +31,7 @@ func (s *starts) Start(_ context.Context, req belljar.RunRequest) (belljar.Run, 
 	return belljar.Run{}, errors.New("refused")
 }
 
-// Only code that can ask for a line gets an input that stays open: what reads in bash would wait for it until its timeout.
+// Only code that can ask for a line gets an open input: a read in bash would wait until its timeout.
 func TestInputOfCode(t *testing.T) {
 	for language, want := range map[string]bool{"python": true, "ipython": true, "javascript": true, "bash": false} {
 		s := &starts{}
@@ -42,7 +42,7 @@ func TestInputOfCode(t *testing.T) {
 	}
 }
 
-// floods is a run whose output is cut.
+// floods is a run whose output is truncated.
 type floods struct{ belljar.Runs }
 
 func (floods) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
@@ -60,7 +60,7 @@ func (floods) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, e
 	}
 }
 
-// Output that is dropped leaves a notice in its place.
+// Dropped output leaves a notice in its place.
 func TestOutputIsCut(t *testing.T) {
 	var out, notes bytes.Buffer
 	r := REPL{Service: service{runs: floods{}}, Context: belljar.Context{Language: "python"}, Stdout: &out, Notice: &notice.Writer{Stderr: &notes}}

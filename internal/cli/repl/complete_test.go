@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// completes is a service whose contexts complete every code alike.
+// completes is a service whose contexts return the same completions for all code.
 type completes struct {
 	belljar.Service
 	contexts completions
@@ -24,7 +24,7 @@ func (c completions) Complete(context.Context, string, string, string) (belljar.
 	return c.found, nil
 }
 
-// What several names have in common ends with a whole character.
+// The common prefix of several names ends with a whole character.
 func TestCompleteWholeCharacters(t *testing.T) {
 	r := &REPL{Service: completes{contexts: completions{found: belljar.Completion{Word: "t", Matches: []string{"thé", "thè"}}}}}
 	if line, pos, _ := r.complete(t.Context(), &typed{}, "x = t", 5); line != "x = th" || pos != 6 {

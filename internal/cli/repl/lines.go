@@ -15,7 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
-// typed is input at a terminal. The terminal is raw only while a line is read, so that an interrupt reaches running code.
+// typed reads input from a terminal. The terminal is raw only while a line is read, so that an interrupt reaches running
+// code.
 type typed struct {
 	fd       int
 	keys     *keys
@@ -23,11 +24,11 @@ type typed struct {
 	history  *history
 }
 
-// keys are what is typed. Ctrl-C, for which [term.Terminal] would end the input, ends the line.
+// keys are the typed keys. Ctrl-C would end the input of [term.Terminal]; here it ends the line.
 type keys struct {
 	r           io.Reader
 	rest        []byte
-	interrupted bool // the line that was read last is to be dropped
+	interrupted bool // the last line is to be discarded
 }
 
 const (
@@ -60,7 +61,7 @@ func (t *typed) read(prompt string) (string, error) {
 	})
 }
 
-// answer is read without the history and the completion of code: what a program asks for is no code.
+// answer reads without the history and the completion of code, because the input of a program is not code.
 func (t *typed) answer() (string, error) {
 	history, complete := t.terminal.History, t.terminal.AutoCompleteCallback
 	t.terminal.History, t.terminal.AutoCompleteCallback = openHistory(""), nil
@@ -78,7 +79,7 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 		return "", err
 	}
 	defer term.Restore(t.fd, before)
-	if cols, rows, err := term.GetSize(t.fd); err == nil && cols > 0 && rows > 0 { // else it is the usual one
+	if cols, rows, err := term.GetSize(t.fd); err == nil && cols > 0 && rows > 0 { // on failure the size stays the default
 		_ = t.terminal.SetSize(cols, rows)
 	}
 	t.terminal.SetBracketedPasteMode(true)
@@ -95,7 +96,7 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 	return line, err
 }
 
-// unlessSignalled reads until a signal ends the command: the terminal has to be restored first, and the session to end.
+// unlessSignalled reads until a signal ends the command, so that the caller can restore the terminal and end the session.
 func unlessSignalled(read func() (string, error)) (string, error) {
 	type result struct {
 		line string
@@ -117,16 +118,16 @@ func unlessSignalled(read func() (string, error)) (string, error) {
 
 func (t *typed) close() error { return t.history.close() }
 
-// mostHistory is the number of lines that are kept.
+// mostHistory limits the number of kept lines.
 const mostHistory = 1000
 
-// history is the lines that were typed, also in former times.
+// history holds the typed lines, also of earlier sessions.
 type history struct {
 	lines []string // oldest first
 	file  *os.File // nil for none
 }
 
-// openHistory reads the history of a file, which only its owner can read. Without one there is no history of former times.
+// openHistory reads the history from a file that only its owner can read. An empty name means no file.
 func openHistory(name string) *history {
 	h := &history{}
 	if name == "" || os.MkdirAll(filepath.Dir(name), 0o700) != nil {
@@ -138,7 +139,7 @@ func openHistory(name string) *history {
 		}
 		if len(h.lines) > 2*mostHistory {
 			h.lines = h.lines[len(h.lines)-mostHistory:]
-			_ = os.WriteFile(name, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // at worst it stays long
+			_ = os.WriteFile(name, []byte(strings.Join(h.lines, "\n")+"\n"), 0o600) // on failure the file stays long
 		}
 	}
 	h.file, _ = os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -152,7 +153,7 @@ func (h *history) Add(line string) {
 	}
 	h.lines = append(h.lines, line)
 	if h.file != nil {
-		_, _ = h.file.WriteString(line + "\n") // at worst it is forgotten
+		_, _ = h.file.WriteString(line + "\n") // on failure the line is lost
 	}
 }
 

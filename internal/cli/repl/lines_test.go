@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Ctrl-C drops the line, and only that. Lines that were typed before and after it are read.
+// Ctrl-C drops only its line. Lines typed before and after it are read.
 func TestInterruptKey(t *testing.T) {
 	k := &keys{r: strings.NewReader("one\rtw\x1b[Do\x03three\r\x03\x03four\r")}
 	terminal := term.NewTerminal(struct {

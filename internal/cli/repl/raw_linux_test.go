@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
-// screen calls prompted when the prompt is shown. Like a file, it can be written to by two goroutines: after a signal, one still reads.
+// screen calls prompted when the prompt is shown. Two goroutines may write to it, as to a file: after a signal, one still reads.
 type screen struct {
 	sync.Mutex
 	bytes.Buffer
@@ -49,7 +49,7 @@ func openTerminal(t *testing.T) (master, slave int, ours *os.File) {
 	return master, slave, ours
 }
 
-// A signal at the prompt ends the input, and the terminal is as it was before.
+// A signal at the prompt ends the input and restores the terminal.
 func TestSignalRestoresTheTerminal(t *testing.T) {
 	_, slave, ours := openTerminal(t)
 	before, err := term.GetState(slave)
@@ -80,7 +80,7 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// typist types a line whenever one is read.
+// typist types a line for each read.
 type typist struct {
 	terminal int
 	line     string
@@ -95,7 +95,7 @@ func (y typist) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A line that a program asks for is no code: it does not get into the history, and Tab completes nothing in it.
+// A line that a program requests is not code: it does not enter the history, and Tab completes nothing in it.
 func TestAnswerIsNoCode(t *testing.T) {
 	master, slave, ours := openTerminal(t)
 	in := &typed{fd: slave, keys: &keys{r: ours}, history: openHistory("")}

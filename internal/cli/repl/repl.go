@@ -30,14 +30,15 @@ type REPL struct {
 	Stdout, Stderr io.Writer
 	Notice         *notice.Writer
 
-	lines lines // nil if they are not typed
+	lines lines // nil if the input is not a terminal
 }
 
-// lines reads what is typed.
+// lines reads lines from a terminal.
 type lines interface {
-	// read returns a line of code. io.EOF ends the input, errInterrupt drops what was typed, and errPasted comes with a line.
+	// read returns a line of code. io.EOF ends the input, errInterrupt discards the line, and errPasted comes with a line that is
+	// part of a paste.
 	read(prompt string) (string, error)
-	// answer is read for a line that code asks for.
+	// answer reads a line that running code requests.
 	answer() (string, error)
 	password() (string, error)
 	close() error
@@ -48,11 +49,11 @@ var (
 	errPasted    = errors.New("the line is a part of what was pasted")
 )
 
-// Run reads and executes code until the input ends. Input that is not typed is executed as a whole, and status is its exit status.
+// Run reads and executes code until the input ends. It executes input from a file or pipe as a whole; status is its exit status.
 func (r *REPL) Run(ctx context.Context) (status int, err error) {
 	if !r.open(ctx) {
 		code, err := unlessSignalled(func() (string, error) {
-			all, err := io.ReadAll(io.LimitReader(r.Stdin, 2<<20)) // more is refused as too long
+			all, err := io.ReadAll(io.LimitReader(r.Stdin, 2<<20)) // longer code is refused
 			return string(all), err
 		})
 		if err == nil && strings.TrimSpace(code) != "" {
@@ -86,10 +87,10 @@ func (r *REPL) Run(ctx context.Context) (status int, err error) {
 	}
 }
 
-// leaving is what people type to leave an interpreter.
+// leaving lists the words with which users leave an interpreter, by language.
 var leaving = map[string][]string{"python": {"exit", "exit()", "quit", "quit()"}, "javascript": {".exit"}, "bash": {"exit"}}
 
-// code reads lines until they are complete. What is pasted, with blank lines in it, ends with Enter.
+// code reads lines until the code is complete. Pasted text may have blank lines, and ends with Enter.
 func (r *REPL) code() (string, error) {
 	prompt, more := map[string][2]string{"python": {">>> ", "... "}, "javascript": {"> ", "... "}, "bash": {"$ ", "> "}}[r.grammar()], ""
 	code := ""
@@ -114,7 +115,7 @@ func (r *REPL) code() (string, error) {
 	}
 }
 
-// grammar is the language as it is written.
+// grammar returns the language whose syntax the code has.
 func (r *REPL) grammar() string {
 	if r.Context.Language == "ipython" {
 		return "python"
@@ -122,7 +123,7 @@ func (r *REPL) grammar() string {
 	return r.Context.Language
 }
 
-// Complete reports whether code looks whole: its brackets and quotes are closed, and a block of Python ends with an empty line.
+// Complete reports whether code looks complete: its brackets and quotes are closed, and a block of Python ends with an empty line.
 func Complete(language, code string) bool {
 	if language == "bash" {
 		_, err := syntax.NewParser().Parse(strings.NewReader(code), "")
@@ -141,7 +142,7 @@ func Complete(language, code string) bool {
 	return true
 }
 
-// opensBlock reports whether a line of Python ends with a colon, and perhaps a comment.
+// opensBlock reports whether a line of Python ends with a colon, apart from a comment.
 func opensBlock(line string) bool {
 	before, comment, _ := strings.Cut(line, "#")
 	return strings.HasSuffix(strings.TrimRight(before, " \t"), ":") || strings.HasSuffix(strings.TrimRight(comment, " \t"), ":")
@@ -149,7 +150,7 @@ func opensBlock(line string) bool {
 
 // open reports whether a bracket or a quote is open.
 func open(language, code string) bool {
-	var within []string // what closes the brackets and quotes that are open
+	var within []string // the closing brackets and quotes that are missing
 	for i := 0; i < len(code); i++ {
 		rest, quote := code[i:], ""
 		if n := len(within); n > 0 && within[n-1] != ")" {
@@ -192,7 +193,7 @@ func open(language, code string) bool {
 		case strings.IndexByte("([{", code[i]) >= 0:
 			within = append(within, ")")
 		case strings.IndexByte(")]}", code[i]) >= 0 && len(within) == 0:
-			return false // a mistake, too
+			return false // an error, too
 		case strings.IndexByte(")]}", code[i]) >= 0:
 			ends()
 		}
@@ -202,7 +203,7 @@ func open(language, code string) bool {
 
 // execute executes code, prints what it shows, and returns its exit status. An interrupt cancels it.
 func (r *REPL) execute(ctx context.Context, code string) (status int, err error) {
-	// What reads in bash does not ask: it would wait for a line that is never sent.
+	// Bash sends no request when code reads input: the read would wait for a line that is never sent.
 	asks := r.lines != nil && r.grammar() != "bash"
 	run, err := r.Service.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: asks,
@@ -269,7 +270,7 @@ func (r *REPL) execute(ctx context.Context, code string) (status int, err error)
 	return status, nil
 }
 
-// answer sends a line that the code asks for.
+// answer sends a line that the code requests.
 func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) error {
 	read := r.lines.answer // the prompt has been printed
 	if asked.Password {
@@ -278,7 +279,7 @@ func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) err
 	line, err := read()
 	stdin, failed := r.Service.Runs().Stdin(ctx, run)
 	if failed != nil {
-		return nil // it has ended
+		return nil // the run has ended
 	}
 	defer stdin.Close()
 	var status interrupt.Status
@@ -295,7 +296,7 @@ func (r *REPL) answer(ctx context.Context, run string, asked belljar.Result) err
 	return nil
 }
 
-// Text is a result as a terminal shows it; "" for what is on stderr, or is asked for, already.
+// Text returns a result as a terminal shows it; "" for stderr and requests for input, which are shown already.
 func Text(r belljar.Result) string {
 	switch r.Type {
 	case belljar.ResultCut:
@@ -322,7 +323,7 @@ func Text(r belljar.Result) string {
 	return strings.Join(parts, "\n")
 }
 
-// safe is a text without the characters that control a terminal.
+// safe removes the characters that control a terminal.
 func safe(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' && c != '\n' && c != '\t' || c == 0x7f || c >= 0x80 && c < 0xa0 {
@@ -332,7 +333,7 @@ func safe(text string) string {
 	}, text)
 }
 
-// open prepares for what is typed, and reports whether the input is a terminal.
+// open prepares the terminal, and reports whether the input is one.
 func (r *REPL) open(ctx context.Context) bool {
 	f, ok := r.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

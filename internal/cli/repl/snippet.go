@@ -17,8 +17,8 @@ type Snippet struct {
 	context, language, code string
 }
 
-// ReadSnippet reads code: a text, or a file; - or "" is standard input. Without a context it is for the language's own, and without a language
-// the file's extension decides.
+// ReadSnippet reads code from a text or a file; - or "" is standard input. Without a context it selects the language's own, and without a
+// language the file's extension decides.
 func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Snippet, error) {
 	if lang == "" && text == nil {
 		lang = strings.TrimPrefix(filepath.Ext(file), ".")
@@ -36,7 +36,7 @@ func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Sn
 	case text != nil:
 		raw = []byte(*text)
 	case file == "" || file == "-":
-		raw, err = io.ReadAll(io.LimitReader(stdin, 2<<20)) // more is refused as too long
+		raw, err = io.ReadAll(io.LimitReader(stdin, 2<<20)) // longer code is refused
 	default:
 		if raw, err = os.ReadFile(file); err != nil {
 			return nil, mistake.New("", "%s: %s", file, mistake.Reason(err))
@@ -46,7 +46,7 @@ func ReadSnippet(text *string, file, context, lang string, stdin io.Reader) (*Sn
 	return out, err
 }
 
-// Fill makes a run one of code in a context.
+// Fill makes a run execute the code in a context.
 func (x *Snippet) Fill(spec *belljar.RunSpec) {
 	spec.Context, spec.Language, spec.Code, spec.Replay, spec.Command = x.context, x.language, x.code, x.Replay, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
-// broker says of secrets where they go: NAME=HOST[,header=NAME][,template=TEXT]. A template may have commas.
+// broker sets the hosts of secrets: NAME=HOST[,header=NAME][,template=TEXT]. A template may contain commas.
 func broker(secrets map[string]belljar.Secret, flags []string) error {
 	for _, flag := range flags {
 		name, where, _ := strings.Cut(flag, "=")

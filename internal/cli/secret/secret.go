@@ -11,7 +11,7 @@ import (
 )
 
 // Parse reads the flags --secret and --broker: NAME, NAME=@FILE or NAME=from:STORED, and NAME=HOST[,header=NAME][,template=TEXT]. Values
-// come from the environment and from files: a command line can be seen by other users, so it never holds one.
+// come from the environment and from files, never from the command line, which other users can see.
 func Parse(secrets, brokers []string, getenv func(name string) (string, bool)) (map[string]belljar.Secret, error) {
 	if len(secrets)+len(brokers) == 0 {
 		return nil, nil
@@ -45,7 +45,7 @@ func Parse(secrets, brokers []string, getenv func(name string) (string, bool)) (
 				return nil, mistake.New("", "--secret %s=@%s: %s", name, path, mistake.Reason(err))
 			}
 			given[name] = belljar.Secret{Value: value}
-		default: // without what may be a value
+		default: // the message omits a part that may be a value
 			return nil, mistake.New("--secret "+name+" takes the variable "+name+", --secret "+name+"=@FILE a file",
 				"--secret %s: a value does not belong on the command line, which other users can see", name)
 		}
@@ -53,7 +53,7 @@ func Parse(secrets, brokers []string, getenv func(name string) (string, bool)) (
 	return given, broker(given, brokers)
 }
 
-// mostSecret is more than the longest secret.
+// mostSecret is above the maximum length of a secret.
 const mostSecret = 64<<10 + 2
 
 // ReadFile reads a secret from a file, as [Read] does.
@@ -66,7 +66,7 @@ func ReadFile(path string) (string, error) {
 	return Read(f)
 }
 
-// Read reads a secret. The end of the line of one that is a single line is not a part of it.
+// Read reads a secret. If the secret is a single line, its line end is not part of it.
 func Read(r io.Reader) (string, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, mostSecret))
 	if err != nil {

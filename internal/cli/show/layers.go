@@ -23,7 +23,7 @@ type Layers struct {
 	over  chan struct{}
 
 	mu   sync.Mutex
-	list []belljar.ImageProgress // the newest of each layer, in order of first appearance
+	list []belljar.ImageProgress // the latest of each layer, in order of first appearance
 	at   map[string]int          // index in list of a layer
 }
 
@@ -86,7 +86,7 @@ func (l *Layers) show() {
 	}
 }
 
-// lines returns the visible lines, at most so many columns and lines.
+// lines returns the visible lines, limited to that many columns and lines.
 func (l *Layers) lines(columns, most int) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,19 +11,19 @@ type Palette struct{ on bool }
 // NewPalette returns a palette that is on or off.
 func NewPalette(on bool) Palette { return Palette{on: on} }
 
-// Bold is for the name of a thing.
+// Bold marks names.
 func (p Palette) Bold(s string) string { return p.paint("1", s) }
 
-// Dim is for remarks.
+// Dim marks remarks.
 func (p Palette) Dim(s string) string { return p.paint("2", s) }
 
-// Good is for what works.
+// Good marks what works.
 func (p Palette) Good(s string) string { return p.paint("32", s) }
 
-// Partial is for what works in part.
+// Partial marks what works in part.
 func (p Palette) Partial(s string) string { return p.paint("33", s) }
 
-// Bad is for what does not work.
+// Bad marks what does not work.
 func (p Palette) Bad(s string) string { return p.paint("31", s) }
 
 func (p Palette) paint(code, s string) string {

@@ -1,4 +1,4 @@
-// Package snapshot is what the commands about snapshots do and print.
+// Package snapshot implements the commands about snapshots.
 package snapshot
 
 import (
@@ -32,8 +32,8 @@ func All(ctx context.Context, s belljar.Service) ([]belljar.Snapshot, error) {
 	}
 }
 
-// Find returns the id of the caller's snapshot with a name, which no other may have, or else with an id that begins so; "" for "". The files of
-// templates have their names, and are no snapshots that a user has named.
+// Find returns the id of the caller's snapshot with a unique name, or else with an id prefix; "" for "". It ignores the snapshots that hold a
+// template's files, which have the template's name.
 func Find(ctx context.Context, s belljar.Service, given string) (string, error) {
 	if given == "" {
 		return "", nil
@@ -78,7 +78,7 @@ func Table(w io.Writer, all []belljar.Snapshot, now time.Time) error {
 // inconsistent is a note about files that were read while programs ran.
 const inconsistent = "programs ran while the files were read: some may have changed in between"
 
-// Notes are what there is to say about a snapshot that was made.
+// Notes returns the notes about a new snapshot.
 func Notes(made belljar.Snapshot) []string {
 	note := fmt.Sprintf("%d files, %s", made.Files, show.Bytes(made.Bytes))
 	if made.ExpiresAt != nil {
@@ -90,7 +90,7 @@ func Notes(made belljar.Snapshot) []string {
 	return []string{note, inconsistent}
 }
 
-// ForkNotes are what there is to say about copies of a session.
+// ForkNotes returns the notes about new copies of a session.
 func ForkNotes(made belljar.Fork) (notes []string) {
 	if !made.Consistent {
 		notes = append(notes, inconsistent)
@@ -101,7 +101,7 @@ func ForkNotes(made belljar.Fork) (notes []string) {
 	return notes
 }
 
-// Export writes a snapshot to a new file, or to stdout if that is "". A file that is not whole is removed.
+// Export writes a snapshot to a new file, or to stdout if file is "". It removes an incomplete file.
 func Export(ctx context.Context, s belljar.Service, given, file string, stdout io.Writer) error {
 	id, err := Find(ctx, s, given)
 	if err != nil {
@@ -124,7 +124,7 @@ func Export(ctx context.Context, s belljar.Service, given, file string, stdout i
 	return stopped(err)
 }
 
-// Import makes a snapshot of a file; "-" is stdin.
+// Import makes a snapshot from a file; "-" is stdin.
 func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, file string, stdin io.Reader) (belljar.Snapshot, error) {
 	from := stdin
 	if file != "-" {
@@ -145,7 +145,7 @@ func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, f
 	return made, field.InFlags(err)
 }
 
-// Print prints a snapshot's id, or the snapshot as JSON, unless it was not made. What there is to know about it goes to note.
+// Print prints a snapshot's id, or the snapshot as JSON, unless err is set. Notes about the snapshot go to note.
 func Print(w io.Writer, note func(format string, args ...any), made belljar.Snapshot, json bool, err error) error {
 	switch {
 	case err != nil:
@@ -159,7 +159,7 @@ func Print(w io.Writer, note func(format string, args ...any), made belljar.Snap
 	return show.Lines(w, []string{made.ID})
 }
 
-// Remove removes snapshots, and returns why some were not.
+// Remove removes snapshots, and returns the failures.
 func Remove(ctx context.Context, s belljar.Service, ids []string, json bool, w io.Writer) error {
 	removed, err := mistake.Each(ids, func(given string) (string, error) {
 		id, err := Find(ctx, s, given)

@@ -12,10 +12,10 @@ import (
 	"github.com/belljar/belljar/internal/cli/interrupt"
 )
 
-// server has a snapshot, of which it sends a part, and others.
+// server has several snapshots. It sends only a part of one.
 type server struct {
 	belljar.Service
-	after func() // the part
+	after func() // called after the part
 	more  []belljar.Snapshot
 }
 
@@ -37,7 +37,7 @@ func (x snapshots) Export(ctx context.Context, _ string, w io.Writer) error {
 	return ctx.Err()
 }
 
-// An export that is interrupted leaves no file that looks whole.
+// An interrupted export leaves no file that looks complete.
 func TestExportInterrupted(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.tar")
 	s := server{after: func() {
@@ -54,7 +54,7 @@ func TestExportInterrupted(t *testing.T) {
 	}
 }
 
-// The name of a snapshot means that one, though a template has the same.
+// A snapshot's name finds that snapshot, even if a template has the same name.
 func TestFindAsTemplate(t *testing.T) {
 	s := server{more: []belljar.Snapshot{{ID: "2", Name: "x", Kind: "template"}, {ID: "3", Name: "x", Kind: "template"}}}
 	if id, err := Find(t.Context(), s, "x"); id != "1" || err != nil {

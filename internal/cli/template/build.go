@@ -28,7 +28,7 @@ type build struct {
 	JSON    bool   `name:"json" help:"Print the template as one JSON object."`
 }
 
-// Help has an example of a file.
+// Help shows an example of a template's file.
 func (*build) Help() string {
 	return `Such a file, data-science.yaml:
 
@@ -70,7 +70,7 @@ func (b *build) Run(ctx context.Context, c Console) error {
 	})
 }
 
-// build makes the image and sends the files, and has the server build the template.
+// build makes the image, sends the files, and makes the server build the template.
 func (b *build) build(ctx context.Context, c Console, s belljar.Service, f *file) (made belljar.Template, err error) {
 	files, err := f.upload(b.File)
 	if err != nil {
@@ -112,7 +112,7 @@ func (b *build) build(ctx context.Context, c Console, s belljar.Service, f *file
 	return made, err
 }
 
-// printed prints the output of the command that a build failed with, unless it was shown already.
+// printed prints the output of the command that failed in a build, unless it was already shown.
 func printed(to io.Writer, err error, shown string) {
 	var e *belljar.Error
 	if errors.As(err, &e) && e.Details["run_id"] != shown {
@@ -138,7 +138,7 @@ func makeImage(ctx context.Context, c Console, s belljar.Service, f *file) (stri
 	return name, err
 }
 
-// explained adds to the error of a command the last line that it printed.
+// explained adds the last line of a failed command's output to its error.
 func explained(err error) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) {

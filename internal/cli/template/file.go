@@ -19,13 +19,13 @@ import (
 	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
-// file is a template's file: the fields of a request, and what this machine adds.
+// file is a template's file: the fields of a request, and fields for this machine.
 type file struct {
 	belljar.TemplateSpec
-	Recipe string            `json:"recipe"` // of an image that is made here; the packages.apt are in it
+	Recipe string            `json:"recipe"` // of an image to make on this machine, which contains the packages.apt
 	Suite  string            `json:"suite"`  // Debian's release
-	Mirror string            `json:"mirror"` // where its packages are
-	Files  map[string]string `json:"files"`  // in the workspace, by what they are here
+	Mirror string            `json:"mirror"` // the server of its packages
+	Files  map[string]string `json:"files"`  // local files by their path in the workspace
 }
 
 // read reads a template's file, in YAML or JSON.
@@ -60,7 +60,7 @@ func read(name string) (*file, error) {
 	return &f, f.check(name)
 }
 
-// wrong is the error of a file that has a field that there is none of, or one of another kind.
+// wrong returns the error for a file with an unknown field, or a value of the wrong type.
 func wrong(name string, err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
@@ -76,7 +76,7 @@ func wrong(name string, err error) error {
 	return mistake.New("", "%s: %v", name, err)
 }
 
-// kindOf is how a type of Go is called in a file.
+// kindOf returns the name of a Go type for users.
 func kindOf(goType string) string {
 	switch {
 	case strings.HasPrefix(goType, "[]"):
@@ -93,7 +93,7 @@ func kindOf(goType string) string {
 
 var packagePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,99}$`) })
 
-// check refuses what cannot be built. It completes the recipe.
+// check refuses a file that cannot be built. It completes the recipe.
 func (f *file) check(name string) error {
 	switch {
 	case f.Recipe == "" && f.BaseImage == "" && len(f.Packages.Apt) == 0:

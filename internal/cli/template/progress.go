@@ -8,10 +8,10 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// lookEvery is how often the progress of a build is looked at.
+// lookEvery is the interval at which the progress of a build is polled.
 const lookEvery = 500 * time.Millisecond
 
-// follow shows what the build of a template does, and what its commands print, until built is closed. It returns the run whose output it
+// follow shows the steps of a template's build and the output of its commands, until built is closed. It returns the run whose output it
 // showed last.
 func follow(ctx context.Context, w *notice.Writer, s belljar.Service, name string, built <-chan struct{}) (run string) {
 	tick := time.NewTicker(lookEvery)
@@ -23,7 +23,7 @@ func follow(ctx context.Context, w *notice.Writer, s belljar.Service, name strin
 		case <-tick.C:
 		}
 		x, err := s.Templates().Get(ctx, name)
-		if err != nil || x.Building == step || x.Building == "" { // the build itself reports what is wrong
+		if err != nil || x.Building == step || x.Building == "" { // the build itself reports the error
 			continue
 		}
 		step = x.Building

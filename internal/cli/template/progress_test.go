@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// slow is a server whose build shows one step at each look.
+// slow is a server whose build advances one step at each poll.
 type slow struct {
 	belljar.Service
 	looks []belljar.Template
@@ -47,7 +47,7 @@ func (slowRuns) Frames(_ context.Context, id string, _ uint64) iter.Seq2[belljar
 	}
 }
 
-// What a build does is shown once a step, with what its commands print.
+// Each step of a build is shown once, with the output of its commands.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(step, run string) belljar.Template {
@@ -66,7 +66,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// The output of the command that failed is printed whole, and once.
+// The output of the failed command is printed completely, and once.
 func TestPrinted(t *testing.T) {
 	err := &belljar.Error{Details: map[string]any{"run_id": "r1", "output": "first\nlast\n"}}
 	for shown, want := range map[string]string{"": "first\nlast\n", "r0": "first\nlast\n", "r1": ""} {

@@ -1,4 +1,4 @@
-// Package template is the commands about templates.
+// Package template implements the commands about templates.
 package template
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// Console is where a command runs.
+// Console is the environment of a command.
 type Console interface {
 	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
 	Remote(do func(s belljar.Service) error) error
@@ -28,7 +28,7 @@ type Commands struct {
 	RM    remove `cmd:"" name:"rm" help:"Remove templates with their files."`
 }
 
-// Help is the long help.
+// Help is the text of --help.
 func (Commands) Help() string {
 	return `A template is an image, packages, environment and files by a name, for sessions and runs.
 

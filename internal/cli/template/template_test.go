@@ -19,11 +19,11 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// server records what a build asks of it.
+// server records the requests of a build.
 type server struct {
 	belljar.Service
 	images    map[string]string // contents by name
-	snapshots []string          // that it has
+	snapshots []string          // those that it has
 	built     []belljar.TemplateSpec
 	fail      error
 	stop      func() // interrupts a build
@@ -82,7 +82,7 @@ func (x templates) Build(ctx context.Context, spec belljar.TemplateSpec) (bellja
 	return belljar.Template{TemplateSpec: spec}, x.s.fail
 }
 
-// machine makes an image whose content is what was asked for.
+// machine makes an image whose content is the request.
 type machine struct {
 	local.ImageMaker
 	made int
@@ -107,7 +107,8 @@ func (c *console) Images() image.Maker {
 }
 func (c *console) Out() io.Writer { return &c.out }
 
-// The packages of Debian are in an image that is made here once, and the other fields go to the server.
+// Debian's packages are in an image that is made on this machine once. The other fields go to the
+// server.
 func TestBuild(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "science.yaml")

@@ -34,7 +34,7 @@ type Attachment struct {
 // ErrDetached means that the user has detached; the terminal continues.
 var ErrDetached = errors.New("left the terminal")
 
-// reconnectTimeout is how long a visit retries to reach an unavailable server.
+// reconnectTimeout limits the retries to reach an unavailable server.
 const reconnectTimeout = 2 * time.Minute
 
 // Run attaches until the user detaches, which returns [ErrDetached], or the program ends, which returns its exit status.
@@ -82,7 +82,7 @@ func (v *Attachment) follow(ctx context.Context) (status int, err error) {
 			attached = true
 			if !lost.IsZero() {
 				v.say("back again")
-				fmt.Fprint(v.Stdout, "\x1b[H\x1b[2J") // the history repaints the whole screen
+				fmt.Fprint(v.Stdout, "\x1b[H\x1b[2J") // the history repaints the screen
 			}
 			pause, lost = 100*time.Millisecond, time.Time{}
 			status, err = v.relay(ctx, at, typed, resized)
@@ -94,7 +94,7 @@ func (v *Attachment) follow(ctx context.Context) (status int, err error) {
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
-		case !temporary(err), !attached && belljar.CodeOf(err) == belljar.CodeInternal: // as of a proxy that passes no WebSocket on
+		case !temporary(err), !attached && belljar.CodeOf(err) == belljar.CodeInternal: // for example, behind a proxy that does not pass WebSockets
 			return 0, err
 		case lost.IsZero():
 			lost = time.Now()

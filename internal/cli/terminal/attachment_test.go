@@ -20,7 +20,7 @@ type fakeTerminals struct {
 	belljar.Terminals
 
 	mu       sync.Mutex
-	visits   [][]any // of each attachment: events, or an error that breaks it
+	visits   [][]any // events of each attachment, or an error that breaks it
 	typed    bytes.Buffer
 	attached int
 }
@@ -127,7 +127,7 @@ func TestVisitEnds(t *testing.T) {
 	}
 }
 
-// A proxy that refuses the WebSocket is no lost connection, unless there was one.
+// A proxy that refuses the WebSocket does not count as a lost connection, unless there was one.
 func TestVisitNeverAttached(t *testing.T) {
 	refused := &belljar.Error{Code: belljar.CodeInternal, Message: "the server answered 400 Bad Request, so it is not belljar"}
 	for _, test := range []struct {

@@ -13,7 +13,7 @@ type modes struct {
 	begun []byte       // a sequence that continues in the next read
 }
 
-// longest is the longest sequence that is buffered; none of the tracked ones is longer.
+// longest is the maximum length of a buffered sequence; no tracked sequence is longer.
 const longest = 64
 
 // cursorShown is the only tracked mode that is on by default.

@@ -26,7 +26,7 @@ func (f onWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A signal ends a visit, and the user's terminal is as it was before.
+// A signal ends a visit and restores the user's terminal.
 func TestSignalRestoresTheTerminal(t *testing.T) {
 	master, slave, err := pty.Open(wire.Size{Cols: 80, Rows: 25})
 	if err != nil {

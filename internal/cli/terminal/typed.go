@@ -16,7 +16,7 @@ type typed struct {
 	room    chan struct{} // signals that input was sent
 }
 
-// The bytes sent at once, and the bytes that input from a pipe may buffer.
+// The maximum size of one message, and the bytes that input from a pipe may buffer.
 const (
 	maxSent     = 32 << 10
 	maxBuffered = 256 << 10

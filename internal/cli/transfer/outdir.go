@@ -15,7 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/cli/mistake"
 )
 
-// OutDir is the folder of --out. Nothing is written outside it or through a symbolic link in it, whatever names a sandbox chooses.
+// OutDir is the folder of --out. It never writes outside the folder or through a symbolic link in it, for any names that a sandbox
+// chooses.
 type OutDir struct {
 	Name string
 	root *os.Root
@@ -42,10 +43,10 @@ func OpenOutDir(name string) (*OutDir, error) {
 
 func (o *OutDir) Close() error { return o.root.Close() }
 
-// Save writes one artifact through a temporary file, so that readers see only whole files and a link in its place is replaced, not
-// followed.
+// Save writes one artifact through a temporary file, so that readers see only complete files. It replaces a link in the artifact's
+// place, and does not follow it.
 func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
-	name := path.Clean(strings.TrimPrefix(a.Path, belljar.WorkspaceDir+"/")) // which need not be UTF-8
+	name := path.Clean(strings.TrimPrefix(a.Path, belljar.WorkspaceDir+"/")) // the path need not be UTF-8
 	if !filepath.IsLocal(name) || name == "." {
 		return fmt.Errorf("artifact %q has no place in %s", a.Path, o.Name)
 	}

@@ -49,7 +49,7 @@ func (b Bounds) deep(s Source) bool {
 	return folders > b.depth
 }
 
-// alone reports whether a source is sent by itself when one upload cannot hold all: it is large, or fits into no upload.
+// alone reports whether a source is sent separately when one upload cannot hold all: it is large, or fits into no upload.
 func (b Bounds) alone(s Source) bool { return b.deep(s) || s.packed() > b.bytes/4 }
 
 func (s Source) folder() bool { return s.Info != nil && s.Info.IsDir() }

@@ -32,7 +32,7 @@ func TestPlaceOf(t *testing.T) {
 	}
 }
 
-// service has a file, whose content is interrupted.
+// service has a file whose transfer is interrupted.
 type service struct{ belljar.Service }
 
 func (service) Files() belljar.Files { return files{} }
@@ -57,7 +57,7 @@ func (x interrupted) Read([]byte) (int, error) {
 	return 0, x.ctx.Err()
 }
 
-// A copy that is interrupted leaves no part of a file.
+// An interrupted copy leaves no partial file.
 func TestCopyInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	c := Copy{Service: service{}, Notice: &notice.Writer{Stderr: io.Discard}, Session: func(context.Context, string) (string, error) { return "s", nil }}
@@ -70,7 +70,7 @@ func TestCopyInterrupted(t *testing.T) {
 	}
 }
 
-// kept is a service with a file and a folder, both of an age.
+// kept is a service with a file and a folder, both with a modification time.
 type kept struct{ belljar.Service }
 
 func (kept) Files() belljar.Files { return keptFiles{} }
@@ -92,7 +92,8 @@ func (keptFiles) Archive(_ context.Context, _, _ string, _ belljar.UploadFormat,
 	return errors.Join(err, out.Close())
 }
 
-// What is copied out is as old as it is in the workspace: make looks at that. A device in its place stays.
+// A copy keeps the modification time of the workspace's file, because make compares times. A device in the
+// destination's place stays.
 func TestCopyOut(t *testing.T) {
 	dir := t.TempDir()
 	c := Copy{Service: kept{}, Notice: &notice.Writer{Stderr: io.Discard}, Session: func(context.Context, string) (string, error) { return "s", nil }}

@@ -286,7 +286,7 @@ func (u *Upload) AddTree(place, name string) error {
 		}
 	}
 	for _, s := range inner.sources {
-		if s.link != "" { // the workspace gets the file that the link leads to
+		if s.link != "" { // the workspace gets the target of the link
 			info, err := s.root.Stat(s.Path)
 			if err != nil || !info.Mode().IsRegular() {
 				return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is not a file", filepath.Join(place, s.Path), s.link)

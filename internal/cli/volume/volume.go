@@ -1,4 +1,4 @@
-// Package volume is the commands about volumes, and the flags that put a workspace on disk.
+// Package volume implements the commands about volumes, and the flags that put a workspace on disk.
 package volume
 
 import (
@@ -21,12 +21,12 @@ type Flags struct {
 	Volume string              `group:"limits" placeholder:"NAME[:ro]" help:"Use a volume of the server as /workspace. With :ro it is read-only, and others can use it at the same time."`
 }
 
-// Workspace is what the flags ask for.
+// Workspace returns the workspace that the flags request.
 func (f Flags) Workspace() belljar.Workspace {
 	name, mode, readOnly := strings.Cut(f.Volume, ":")
 	w := belljar.Workspace{Volume: name, ReadOnly: mode == "ro"}
 	if readOnly && mode != "ro" {
-		w.Volume = f.Volume // which no volume is called
+		w.Volume = f.Volume // no volume has this name
 	}
 	if f.Disk != nil {
 		w.Medium, w.MB = "disk", int(*f.Disk)
@@ -34,7 +34,7 @@ func (f Flags) Workspace() belljar.Workspace {
 	return w
 }
 
-// Console is where a command runs.
+// Console is the environment of a command.
 type Console interface {
 	// Remote calls do with the server of the command line. With json, it also prints a failure as JSON.
 	Remote(do func(s belljar.Service) error) error
@@ -48,7 +48,7 @@ type Commands struct {
 	RM     remove `cmd:"" name:"rm" help:"Remove volumes with their files."`
 }
 
-// Help is the long help.
+// Help is the text of --help.
 func (Commands) Help() string {
 	return `A volume is a workspace on the server's disk that stays when a session or run with it ends.
 

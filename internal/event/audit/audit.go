@@ -1,8 +1,8 @@
 // Package audit writes the audit trail of docs/compatibility.md#audit-trail: one JSON object a line in <path>/audit-YYYYMMDD.jsonl, a file a day
 // (UTC), mode 0600. Events whose names begin with "sandbox." belong to it; the others are for the metrics.
 //
-// Commands, code, environment and output are never in it. No caller waits for it: events that it cannot take are counted,
-// and the next written line reports how many are missing.
+// It never contains commands, code, environment and output. No caller waits for it: events that do not fit into the queue are counted, and the
+// next written line reports how many are missing.
 package audit
 
 import (
@@ -109,8 +109,7 @@ func (t *Trail) run() {
 	}
 }
 
-// lingerFor is how long the first event of a batch waits for others, so that a busy server makes one write in place of
-// hundreds.
+// lingerFor is how long the first event of a batch waits for others, so that a busy server makes one write instead of hundreds.
 const lingerFor = 20 * time.Millisecond
 
 // linger waits for more events, unless the queue is short or half full.
@@ -149,7 +148,7 @@ func (t *Trail) finish() {
 // batchSize is the approximate number of bytes in one write.
 const batchSize = 64 << 10
 
-// write writes events and queued ones, up to a batch, with a line for lost events.
+// write writes events and queued events, up to a batch, with a line for lost events.
 func (t *Trail) write(events ...event.Event) {
 	var b []byte
 	count := int64(0)

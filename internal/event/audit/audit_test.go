@@ -178,7 +178,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// Every event of the contract goes to the trail or to the metrics, as the contract says.
+// Every event goes to the trail or to the metrics, as the contract specifies.
 func TestNames(t *testing.T) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../event.go", nil, parser.ParseComments)
 	if err != nil {
@@ -411,7 +411,7 @@ func TestManyAtOnce(t *testing.T) {
 	if total != 1600 {
 		t.Errorf("%d events written or counted, want 1600", total)
 	}
-	trail.Record(event.Event{Name: event.RunCreated}) // nothing happens
+	trail.Record(event.Event{Name: event.RunCreated}) // has no effect
 }
 
 func TestUnwritable(t *testing.T) {

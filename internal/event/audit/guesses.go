@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// mostFailures is how many failed authentications of a minute have a line each. Anyone can cause them, without a credential, and
-	// must not fill the disk.
+	// mostFailures is how many failed authentications in a minute have a line each. Any client can cause them, without a credential,
+	// and must not fill the disk.
 	mostFailures = 300
-	// manyMore is the reason in the line that counts the others.
+	// manyMore is the reason in the line that counts the rest.
 	manyMore = "many_more"
 )
 
@@ -21,8 +21,8 @@ type guesses struct {
 	count  int
 }
 
-// turn begins the minute of now, and returns the line of the one before if some of that had none. Events of the minute before may come
-// late; a clock that was set back further begins a minute, too.
+// turn begins the minute of now, and returns the line of the previous minute if some of its events had none. Events of the previous
+// minute may arrive late. If the clock was set back further, that also begins a minute.
 func (g *guesses) turn(now time.Time) (rest event.Event, more bool) {
 	if minute := now.Truncate(time.Minute); minute.After(g.minute) || minute.Before(g.minute.Add(-time.Minute)) {
 		rest, more = g.end()

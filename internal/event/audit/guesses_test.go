@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// TestGuesses holds that failed authentications, which need no credential, cannot fill the disk, and are all counted.
+// TestGuesses checks that failed authentications, which need no credential, cannot fill the disk, and are all counted.
 func TestGuesses(t *testing.T) {
 	trail := open(t, Options{Queue: 4 * mostFailures})
 	guess := func(n int, at time.Time) {
@@ -41,7 +41,7 @@ func TestGuesses(t *testing.T) {
 	}
 }
 
-// Failed authentications have their lines again after a clock that was wrong is set back.
+// After a wrong clock is set back, failed authentications have their own lines again.
 func TestGuessesAfterTheClockIsSetBack(t *testing.T) {
 	trail := open(t, Options{Queue: 4 * mostFailures})
 	for range mostFailures + 1 {

@@ -33,7 +33,7 @@ type line struct {
 	ResourceUsage  *usage  `json:"resource_usage,omitempty"`
 	Limits         *limits `json:"limits,omitempty"`
 
-	Host        string `json:"host,omitempty"` // that a program reached, or was denied
+	Host        string `json:"host,omitempty"` // that a program reached or was denied
 	IP          string `json:"ip,omitempty"`
 	MatchedRule string `json:"matched_rule,omitempty"`
 
@@ -63,7 +63,7 @@ type usage struct {
 	ArtifactBytes int64    `json:"artifact_bytes"`
 }
 
-// limits are those of docs/compatibility.md#audit-trail.
+// limits are the limits of docs/compatibility.md#audit-trail.
 type limits struct {
 	CPU               float64 `json:"cpu"`
 	MemoryMB          int     `json:"memory_mb"`

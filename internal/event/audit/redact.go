@@ -27,7 +27,7 @@ func redactDetail(detail map[string]string) map[string]string {
 	return redacted
 }
 
-// namesFile reports whether the detail of that name is a file name.
+// namesFile reports whether the detail with that name is a file name.
 func namesFile(name string) bool {
 	words := []string{"path", "file", "dir", "folder", "target"}
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(name, word) })

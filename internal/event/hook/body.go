@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// message is the body of a request. What the request would run, its environment and the note of the decision are not in it: they may
-// contain what its receiver must not see.
+// message is the body of a request. It excludes the request's program, its environment and the note of the decision: they may
+// contain data that the receiver must not see.
 type message struct {
 	Type      string    `json:"type"`
 	Timestamp time.Time `json:"timestamp"`
@@ -33,7 +33,7 @@ type data struct {
 	DecidedBy   string     `json:"decided_by,omitempty"`
 }
 
-// encode returns the id and the body of an event's message. They are the same in each try.
+// encode returns the id and the body of an event's message. They are the same in each attempt.
 func encode(e event.Event) (id string, body []byte) {
 	a := e.Approval
 	body, err := json.Marshal(message{Type: e.Name, Timestamp: e.Time.UTC(), Data: data{
@@ -41,12 +41,12 @@ func encode(e event.Event) (id string, body []byte) {
 		RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt, DecidedAt: a.DecidedAt, DecidedBy: a.DecidedBy,
 	}})
 	if err != nil {
-		panic(err) // only texts and times
+		panic(err) // cannot fail: there are only texts and times
 	}
 	return a.ID + "_" + e.Name[strings.LastIndexByte(e.Name, '.')+1:], body
 }
 
-// newClient returns a client that follows no redirect: a message is for the address that the operator set.
+// newClient returns a client that follows no redirect: a message is only for the operator's URL.
 func newClient(roots *x509.CertPool) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{

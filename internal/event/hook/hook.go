@@ -1,7 +1,7 @@
-// Package hook tells a web address of the operator about approvals, as they are requested and decided (docs/approvals.md#webhook). The
-// requests follow the Standard Webhooks specification: a JSON body, signed with HMAC-SHA256.
+// Package hook reports approvals to a URL of the operator, as they are requested and decided (docs/approvals.md#webhook). The requests
+// follow the Standard Webhooks specification: a JSON body, signed with HMAC-SHA256.
 //
-// No caller waits for it. What cannot be delivered is counted.
+// No caller waits for it. Undelivered events are counted.
 package hook
 
 import (
@@ -30,25 +30,25 @@ import (
 // The results of a delivery, which are the kinds of [event.HookSent].
 const (
 	Delivered = "delivered"
-	Failed    = "failed" // refused, or not delivered in all tries
+	Failed    = "failed" // refused, or all attempts failed
 	Dropped   = "dropped"
 )
 
 // Options configure a hook.
 type Options struct {
 	URL     string           // http or https
-	Key     []byte           // signs; see [ParseKey]
-	Roots   *x509.CertPool   // that an https server is verified with; nil is the system's
-	Waits   []time.Duration  // before the second try and each further one; nil is 1, 5 and 30 s
-	Timeout time.Duration    // of one try; 0 is 10 s
-	Grace   time.Duration    // for which Close waits for deliveries; 0 is 2 s
-	Queue   int              // largest number of events that wait; 0 is 1024
+	Key     []byte           // signing key; see [ParseKey]
+	Roots   *x509.CertPool   // authorities that verify an https server; nil is the system's
+	Waits   []time.Duration  // before the second and each further attempt; nil is 1, 5 and 30 s
+	Timeout time.Duration    // of one attempt; 0 is 10 s
+	Grace   time.Duration    // how long Close waits for deliveries; 0 is 2 s
+	Queue   int              // largest number of queued events; 0 is 1024
 	Events  event.Sink       // receives [event.HookSent]; nil discards
 	Logger  *slog.Logger     // logs when deliveries fail and when they work again; nil discards
 	Now     func() time.Time // nil is [time.Now]
 }
 
-// Hook is an [event.Sink]. It delivers one event after the other, in their order.
+// Hook is an [event.Sink]. It delivers one event at a time, in order.
 type Hook struct {
 	opts   Options
 	host   string
@@ -57,7 +57,7 @@ type Hook struct {
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
-	done    chan struct{} // closed when the last delivery is over
+	done    chan struct{} // closed when the last delivery has ended
 	ctx     context.Context
 	cancel  context.CancelFunc
 
@@ -67,14 +67,14 @@ type Hook struct {
 
 const keyPrefix = "whsec_"
 
-// NewKey returns a new key in its written form.
+// NewKey returns a new key in its text form.
 func NewKey() string {
 	b := make([]byte, 32)
 	rand.Read(b)
 	return keyPrefix + base64.StdEncoding.EncodeToString(b)
 }
 
-// ParseKey reads the written form of a key: whsec_ and the base64 of 24 to 64 bytes.
+// ParseKey parses the text form of a key: whsec_ and the base64 of 24 to 64 bytes.
 func ParseKey(s string) ([]byte, error) {
 	text, found := strings.CutPrefix(s, keyPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)
@@ -118,7 +118,7 @@ func Open(o Options) (*Hook, error) {
 	return h, nil
 }
 
-// Record queues the events of approvals, and returns at once.
+// Record queues the events of approvals. It never blocks.
 func (h *Hook) Record(e event.Event) {
 	if e.Approval == nil || !strings.HasPrefix(e.Name, "sandbox.approval.") {
 		return
@@ -134,7 +134,7 @@ func (h *Hook) Record(e event.Event) {
 	}
 }
 
-// Close tries once to deliver what waits, for at most the time of grace, and counts the rest. It may be called twice.
+// Close tries once to deliver the queued events, for at most the grace period, and counts the rest. It may be called twice.
 func (h *Hook) Close() error {
 	h.closing.Do(func() {
 		close(h.stop)
@@ -167,7 +167,7 @@ func (h *Hook) run() {
 	}
 }
 
-// deliver sends an event until it is taken, it is refused for good, or the tries are used up.
+// deliver sends an event until it is accepted, refused permanently, or the attempts are used up.
 func (h *Hook) deliver(e event.Event) {
 	id, body := encode(e)
 	for try := 0; ; try++ {
@@ -185,7 +185,7 @@ func (h *Hook) deliver(e event.Event) {
 	}
 }
 
-// wait waits, and reports whether that was not interrupted by Close.
+// wait waits for d, and returns false if Close interrupts it.
 func (h *Hook) wait(d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -195,7 +195,7 @@ func (h *Hook) wait(d time.Duration) bool {
 	}
 }
 
-// send makes one try. Its error never has the URL, which may contain a token; again reports whether another try can succeed.
+// send makes one attempt. Its error never has the URL, which may contain a token. again reports whether another attempt can succeed.
 func (h *Hook) send(id string, body []byte) (again bool, err error) {
 	ctx, cancel := context.WithTimeout(h.ctx, h.opts.Timeout)
 	defer cancel()
@@ -218,7 +218,7 @@ func (h *Hook) send(id string, body []byte) (again bool, err error) {
 		return true, err
 	}
 	defer resp.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be used again
+	io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // so that the connection can be reused
 	switch s := resp.StatusCode; {
 	case s >= 200 && s < 300:
 		return false, nil

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// results receives what became of each event.
+// results receives the result for each event.
 type results chan string
 
 func (r results) Record(e event.Event) {
@@ -41,7 +41,7 @@ func (r results) want(t *testing.T, kinds ...string) {
 	}
 }
 
-// logs is a log that tests can read while it is written.
+// logs is a log that tests can read concurrently.
 type logs struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -66,7 +66,7 @@ func asked(id string) event.Event {
 	}}
 }
 
-// receiver serves the peer, and returns a hook that delivers to it.
+// receiver serves a peer, and returns a hook that delivers to it.
 func receiver(t *testing.T, answer http.HandlerFunc, change ...func(*Options)) (*Hook, results, *logs) {
 	t.Helper()
 	peer := httptest.NewServer(answer)
@@ -87,7 +87,7 @@ func receiver(t *testing.T, answer http.HandlerFunc, change ...func(*Options)) (
 	return h, got, log
 }
 
-// A receiver can verify what it gets with the key alone, and gets nothing that is confidential.
+// A receiver can verify a message with only the key, and gets nothing confidential.
 func TestSigned(t *testing.T) {
 	t.Parallel()
 	key, err := ParseKey(NewKey())
@@ -103,7 +103,7 @@ func TestSigned(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		requests <- request{r.Header, b}
 	}, func(o *Options) { o.Key = key })
-	h.Record(event.Event{Name: event.RunCreated, Run: &belljar.Run{}}) // not of an approval
+	h.Record(event.Event{Name: event.RunCreated, Run: &belljar.Run{}}) // not about an approval
 	h.Record(asked("a1"))
 	got.want(t, Delivered)
 	r := <-requests
@@ -132,8 +132,8 @@ func TestSigned(t *testing.T) {
 	}
 }
 
-// A receiver that fails for a while gets the same message again; one that refuses it, only once. The log says once that it fails, and
-// never where the token could be.
+// A receiver that fails for a while gets the same message again. One that refuses it gets it only once. The log reports the failure
+// once, and never contains the token.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	answers := []int{500, 429, 200, 400, 302, 500, 500, 500, 500, 204}
@@ -158,7 +158,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A receiver that is gone, or one that never answers, costs its tries, and recording does not wait for it.
+// A receiver that is gone, or never responds, uses up the attempts. Recording does not wait for it.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -174,7 +174,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// While a receiver hangs, a bounded number of events waits, and Close ends that soon and counts each.
+// While a receiver hangs, the number of queued events is bounded. Close then ends within the grace period and counts each of them.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	release, entered := make(chan struct{}), make(chan struct{}, 8)
@@ -198,7 +198,7 @@ func TestClose(t *testing.T) {
 	h.Close()
 }
 
-// What waits when the server ends is still delivered.
+// Events that are queued when the server ends are still delivered.
 func TestCloseDelivers(t *testing.T) {
 	t.Parallel()
 	h, got, _ := receiver(t, func(http.ResponseWriter, *http.Request) {}, func(o *Options) { o.Grace = time.Minute })

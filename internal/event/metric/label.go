@@ -55,7 +55,7 @@ func authReasons() vocabulary {
 	return vocabulary{
 		"missing", "malformed", "conflict", "unknown_key", "invalid_token", "expired_token", "rate_limited", "unavailable",
 		"wrong_code", "forged_login", "ended_login", "expired_login", // of sign-ins
-		"forged", "changed", "expired", "foreign", "unknown", "revoked", // of tokens in a stream's URL
+		"forged", "changed", "expired", "foreign", "unknown", "revoked", // of the tokens in a stream's URL
 		string(belljar.CodeUnauthorized), // of previews
 	}
 }
@@ -150,7 +150,7 @@ func (r *routes) known(route string) string {
 	return route
 }
 
-// maxTracked is the largest number of runs and sessions tracked at once. Further ones are counted, but in no gauge.
+// maxTracked is the largest number of runs and sessions tracked at the same time. Further ones are counted, but not in gauges.
 const maxTracked = 1 << 16
 
 // tracker holds the state of every active run and session, so that each gauge decreases by what it increased.

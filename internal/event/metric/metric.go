@@ -1,4 +1,4 @@
-// Package metric counts what happens, for Prometheus and for admin/metrics: the metrics of docs/compatibility.md#metrics by their
+// Package metric counts events for Prometheus and for admin/metrics: the metrics of docs/compatibility.md#metrics with their
 // names and labels, and a few of Belljar's own. No label has a value that a caller can choose freely.
 package metric
 
@@ -32,7 +32,7 @@ type Counter struct {
 
 var _ event.Sink = (*Counter)(nil)
 
-// metrics holds the metrics by what they count.
+// metrics groups the metrics by what they count.
 type metrics struct {
 	sessionsCreated, runsStarted, runsCompleted                    *prometheus.CounterVec
 	sessionsResumed, sessionsEnded, hibernations                   *prometheus.CounterVec

@@ -191,7 +191,7 @@ func TestFollowsABoundedNumber(t *testing.T) {
 	}
 }
 
-// What the service gives as a reason has a label of its own.
+// Each reason that the service uses has its own label value.
 func TestReasonsHaveLabels(t *testing.T) {
 	for name, reasons := range map[string][]string{
 		"sandbox_queue_full_total{component=orchestrator,runtime=native,reason=%s}": {"queue_full", "node_memory", "requests_too_large"},
@@ -331,7 +331,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestReasons checks that runs are counted by every reason that they can end for.
+// TestReasons checks that runs are counted by each possible reason.
 func TestReasons(t *testing.T) {
 	source, err := os.ReadFile("../../../phase.go")
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// upstreamMetrics count what happens between this server and the servers that its sandboxes elsewhere depend on.
+// upstreamMetrics count the events of connections to upstream servers.
 type upstreamMetrics struct {
 	request, ready *prometheus.HistogramVec
 	failed, lost   *prometheus.CounterVec

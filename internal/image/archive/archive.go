@@ -1,5 +1,5 @@
-// Package archive finds the image in a file that a user brings: an OCI layout or a docker save archive, as tar, or a tar of a
-// root file system.
+// Package archive finds the image in an archive from a user: an OCI layout or a docker save archive, as tar, or a tar of a root file
+// system.
 package archive
 
 import (
@@ -14,31 +14,31 @@ import (
 	"strings"
 )
 
-// Archive is a tar in a file: images in one of the two forms, or a root file system. Nothing of it is unpacked but layers
-// and small files, which are read where they are.
+// Archive is a tar in a file: images in one of the two forms, or a root file system. Only layers and small files of it are read, at
+// their place in the file.
 type Archive struct {
 	File     *os.File
 	Size     int64
 	Digest   string            // of the whole file
 	MaxFiles int               // entries
-	Platform manifest.Platform // of which one image is chosen
+	Platform manifest.Platform // the platform of the chosen image
 }
 
 // member is an entry of an archive.
 type member struct {
 	at, size int64
-	link     string // the entry that it stands for; "" for a file
-	hole     bool   // a sparse file, whose bytes are not what they seem
+	link     string // the entry that a link names; "" for a file
+	hole     bool   // a sparse file, whose bytes in the archive are not its content
 }
 
-// Limits of what is looked for in an archive.
+// Limits of a search in an archive.
 const (
-	mostMembers = 1 << 16 // entries that may be of interest
+	mostMembers = 1 << 16 // entries that match
 	mostHops    = 8       // links to links
 )
 
-// find reads through the archive and returns the entries whose names are wanted, the last of each name, and how many
-// entries there are.
+// find reads the whole archive. It returns the entries whose names are wanted, the last one of each name, and the number of all
+// entries.
 func (a *Archive) find(ctx context.Context, wanted func(name string) bool) (map[string]member, int, error) {
 	w := &window{f: a.File, size: a.Size}
 	r := tar.NewReader(w)
@@ -46,7 +46,7 @@ func (a *Archive) find(ctx context.Context, wanted func(name string) bool) (map[
 	for n := 0; ; n++ {
 		h, err := r.Next()
 		if errors.Is(err, tar.ErrInsecurePath) {
-			err = nil // nothing is written by these names
+			err = nil // nothing is written under these names
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -99,15 +99,15 @@ func memberOf(h *tar.Header, name string, at int64) (m member, ok bool) {
 	return m, true
 }
 
-// inside is a name in the archive without what may come before it, and whether it is one: .. does not lead out.
+// inside returns a cleaned name without leading slashes, and whether it is inside the archive: .. must not lead out.
 func inside(name string) (string, bool) {
 	name = path.Clean(strings.TrimLeft(name, "/"))
 	return name, name != "." && name != ".." && !strings.HasPrefix(name, "../") && !strings.ContainsRune(name, 0)
 }
 
-// open returns the files of names; links are followed within the archive. What is missing is missing in the result.
+// open returns the files of names; links are followed within the archive. The result lacks missing files.
 func (a *Archive) open(ctx context.Context, names []string) (map[string]*io.SectionReader, error) {
-	stands := map[string]string{} // name → the entry that it has led to so far
+	stands := map[string]string{} // name → the entry that it resolves to so far
 	for _, n := range names {
 		if clean, ok := inside(n); ok {
 			stands[n] = clean
@@ -158,7 +158,7 @@ func small(r *io.SectionReader, what string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// window reads a file through a buffer and knows where it is.
+// window reads a file through a buffer and knows its position.
 type window struct {
 	f        io.ReaderAt
 	size, at int64
@@ -187,7 +187,8 @@ func (w *window) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Seek continues from where it is, at the end of the file at most; a tar reader skips files so, by the sizes that they claim to have.
+// Seek moves relative to the current position, at most to the end of the file. A tar reader skips files with it, by the sizes that
+// they claim.
 func (w *window) Seek(offset int64, whence int) (int64, error) {
 	if whence != io.SeekCurrent || offset < 0 {
 		return 0, errors.ErrUnsupported

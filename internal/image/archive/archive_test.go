@@ -31,7 +31,7 @@ func archiveOf(t *testing.T, data []byte) *Archive {
 	return &Archive{File: file, Size: int64(len(data)), Digest: reference.DigestOf(data), MaxFiles: 1000, Platform: manifest.LocalPlatform()}
 }
 
-// An entry may claim any size: one that would end beyond the last byte that a file can have is an archive that is cut off.
+// An entry may claim any size. If it would end beyond the largest file offset, the archive counts as cut off.
 func TestSizeBeyondAllFiles(t *testing.T) {
 	for _, size := range []int64{1 << 40, math.MaxInt64 - 1<<10, math.MaxInt64} {
 		var b bytes.Buffer
@@ -45,7 +45,7 @@ func TestSizeBeyondAllFiles(t *testing.T) {
 	}
 }
 
-// leaving is a context that ends after it was looked at so many times.
+// leaving is a context that ends after a number of checks.
 type leaving struct {
 	context.Context
 	looks int
@@ -58,7 +58,7 @@ func (l *leaving) Err() error {
 	return nil
 }
 
-// layoutOf is an OCI layout whose index names so many images of one manifest.
+// layoutOf is an OCI layout whose index names one manifest as that many images.
 func layoutOf(t *testing.T, images int, image []byte) *Archive {
 	t.Helper()
 	digest := reference.DigestOf(image)
@@ -86,7 +86,7 @@ func layoutOf(t *testing.T, images int, image []byte) *Archive {
 	return archiveOf(t, b.Bytes())
 }
 
-// An archive may have many images to choose from, each of which takes a while to be read: a caller that leaves ends that.
+// Reading the images of an archive takes a while if there are many: a caller that cancels ends it.
 func TestManyImagesInterrupted(t *testing.T) {
 	const images = 50
 	ctx := &leaving{t.Context(), images}
@@ -96,7 +96,7 @@ func TestManyImagesInterrupted(t *testing.T) {
 	}
 }
 
-// What is read to choose among them is bounded.
+// The number of bytes that are read to choose an image is limited.
 func TestLargeManifests(t *testing.T) {
 	a := layoutOf(t, 64, bytes.Repeat([]byte("x"), manifest.MaxManifest))
 	if _, err := a.Image(t.Context(), ""); belljar.CodeOf(err) != belljar.CodeImageInvalid || !strings.Contains(err.Error(), "more than") {

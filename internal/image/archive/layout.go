@@ -21,11 +21,11 @@ const (
 // candidate is an image in an archive.
 type candidate struct {
 	names []string
-	lists []string // digests of lists that lead to it
+	lists []string // digests of the lists that contain it
 	m     *manifest.Manifest
 }
 
-// fromLayout finds the image in an OCI layout. Other images may be in it only if name states which is meant.
+// fromLayout finds the image in an OCI layout. The layout may contain other images only if name selects one.
 func (a *Archive) fromLayout(ctx context.Context, index *io.SectionReader, name string) (manifest.Image, error) {
 	data, err := small(index, layoutIndex, manifest.MaxManifest)
 	if err != nil {
@@ -58,25 +58,26 @@ func (a *Archive) fromLayout(ctx context.Context, index *io.SectionReader, name 
 
 // layout is an OCI layout in an archive.
 type layout struct {
-	ctx     context.Context // of the import
+	ctx     context.Context // the import's context
 	archive *Archive
 	blobs   map[string]member
 	read    int64 // bytes of manifests and configs
 }
 
-// mostRead bounds what is read of manifests and configs. A few kilobytes can unpack to an archive that has gigabytes of them read.
+// mostRead limits the bytes of manifests and configs that are read. An archive of a few kilobytes could otherwise require reading
+// gigabytes.
 const mostRead = 32 * manifest.MaxManifest
 
-// images are the layout's by digest, for this platform; if one of them is called name, that one alone. all are the names
-// of all.
+// images returns the layout's images for this platform, by digest; only the one that is called name, if there is one. all are the
+// names of all images.
 func (l *layout) images(list *manifest.Manifest, name string) (found map[string]*candidate, all []string, err error) {
-	groups := map[string][]manifest.Descriptor{} // images of one name are one image, for several platforms
+	groups := map[string][]manifest.Descriptor{} // images of one name are one image for several platforms
 	for _, d := range list.Manifests {
 		n := entryName(d)
 		if n != "" {
 			all = append(all, fault.Printable(n))
 		} else if d.Platform == nil {
-			n = "@" + d.Digest // one by itself
+			n = "@" + d.Digest // an image of its own
 		}
 		groups[n] = append(groups[n], d)
 	}
@@ -133,7 +134,7 @@ func cmpOr(s, otherwise string) string {
 	return fault.Printable(s)
 }
 
-// entryName is what the index calls an image. A tag alone is no name.
+// entryName returns the index's name of an image. A tag alone is not a name.
 func entryName(d manifest.Descriptor) string {
 	if n := d.Annotations[fullNameAnnotation]; n != "" {
 		return n
@@ -189,7 +190,7 @@ func (l *layout) blob(digest string) (*io.SectionReader, error) {
 	return io.NewSectionReader(l.archive.File, m.at, m.size), nil
 }
 
-// image is what the store needs of one.
+// image describes an image for the store.
 func (l *layout) image(digest string, c *candidate, name string) (out manifest.Image, err error) {
 	out = manifest.Image{Digest: digest, Also: c.lists, Source: manifest.Imported}
 	if c.m.Annotations[SourceAnnotation] == manifest.Built {

@@ -16,18 +16,18 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// SourceAnnotation is what a manifest's annotation is called that states where an image comes from; build is known.
+// SourceAnnotation is the annotation of a manifest that states the origin of an image; build is the only known value.
 const SourceAnnotation = "dev.belljar.source"
 
-// The files by which an archive is known for what it is.
+// Files that identify the form of an archive.
 const (
 	layoutFile     = "oci-layout"
 	layoutIndex    = "index.json"
 	dockerManifest = "manifest.json"
-	dockerNames    = "repositories" // with layers and without manifest.json: saved by Docker before 1.10
+	dockerNames    = "repositories" // with layers but without manifest.json: saved by Docker before 1.10
 )
 
-// oldLayer reports whether an entry is a layer as docker save has always called it.
+// oldLayer reports whether an entry has the name of a layer in docker save.
 func oldLayer(name string) bool {
 	id, ok := strings.CutSuffix(name, "/layer.tar")
 	return ok && len(id) == 64 && reference.IsHex(id)
@@ -54,7 +54,7 @@ func (a *Archive) Image(ctx context.Context, name string) (manifest.Image, error
 		if !errors.Is(err, errMissing) || files[dockerManifest] == nil {
 			return m, missing(err)
 		}
-		// Docker lists what it has not saved, and has the other form in the same archive.
+		// Docker lists blobs that it has not saved; the same archive then has the other form too.
 	}
 	if files[dockerManifest] != nil {
 		data, err := small(files[dockerManifest], dockerManifest, manifest.MaxManifest)
@@ -73,7 +73,7 @@ func (a *Archive) Image(ctx context.Context, name string) (manifest.Image, error
 	return a.fromTree(name)
 }
 
-// errMissing means that a part is missing that an archive names.
+// errMissing means that the archive lacks a part that it names.
 var errMissing = errors.New("a part is missing in the archive")
 
 func missing(err error) error {
@@ -83,8 +83,8 @@ func missing(err error) error {
 	return err
 }
 
-// fromTree is an image of one layer: the archive itself. Its digest is that of a manifest that depends on the archive and
-// the platform only.
+// fromTree returns an image of one layer: the archive itself. Its digest is that of a manifest that depends only on the
+// archive and the platform.
 func (a *Archive) fromTree(name string) (manifest.Image, error) {
 	if name == "" {
 		return manifest.Image{}, unnamed()
@@ -104,9 +104,9 @@ func (a *Archive) fromTree(name string) (manifest.Image, error) {
 	return m, nil
 }
 
-// compose is the digest of the manifest of an image that came without one.
+// compose returns the digest of a manifest for an image that came without one.
 func compose(config []byte, layers []manifest.Descriptor) string {
-	data, _ := json.Marshal(struct { // strings and numbers
+	data, _ := json.Marshal(struct { // only strings and numbers
 		SchemaVersion int                   `json:"schemaVersion"`
 		MediaType     string                `json:"mediaType"`
 		Config        manifest.Descriptor   `json:"config"`
@@ -143,10 +143,10 @@ func several(names []string) error {
 	}
 }
 
-// mostNames is how many names an image may bring with it.
+// mostNames limits the names of an image in an archive.
 const mostNames = 64
 
-// nameOf makes the names in an archive those of an image; name goes before them.
+// namesOf turns the names in an archive into an image's names, after name.
 func namesOf(name string, found []string) ([]string, error) {
 	if name != "" {
 		return []string{name}, nil

@@ -14,7 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// FuzzRecognise: whatever is imported is found to be one of the three kinds of archive or refused, and nothing is written.
+// FuzzRecognise tests that any input is recognised as one of the three kinds of archive or refused, and that nothing is
+// written.
 func FuzzRecognise(f *testing.F) {
 	add := func(pairs ...string) {
 		var b bytes.Buffer

@@ -23,7 +23,7 @@ type saved struct {
 	Layers   []string `json:"Layers"`
 }
 
-// fromSaved finds the image in a docker save archive. Other images may be in it only if name states which is meant.
+// fromSaved finds the image in a docker save archive. The archive may contain other images only if name selects one.
 func (a *Archive) fromSaved(ctx context.Context, images []saved, name string) (out manifest.Image, err error) {
 	one, err := pickSaved(images, name)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *Archive) fromSaved(ctx context.Context, images []saved, name string) (o
 	return out, nil
 }
 
-// pickSaved is the one image of an archive, or the one of a name.
+// pickSaved returns the image called name, or the only one of an archive.
 func pickSaved(images []saved, name string) (saved, error) {
 	if len(images) == 1 {
 		return images[0], nil
@@ -96,8 +96,8 @@ func pickSaved(images []saved, name string) (saved, error) {
 	return one, nil
 }
 
-// describe finds out what a registry would call a layer: by what it is, if it is a plain tar, whose digest the config
-// has.
+// describe returns the descriptor that a registry would give a layer. A plain tar has the digest that the config
+// states.
 func describe(ctx context.Context, r *io.SectionReader, id string) (manifest.Descriptor, error) {
 	head := make([]byte, 6)
 	n, err := r.ReadAt(head, 0)

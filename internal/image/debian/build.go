@@ -18,16 +18,16 @@ import (
 	"github.com/belljar/belljar/internal/flock"
 )
 
-// Options state what to make.
+// Options describe the image to make.
 type Options struct {
 	Name string // one of [Names]
-	// Packages are Debian packages that the image has besides those of its recipe.
+	// Packages are Debian packages in addition to those of the recipe.
 	Packages []string
-	// Suite is Debian's name of a release; default the machine's own, or bookworm if that is no Debian.
+	// Suite is Debian's name of a release. The default is this machine's release, or bookworm if this machine does not run Debian.
 	Suite string
-	// Mirror is where packages are; default the machine's own sources of the suite.
+	// Mirror is the source of the packages; default the machine's own sources of the suite.
 	Mirror string
-	// Dir is where the files lie meanwhile, in a folder that is gone in the end; default os.TempDir.
+	// Dir is where a temporary folder for the build is made, which is removed in the end; default os.TempDir.
 	Dir string
 	// Log receives the progress, a line at a time; nil discards.
 	Log func(line string)
@@ -72,8 +72,8 @@ func (o *Options) check() (recipe, []source, error) {
 	return r, []source{{uri: o.Mirror, suite: o.Suite, components: []string{"main"}}}, nil
 }
 
-// Digest is a hash, in hexadecimal, of what is known of an image before it is made: two images with the same one differ by the
-// versions of their packages at most.
+// Digest returns a hash, in hexadecimal, of everything that determines an image before it is made. Two images with the same digest differ
+// at most in the versions of their packages.
 func Digest(o Options) (string, error) {
 	r, sources, err := o.check()
 	if err != nil {
@@ -87,9 +87,9 @@ func invalid(hint, format string, args ...any) error {
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Build writes the tar of a root file system to w. Nothing of it is left when it returns, also if ctx ends it; an error with
-// [belljar.CodeInternal] names what could not be removed. It fails with [belljar.CodeRuntimeUnavailable] where this machine cannot do it,
-// with what is missing as the hint.
+// Build writes the tar of a root file system to w. It leaves nothing when it returns, also if ctx ends it. If it could not remove a file,
+// it returns an error with [belljar.CodeInternal] that names the file. It fails with [belljar.CodeRuntimeUnavailable] if this machine
+// cannot build the image; the hint names what is missing.
 func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	r, sources, err := o.check()
 	if err != nil {
@@ -106,7 +106,7 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	}
 	if f, err := os.Open(dir); err == nil {
 		defer f.Close()
-		_ = flock.Try(f, true) // where that cannot be, no folder is swept
+		_ = flock.Try(f, true) // without locks, sweep removes no folder
 	}
 	defer func() {
 		if left := os.RemoveAll(dir); left != nil {
@@ -142,26 +142,26 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	return nil
 }
 
-// folderName begins the names of folders in which images are made. Each is locked by its process.
+// folderName begins the names of temporary folders. The process that uses a folder locks it.
 const folderName = "belljar-image-"
 
-// job is one image in the making.
+// job is a build in progress.
 type job struct {
 	recipe  recipe
 	suite   string
 	sources []source
-	dir     string // ours alone
+	dir     string // used by this job only
 	log     *journal
 	out     io.Writer
 }
 
-// tool is one of Debian's.
+// tool is one of Debian's build tools.
 type tool interface {
 	name() string
 	build(ctx context.Context, j *job) error
 }
 
-// reader is what reads the tar, and why it stopped.
+// reader receives the tar, and keeps the reason why it stopped.
 type reader struct {
 	w   io.Writer
 	err error
@@ -176,14 +176,14 @@ func (r *reader) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// journal keeps the last of what a tool prints and passes it on.
+// journal keeps the last lines of a tool's output and logs all of them.
 type journal struct {
 	report func(string)
 	part   []byte
 	lines  []string
 }
 
-// How much of what a tool prints is kept.
+// Limits of the output that is kept.
 const (
 	keptLines = 20
 	longLine  = 400
@@ -191,7 +191,7 @@ const (
 
 func newJournal(report func(string)) *journal { return &journal{report: report} }
 
-// Write implements [io.Writer]. A line that is written over and over is logged once, as it ends.
+// Write implements [io.Writer]. A line that is overwritten repeatedly is logged once, in its last form.
 func (l *journal) Write(b []byte) (int, error) {
 	for _, c := range b {
 		switch {
@@ -220,10 +220,10 @@ func (l *journal) end() {
 	}
 }
 
-// last is the end of the output.
+// last returns the last lines of the output.
 func (l *journal) last() []string { return slices.Clone(l.lines) }
 
-// reason is the first line kept that states what went wrong: those that follow only say that something did.
+// reason returns the first kept line that states an error: later lines only report that something failed.
 func (l *journal) reason() string {
 	for _, line := range l.lines {
 		if text, ok := strings.CutPrefix(line, "E: "); ok {

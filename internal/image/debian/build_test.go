@@ -66,7 +66,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// stub puts a shell script in the place of mmdebstrap, and nothing else on the path.
+// stub replaces mmdebstrap by a shell script, which is the only program on the path.
 func stub(t *testing.T, script string) {
 	t.Helper()
 	need.Root(t)
@@ -97,7 +97,7 @@ for a in "$@"; do echo "$a"; case $a in --customize-hook=*) /bin/sh -c "${a#*=}"
 	}
 	for _, want := range []string{
 		"--mode=root\n", "--skip=cleanup/apt\n", "--include=python3,ca-certificates,netbase", "\ntrixie\n-\ndeb http://m/debian trixie main\n", "usr/bin/python",
-		"main\nof the image\n", // with nothing after it: what could install more is gone, and what tells apt where to work is not
+		"main\nof the image\n", // nothing follows: package tools are removed, and so is the apt configuration of the build
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in %s", want, out.String())
@@ -119,7 +119,7 @@ func TestBuildFails(t *testing.T) {
 	empty(t, dir)
 }
 
-// Who reads the tar gives up: so does the tool.
+// If the reader of the tar stops, so does the tool.
 func TestBuildWithoutReader(t *testing.T) {
 	stub(t, `yes`)
 	r, w := io.Pipe()
@@ -151,7 +151,7 @@ func TestBuildEnds(t *testing.T) {
 	}
 }
 
-// A build removes what builds that were killed have left, and nothing that one may be using.
+// A build removes the remains of killed builds, but nothing that may be in use.
 func TestBuildSweeps(t *testing.T) {
 	stub(t, ":")
 	dir := t.TempDir()
@@ -183,7 +183,7 @@ func TestBuildSweeps(t *testing.T) {
 	}
 }
 
-// What cannot be removed is reported with its place.
+// Files that cannot be removed are reported with their path.
 func TestBuildLeaves(t *testing.T) {
 	stub(t, "echo ready >&2")
 	dir := t.TempDir()
@@ -225,7 +225,7 @@ func TestNoTool(t *testing.T) {
 	}
 }
 
-// A digest changes with all that an image is made of.
+// A digest changes with every option that an image depends on.
 func TestDigest(t *testing.T) {
 	seen := map[string]bool{}
 	for _, o := range []Options{

@@ -1,5 +1,5 @@
-// Package debian makes small root file systems from Debian packages, with the tools that Debian has for that: mmdebstrap,
-// as root or as an ordinary user, or debootstrap, as root. So a machine has images without any registry of images.
+// Package debian makes small root file systems from Debian packages, with Debian's own tools: mmdebstrap, as root or as
+// an ordinary user, or debootstrap, as root. So a machine can have images without a registry.
 //
-// What is made depends on nothing but the recipe, the suite and what the mirror has that day.
+// The result depends only on the recipe, the suite and the present content of the mirror.
 package debian

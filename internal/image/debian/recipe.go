@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// recipe is what an image consists of besides the essential packages.
+// recipe lists the parts of an image in addition to the essential packages.
 type recipe struct {
 	name     string
 	packages []string
@@ -17,7 +17,7 @@ func recipes() []recipe {
 		{name: "shell", packages: []string{"bash", "procps", "jq"}},
 		{name: "python", packages: []string{"python3"}, finish: `ln -s python3 "$1/usr/bin/python"`},
 		{name: "node", packages: []string{"nodejs"}},
-		// The compiler's own parts, compiled, are half of it, and sandboxes build no compilers.
+		// The compiler's own parts, compiled, are half of the package, and sandboxes build no compilers.
 		{name: "go", packages: []string{"golang-go"}, finish: `rm -rf "$1"/usr/lib/go-*/pkg/linux_*/cmd "$1"/usr/share/go-*/test`},
 		{name: "java", packages: []string{"default-jdk-headless"}, finish: `rm -rf "$1"/usr/lib/jvm/*/jmods "$1"/usr/lib/jvm/*/lib/src.zip`},
 	}
@@ -26,7 +26,7 @@ func recipes() []recipe {
 // common are the packages of every image.
 func common() []string { return []string{"ca-certificates", "netbase"} }
 
-// Names lists what can be made.
+// Names lists the images that can be made.
 func Names() []string {
 	var names []string
 	for _, r := range recipes() {
@@ -44,12 +44,12 @@ func find(name string) (recipe, bool) {
 	return list[i], true
 }
 
-// all are the packages to install.
+// all returns the packages to install.
 func (r recipe) all() string {
 	return strings.Join(slices.Concat(r.packages, common()), ",")
 }
 
-// unwanted are the files of packages that no program reads in a sandbox. Licences stay.
+// unwanted returns the files of packages that no program in a sandbox reads. Licences stay.
 func unwanted() []string {
 	return []string{
 		"path-exclude=/usr/share/doc/*", "path-include=/usr/share/doc/*/copyright", "path-exclude=/usr/share/man/*",
@@ -57,16 +57,16 @@ func unwanted() []string {
 	}
 }
 
-// prepare makes folders that packages want, though what they put there is not unpacked.
+// prepare makes folders that packages need, although their files in them are not unpacked.
 const prepare = `mkdir -p "$1/usr/share/man/man1"`
 
-// tidy takes away what an image that never changes has no use for: what could install more, and rights. It leaves /tmp alone: mmdebstrap
-// keeps there what points apt into the image, and without it an apt-get of mmdebstrap's would work on this machine.
+// tidy removes parts that a read-only image does not need: package lists, caches, logs and set-id bits. It leaves /tmp alone: mmdebstrap
+// keeps a file there that points apt into the image. Without it, mmdebstrap's apt-get would change this machine.
 const tidy = `set -e
 rm -rf "$1"/var/lib/apt "$1"/var/cache/* "$1"/var/log/* "$1"/var/lib/dpkg/*-old "$1"/etc/*-
 find "$1" -xdev -type f -perm /6000 -exec chmod ug-s '{}' +`
 
-// slim removes what is left over, and what unwanted keeps from being unpacked, for a tool that cannot.
+// slim removes temporary files, and the unwanted files for a tool that cannot skip them.
 const slim = `rm -rf "$1"/tmp/* "$1"/run/*
 find "$1/usr/share/doc" -mindepth 1 -not -type d -not -name copyright -delete
 find "$1/usr/share/doc" -mindepth 1 -type d -empty -delete

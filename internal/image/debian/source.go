@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// defaultSuite is made where the machine is no Debian.
+// defaultSuite is used if this machine does not run Debian.
 const defaultSuite = "bookworm"
 
-// ownSuite is the machine's, as root has it in /etc.
+// ownSuite returns the suite of the machine whose root folder is root; [defaultSuite] if it does not run Debian.
 func ownSuite(root string) string {
 	f, err := os.Open(filepath.Join(root, "etc/os-release"))
 	if err != nil {
@@ -35,7 +35,7 @@ func ownSuite(root string) string {
 type source struct {
 	uri, suite string
 	signed     string // file of the keyring; "" for apt's own
-	key        string // the key itself, armored, where there is no file
+	key        string // the key itself, armored, if it is not in a file
 	components []string
 }
 
@@ -47,8 +47,8 @@ func (s source) String() string {
 	return "deb " + signed + s.uri + " " + s.suite + " " + strings.Join(s.components, " ")
 }
 
-// ownSources are the machine's sources of a suite, its updates and its security updates; none if it has none of the suite
-// itself. Sources of others, and of other suites, are not for images.
+// ownSources returns the machine's sources of a suite, its updates and its security updates; none if it lacks the suite
+// itself. Images do not use third-party sources or other suites.
 func ownSources(root, suite string) []source {
 	var all []source
 	files, _ := filepath.Glob(filepath.Join(root, "etc/apt/sources.list.d/*"))
@@ -128,7 +128,7 @@ func parseSources(r io.Reader) (list []source) {
 	return list
 }
 
-// sourcesOf are the sources of a stanza: each of its suites at each of its addresses.
+// sourcesOf returns the sources of a stanza: each of its suites at each of its addresses.
 func sourcesOf(stanza map[string][]string) (list []source) {
 	words := func(field string) []string { return strings.Fields(strings.Join(stanza[field], " ")) }
 	if !slices.Contains(words("types"), "deb") || slices.Contains(words("enabled"), "no") {
@@ -148,7 +148,7 @@ func sourcesOf(stanza map[string][]string) (list []source) {
 	return list
 }
 
-// armored is a key that stands in a field itself, where a dot is an empty line; "" if none does.
+// armored returns a key that a field contains, where a dot is an empty line; "" if there is none.
 func armored(field []string) string {
 	if !slices.Contains(field, "-----BEGIN PGP PUBLIC KEY BLOCK-----") {
 		return ""
@@ -163,7 +163,7 @@ func armored(field []string) string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// keyrings puts the keys that stand in sources themselves into files of a folder, for the tools.
+// keyrings writes the keys that sources contain into files of a folder, for the tools.
 func keyrings(dir string, sources []source) error {
 	for i := range sources {
 		s := &sources[i]

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// machine is a root folder with the files given.
+// machine returns a root folder with the given files.
 func machine(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -78,7 +78,7 @@ Enabled: no
 	}
 }
 
-// A key that stands in a source itself becomes a file for the tools.
+// A key that a source contains becomes a file for the tools.
 func TestKeyrings(t *testing.T) {
 	const key = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmDMEY865UxYJ\n-----END PGP PUBLIC KEY BLOCK-----\n"
 	text := "Types: deb\nURIs: http://m\nSuites: sid\nComponents: main\nSigned-By:\n " +
@@ -112,7 +112,7 @@ func TestOwnSuite(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file of sources, none of it is more than one argument of ours, of a source that apt can read.
+// Whatever a file of sources contains, each part of it becomes at most one argument, of a source that apt can read.
 func FuzzSources(f *testing.F) {
 	f.Add("deb [signed-by=/k] http://m s main\n")
 	f.Add("Types: deb\nURIs: http://m\nSuites: s\nComponents: main\n")

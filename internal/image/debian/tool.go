@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/flock"
 )
 
-// pick finds the tool that works here.
+// pick finds a tool that works on this machine.
 func pick() (tool, error) {
 	root := os.Geteuid() == 0
 	fail := func(message, hint string) (tool, error) {
@@ -49,7 +49,7 @@ func pick() (tool, error) {
 	return debootstrap{path: path}, nil
 }
 
-// look finds a program, also where only root looks.
+// look finds a program, also in root's folders.
 func look(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil {
@@ -70,7 +70,7 @@ func me() string {
 	return fmt.Sprint(os.Geteuid())
 }
 
-// subordinate reports whether the user has ids to give away.
+// subordinate reports whether the user has subordinate ids.
 func subordinate() bool {
 	text, err := os.ReadFile("/etc/subuid")
 	if err != nil {
@@ -85,12 +85,12 @@ func subordinate() bool {
 	return false
 }
 
-// mmdebstrap makes the tar itself, and cleans up after itself, also when it is asked to stop.
+// mmdebstrap makes the tar itself, and cleans up after itself, also when it is interrupted.
 type mmdebstrap struct{ path, mode string }
 
 func (mmdebstrap) name() string { return "mmdebstrap" }
 
-// mergedUsr are hooks of mmdebstrap's own, that make links of /bin and /lib; without them a package does, which needs all
+// mergedUsr are hooks of mmdebstrap that make links of /bin and /lib. Without them a package does that, which needs all
 // of perl.
 const mergedUsr = "/usr/share/mmdebstrap/hooks/merged-usr"
 
@@ -145,8 +145,8 @@ func (d debootstrap) build(ctx context.Context, j *job) error {
 // stopTime is how long a tool may take to clean up.
 const stopTime = 20 * time.Second
 
-// run runs a program to its end, in a mount namespace of its own if we may make one: what it mounts is gone with it, and
-// never in the way of removing its files. When ctx ends, it and what it has started are asked to end.
+// run runs a program to its end, in a mount namespace of its own if possible. Its mounts then end with the namespace, and
+// do not prevent the removal of its files. When ctx ends, run asks the program and its children to end.
 func (j *job) run(ctx context.Context, out io.Writer, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.dir, out, j.log
@@ -154,7 +154,7 @@ func (j *job) run(ctx context.Context, out io.Writer, path string, args ...strin
 		name, _, _ := strings.Cut(pair, "=")
 		return slices.Contains([]string{"PATH", "TMPDIR", "LANG", "LC_ALL", "LANGUAGE", "DEBIAN_FRONTEND"}, name)
 	}), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+j.dir, "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
-	// A group of its own: a Ctrl-C on the terminal is ours to pass on.
+	// A process group of its own: run passes a Ctrl-C on the terminal on to it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Unshareflags = syscall.CLONE_NEWNS
@@ -162,7 +162,7 @@ func (j *job) run(ctx context.Context, out io.Writer, path string, args ...strin
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stopTime
 	err := cmd.Run()
-	if ctx.Err() != nil && cmd.Process != nil { // what of the group would not stop
+	if ctx.Err() != nil && cmd.Process != nil { // processes of the group that did not end
 		if kill := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); kill != nil && !errors.Is(kill, syscall.ESRCH) {
 			err = errors.Join(err, kill)
 		}
@@ -170,10 +170,10 @@ func (j *job) run(ctx context.Context, out io.Writer, path string, args ...strin
 	return err
 }
 
-// strayAfter is how old a folder is before it can be a dead process's: a younger one may not be locked yet.
+// strayAfter is the age at which a folder can belong to a dead process: a younger one may not be locked yet.
 const strayAfter = time.Minute
 
-// sweep removes the folders that our killed processes have left in a folder.
+// sweep removes the temporary folders of killed builds.
 func sweep(parent string) {
 	entries, _ := os.ReadDir(parent)
 	for _, e := range entries {

@@ -4,7 +4,7 @@ package debian
 
 import "github.com/belljar/belljar"
 
-// pick finds no tool here.
+// pick finds no tool: this system has none.
 func pick() (tool, error) {
 	return nil, &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "images are built on Linux only",
@@ -12,5 +12,5 @@ func pick() (tool, error) {
 	}
 }
 
-// sweep has nothing to remove: no image is made here.
+// sweep does nothing: no image is built on this system.
 func sweep(string) {}

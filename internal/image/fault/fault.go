@@ -1,4 +1,4 @@
-// Package fault has the errors of images: what is no image, what is too large, and what the store itself failed at.
+// Package fault makes the errors of images: invalid images, images that are too large, and failures of the store itself.
 package fault
 
 import (
@@ -11,17 +11,17 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Invalid is an [belljar.CodeImageInvalid] error: what came is no image, or one that is not let in.
+// Invalid makes a [belljar.CodeImageInvalid] error: the data is not an image, or not an acceptable one.
 func Invalid(rule, format string, args ...any) error {
 	return &belljar.Error{
 		Code: belljar.CodeImageInvalid, Message: fmt.Sprintf(format, args...), Details: map[string]any{"rule": rule},
 	}
 }
 
-// RoomHint is what to do where there is no room.
+// RoomHint is the hint for a full disk.
 const RoomHint = "remove images with belljar image prune, or free space on the disk"
 
-// Named names the image that a fault is of, or that there is no room for: a caller that asks for several, or for a run, would not know.
+// Named adds the image's name to an error. A caller of several images, or of a run, would not know which one failed.
 func Named(ref string, err error) error {
 	var (
 		e    *belljar.Error
@@ -50,8 +50,8 @@ func Named(ref string, err error) error {
 	return &named
 }
 
-// Wrap expresses err in the terms of the root package: errors of ours and the end of ctx as they are, a full disk as that,
-// all else as what went wrong while doing.
+// Wrap converts err to an error of the root package. It returns such errors and the end of ctx unchanged, and gives a full disk its own
+// code. All other errors name what failed in doing.
 func Wrap(doing string, err error) error {
 	var e *belljar.Error
 	switch {
@@ -71,7 +71,7 @@ func Wrap(doing string, err error) error {
 // ListedNames is how many names an error lists.
 const ListedNames = 32
 
-// TooLarge is a fault: what came is larger than limit.
+// TooLarge makes an error for data that is larger than limit.
 func TooLarge(rule string, limit int64, format string, args ...any) error {
 	err := Invalid(rule, format, args...)
 	var e *belljar.Error
@@ -81,7 +81,7 @@ func TooLarge(rule string, limit int64, format string, args ...any) error {
 	return err
 }
 
-// Printable is text of a registry, fit for a terminal and a log: one short line without control characters.
+// Printable makes a registry's text safe for a terminal and a log: one short line without control characters.
 func Printable(s string) string {
 	const most = 300
 	out := make([]rune, 0, len(s))

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// fullDisk reports whether err means that there is no room.
+// fullDisk reports whether err means that the disk is full.
 func fullDisk(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }

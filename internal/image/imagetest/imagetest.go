@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 )
 
-// Subject is a store that is tested.
+// Subject is the store under test.
 type Subject struct {
 	image.Library
 	// Publish makes an image that can be pulled, and returns its reference.
@@ -32,7 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 	}
 }
 
-// host is always here, first, and stays.
+// host tests that host is always present, first, and cannot be removed.
 func host(t *testing.T, s Subject) {
 	for _, ref := range []string{"", "host"} {
 		root, err := s.Find(t.Context(), ref)
@@ -51,7 +51,7 @@ func host(t *testing.T, s Subject) {
 	wantCode(t, "tag host", err, belljar.CodeInvalidRequest)
 }
 
-// absent: what is not here is refused with what is.
+// absent tests that the error of a missing image lists the images that exist.
 func absent(t *testing.T, s Subject) {
 	_, err := s.Find(t.Context(), "nobody/nothing")
 	e := wantCode(t, "find", err, belljar.CodeImageUnavailable)
@@ -65,7 +65,7 @@ func absent(t *testing.T, s Subject) {
 	wantCode(t, "remove", s.Remove(t.Context(), "nobody/nothing"), belljar.CodeNotFound)
 }
 
-// imports: an archive becomes an image that is found by its name in every form, and by its digest.
+// imports tests that an archive becomes an image that is found by its name in every form, and by its digest.
 func imports(t *testing.T, s Subject) {
 	var last belljar.ImageProgress
 	made, err := s.Import(t.Context(), "team/tool:1", archive(t, "one"), func(p belljar.ImageProgress) { last = p })
@@ -90,7 +90,7 @@ func imports(t *testing.T, s Subject) {
 	wantCode(t, "import as host", err, belljar.CodeInvalidRequest)
 }
 
-// names are sorted after host, and so is the list.
+// names tests that names are sorted after host, and so is the list.
 func names(t *testing.T, s Subject) {
 	for _, name := range []string{"b", "a", "c"} {
 		load(t, s, "team/"+name, name)
@@ -108,7 +108,7 @@ func names(t *testing.T, s Subject) {
 	}
 }
 
-// tag: an image has several names, and a name moves.
+// tag tests that an image has several names, and that a name moves.
 func tag(t *testing.T, s Subject) {
 	one, two := load(t, s, "team/one", "1"), load(t, s, "team/two", "2")
 	got, err := s.Tag(t.Context(), "team/one", "current")
@@ -130,7 +130,7 @@ func tag(t *testing.T, s Subject) {
 	}
 }
 
-// remove takes one name away, the image with its last one, or all of it by digest.
+// remove tests that Remove removes one name, the image with its last name, or all of it by digest.
 func remove(t *testing.T, s Subject) {
 	one, two := load(t, s, "team/one", "1"), load(t, s, "team/two", "2")
 	if _, err := s.Tag(t.Context(), "team/one", "current"); err != nil {
@@ -155,7 +155,7 @@ func remove(t *testing.T, s Subject) {
 	}
 }
 
-// inUse: an image that a sandbox has stays.
+// inUse tests that an image in use cannot be removed.
 func inUse(t *testing.T, s Subject) {
 	made := load(t, s, "team/tool", "1")
 	root, err := s.Find(t.Context(), "team/tool")
@@ -173,7 +173,7 @@ func inUse(t *testing.T, s Subject) {
 	s.Library.Use(made.Digest)()
 }
 
-// keptInUse: an image that is in use stays.
+// keptInUse tests that Prune keeps an image in use.
 func keptInUse(t *testing.T, s Subject) {
 	t.Helper()
 	if got, err := s.Get(t.Context(), "team/tool"); err != nil || !got.InUse {
@@ -185,7 +185,7 @@ func keptInUse(t *testing.T, s Subject) {
 	}
 }
 
-// prune removes everything that is not used, or nothing where nothing is old or large enough.
+// prune tests that Prune removes all unused images, or none if none is old or large enough.
 func prune(t *testing.T, s Subject) {
 	load(t, s, "team/one", "content 1")
 	load(t, s, "team/two", "content 2")
@@ -202,7 +202,7 @@ func prune(t *testing.T, s Subject) {
 	}
 }
 
-// pruneBounds: a request that sets no bound, or too many, is refused.
+// pruneBounds tests that a request that sets no bound, or too many, is refused.
 func pruneBounds(t *testing.T, s Subject) {
 	for _, p := range []belljar.ImagePrune{{}, {All: true, KeepBytes: 1}, {UnusedSec: -1}, {KeepBytes: -1}} {
 		_, err := s.Prune(t.Context(), p)
@@ -210,7 +210,7 @@ func pruneBounds(t *testing.T, s Subject) {
 	}
 }
 
-// pull fetches what is published.
+// pull tests that a published image can be pulled.
 func pull(t *testing.T, s Subject) {
 	ref := s.Publish("team/tool:1", "one")
 	got, err := s.Pull(t.Context(), ref, false, nil)
@@ -225,7 +225,7 @@ func pull(t *testing.T, s Subject) {
 	}
 }
 
-// pullAgain: what is here is not fetched again, unless that is asked for.
+// pullAgain tests that an existing image is fetched again only if always is set.
 func pullAgain(t *testing.T, s Subject) {
 	ref := s.Publish("team/tool:1", "one")
 	first, err := s.Pull(t.Context(), ref, false, nil)
@@ -246,7 +246,7 @@ func pullAgain(t *testing.T, s Subject) {
 	}
 }
 
-// pullOfNothing: what no registry has cannot be had.
+// pullOfNothing tests that an image that no registry has cannot be pulled.
 func pullOfNothing(t *testing.T, s Subject) {
 	ref := s.Publish("team/tool:1", "one")
 	_, err := s.Pull(t.Context(), strings.TrimSuffix(ref, "1")+"2", false, nil)
@@ -266,7 +266,7 @@ func load(t *testing.T, s Subject, name, content string) belljar.Image {
 	return made
 }
 
-// archive is a root file system with one file.
+// archive makes a root file system with one file.
 func archive(t *testing.T, content string) *bytes.Reader {
 	t.Helper()
 	var buf bytes.Buffer

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// rig is a folder to unpack in, next to one that nothing may touch.
+// rig is a folder to unpack in, next to a sentinel that must not change.
 type rig struct {
 	dir, sentinel string
 	before        []string
@@ -37,7 +37,7 @@ func newRig(t testing.TB) rig {
 	return r
 }
 
-// look lists the sentinel, and what else lies next to the layer.
+// look lists the sentinel, and all other files next to the layer.
 func (r rig) look(t testing.TB) []string {
 	list := look(t, r.sentinel)
 	beside, err := os.ReadDir(filepath.Dir(r.dir))
@@ -54,7 +54,7 @@ func (r rig) look(t testing.TB) []string {
 	return append(list, info.ModTime().String())
 }
 
-// untouched checks that nothing happened outside.
+// untouched checks that nothing outside has changed.
 func (r rig) untouched(t testing.TB) {
 	t.Helper()
 	if diff := cmp.Diff(r.before, r.look(t)); diff != "" {
@@ -62,7 +62,7 @@ func (r rig) untouched(t testing.TB) {
 	}
 }
 
-// raw is a ustar header with bytes that no writer would write, and its contents.
+// raw returns a ustar header with bytes that no tar writer would write, and its contents.
 func raw(change func(block []byte), contents string) []byte {
 	b := make([]byte, 512)
 	copy(b, "a")
@@ -96,12 +96,12 @@ func records(kv ...string) []byte {
 	return raw(func(b []byte) { b[156] = 'x' }, body.String())
 }
 
-// gnu is a long name as GNU tar writes it: kind L, or K for that of a link.
+// gnu returns a long name in GNU tar's format: kind L, or K for a link's target.
 func gnu(kind byte, name string) []byte {
 	return raw(func(b []byte) { b[156] = kind; copy(b[257:], "ustar  \x00") }, name+"\x00")
 }
 
-// binary writes a number as base 256.
+// binary writes a number in base 256.
 func binary(field []byte, n int64) {
 	for i := len(field) - 1; i >= 0; i-- {
 		field[i] = byte(n)
@@ -112,7 +112,7 @@ func binary(field []byte, n int64) {
 
 func join(parts ...[]byte) []byte { return bytes.Join(append(parts, make([]byte, 1024)), nil) }
 
-// hostile are layers that break a rule. The corpus of the fuzz test is made of them, too.
+// hostile are layers that break a rule. They are also in the corpus of the fuzz test.
 func hostile(t testing.TB) map[string]struct {
 	body []byte
 	rule string
@@ -133,7 +133,7 @@ func hostile(t testing.TB) map[string]struct {
 		"dotdot whiteout":        {ar(file("../.wh.x", "")), "traversal"},
 		"pax path":               {join(records("path", "../../x"), raw(nil, "evil")), "traversal"},
 		"gnu path":               {join(gnu('L', "../../../"+strings.Repeat("y", 120)), raw(nil, "evil")), "traversal"},
-		"root as a file":         {ar(file("/", "x")), ""}, // a folder, by its slash
+		"root as a file":         {ar(file("/", "x")), ""}, // a folder, because of its slash
 		"root as a link":         {ar(sym(".", "/")), "name"},
 		"root as a hard link":    {ar(file("a", ""), hard("./", "a")), "name"},
 		"nameless":               {join(raw(func(b []byte) { b[0] = 0 }, "")), "name"},
@@ -202,7 +202,7 @@ func hostile(t testing.TB) map[string]struct {
 	}
 }
 
-// doubling are links that take twice as many steps each.
+// doubling returns links each of which takes twice as many steps as the one before.
 func doubling() (list []entry) {
 	list = append(list, dir("l0"))
 	for i := range 20 {
@@ -211,7 +211,7 @@ func doubling() (list []entry) {
 	return append(list, file("l20/x", ""))
 }
 
-// dotted are links that each add thousands of steps, none of which leads anywhere.
+// dotted returns links that each add thousands of steps, none of which leads anywhere.
 func dotted() (list []entry) {
 	list = append(list, dir("l0"))
 	for i := range 39 {
@@ -248,13 +248,13 @@ func devices(n int) (list []entry) {
 	return list
 }
 
-// sparse is a file of one block that says it has many more.
+// sparse returns a file of one block that claims to have many more.
 func sparse(size string) []byte {
 	return join(records("GNU.sparse.major", "1", "GNU.sparse.minor", "0", "GNU.sparse.name", "s", "GNU.sparse.realsize", size),
 		raw(nil, "1\n0\n4\n"+strings.Repeat("\x00", 512-6)+"data"))
 }
 
-// strict are limits that every attack of size is above.
+// strict returns limits that every attack by size exceeds.
 func strict() layer.Options { return layer.Options{MaxBytes: 1 << 20, MaxFiles: 1000} }
 
 func TestHostile(t *testing.T) {
@@ -323,7 +323,7 @@ func TestOddButFine(t *testing.T) {
 	}
 }
 
-// TestLimits: a layer of just as much as may be is taken.
+// TestLimits tests that a layer of exactly the allowed size is accepted.
 func TestLimits(t *testing.T) {
 	o := layer.Options{MaxBytes: 10, MaxFiles: 4, MaxDepth: 1}
 	list := []entry{dir("a"), file("a/b", "12345"), file("a/c", "12345"), dir("d")}
@@ -344,7 +344,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSourceFails: why the archive could not be read is told as it is.
+// TestSourceFails tests that the error keeps the reason why the archive could not be read.
 func TestSourceFails(t *testing.T) {
 	broken := errors.New("the network is gone")
 	whole := tarOf(t, file("a", strings.Repeat("x", 100_000)))
@@ -360,7 +360,7 @@ func TestSourceFails(t *testing.T) {
 	}
 }
 
-// TestMessages: names in messages can be printed, and are not endless.
+// TestMessages tests that names in messages are printable and of limited length.
 func TestMessages(t *testing.T) {
 	for _, name := range []string{"\x1b[31m../red\n", strings.Repeat("\x01", 250) + "/../" + strings.Repeat("y", 3000)} {
 		_, err := layer.Unpack(t.Context(), bytes.NewReader(tarOf(t, file(name+"/..", ""))), folder(t), layer.Options{})

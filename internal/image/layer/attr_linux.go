@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attrPrefix is how archives name extended attributes among their records.
+// attrPrefix begins the names of extended attributes among an archive's records.
 const attrPrefix = "SCHILY.xattr."
 
-// keepAttr reports whether an extended attribute may stay. Those of overlay mounts would make one believe things.
+// keepAttr reports whether an extended attribute may stay. Attributes of overlay mounts could deceive such a
+// mount.
 func keepAttr(name string) bool {
 	return strings.HasPrefix(name, "user.") && !strings.HasPrefix(name, "user.overlay.")
 }
 
-// hasAttrs reports whether an entry has any.
+// hasAttrs reports whether an entry has extended attributes.
 func hasAttrs(h *tar.Header) bool {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, attrPrefix) {
@@ -25,7 +26,7 @@ func hasAttrs(h *tar.Header) bool {
 	return false
 }
 
-// attrs sets the extended attributes of an entry that may stay and that the file system takes.
+// attrs sets an entry's allowed extended attributes that the file system supports.
 func (u *unpacker) attrs(h *tar.Header, fd int) error {
 	for key, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, attrPrefix)
@@ -41,7 +42,8 @@ func (u *unpacker) attrs(h *tar.Header, fd int) error {
 	return nil
 }
 
-// folderAttrs is attrs for a folder, which may have had others, and which overlay mounts make opaque with one.
+// folderAttrs is attrs for a folder: an earlier entry may have set other attributes, and one attribute makes a
+// folder opaque for overlay mounts.
 func (u *unpacker) folderAttrs(h *tar.Header, f *folder) error {
 	for key, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(key, attrPrefix)
@@ -63,7 +65,7 @@ func (u *unpacker) folderAttrs(h *tar.Header, f *folder) error {
 	return u.attrs(h, fd)
 }
 
-// attrNames lists the extended attributes of an open file that may stay.
+// attrNames lists the allowed extended attributes of an open file.
 func attrNames(fd int) (names []string) {
 	size, err := unix.Flistxattr(fd, nil)
 	if err != nil || size == 0 {
@@ -83,11 +85,11 @@ func attrNames(fd int) (names []string) {
 
 func clearAttrs(fd int) {
 	for _, name := range attrNames(fd) {
-		_ = unix.Fremovexattr(fd, name) // gone already, or never taken here
+		_ = unix.Fremovexattr(fd, name) // gone already, or not supported here
 	}
 }
 
-// copyAttrs copies the extended attributes that may stay, where the file system takes them.
+// copyAttrs copies the allowed extended attributes that the file system supports.
 func copyAttrs(from, to int) {
 	for _, name := range attrNames(from) {
 		size, err := unix.Fgetxattr(from, name, nil)

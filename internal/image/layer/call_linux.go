@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Every access goes through the descriptor of a folder and one name in it that is not followed, so no path is ever
-// resolved by the kernel.
+// Every access uses the descriptor of a folder and one name in it that is not followed, so the kernel never
+// resolves a path.
 
-// openFolder opens the folder called name in the folder at. It fails with ENOTDIR or ELOOP on anything else.
+// openFolder opens the folder called name in the folder at. It fails with ENOTDIR or ELOOP on all other files.
 func openFolder(at int, name string) (int, error) {
 	return openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
-// openat is openat(2) without links and without inheritance.
+// openat is openat(2) with O_NOFOLLOW and O_CLOEXEC.
 func openat(at int, name string, flags int, mode uint32) (int, error) {
 	for {
 		fd, err := unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
@@ -40,7 +40,7 @@ func writeAll(fd int, b []byte) error {
 	return nil
 }
 
-// setTime sets the time of a file, link or folder, when it was last changed and read.
+// setTime sets the modification and access times of a file, link or folder.
 func setTime(at int, name string, t unix.Timespec) error {
 	return unix.UtimesNanoAt(at, name, []unix.Timespec{t, t}, unix.AT_SYMLINK_NOFOLLOW)
 }
@@ -50,7 +50,7 @@ func timespec(t time.Time) unix.Timespec {
 	return unix.Timespec{Sec: t.Unix(), Nsec: int64(t.Nanosecond())}
 }
 
-// entries reads the names in an open folder as they come, so that memory does not depend on how many there are.
+// entries reads the names in an open folder in blocks, so that memory does not depend on their number.
 type entries struct {
 	fd   int
 	buf  []byte
@@ -93,7 +93,7 @@ func (e *entries) next() (name string, kind byte, err error) {
 	}
 }
 
-// kindOf asks for a type that the file system does not return with the name.
+// kindOf returns a name's type, for file systems that do not return it with the name.
 func kindOf(at int, name string) (byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(at, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cannotLink reports whether a hard link failed for a reason that a copy does not have: a file system without them,
-// another one, or a file that has as many names as it can have.
+// cannotLink reports whether a hard link failed although a copy may work: the file system has no links, is another one, or the file has the highest
+// number of names.
 func cannotLink(err error) bool {
 	switch err {
 	case unix.EMLINK, unix.EXDEV, unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS:
@@ -19,7 +19,7 @@ func cannotLink(err error) bool {
 	return false
 }
 
-// copyAt makes a copy of a file or symbolic link, with its mode, time and attributes, and returns its size in bytes. Nothing must have the new name.
+// copyAt copies a file or symbolic link, with its mode, time and attributes, and returns its size in bytes. The new name must not exist.
 func copyAt(ctx context.Context, from, to int, name, as string) (size int64, err error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(from, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -43,7 +43,7 @@ func copyAt(ctx context.Context, from, to int, name, as string) (size int64, err
 	return st.Size, setTime(to, as, st.Mtim)
 }
 
-// chunk is how much is copied between looks at the context.
+// chunk is how much is copied between checks of the context.
 const chunk = 32 << 20
 
 func copyFile(ctx context.Context, from, to int, name, as string, mode uint32) (err error) {
@@ -63,7 +63,7 @@ func copyFile(ctx context.Context, from, to int, name, as string, mode uint32) (
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		_, err := io.CopyN(target, source, chunk) // by the kernel, where it can
+		_, err := io.CopyN(target, source, chunk) // the kernel copies, if it can
 		if err == io.EOF {
 			break
 		}

@@ -31,7 +31,7 @@ func unpacked(t testing.TB, list ...entry) (string, layer.Stats) {
 	return d, stats
 }
 
-// elsewhere is a folder on another file system than the temporary ones, or the test is skipped.
+// elsewhere returns a folder on another file system than the temporary ones, or skips the test.
 func elsewhere(t *testing.T) string {
 	t.Helper()
 	var here, there unix.Stat_t
@@ -57,7 +57,7 @@ func elsewhere(t *testing.T) string {
 	return ""
 }
 
-// TestCopies: where there can be no hard links there are copies, the same in everything.
+// TestCopies tests that files that cannot be linked are copied, identical in everything.
 func TestCopies(t *testing.T) {
 	body := strings.Repeat("body", 10_000)
 	lower, _ := unpacked(t, dir("a"), pax(entry{name: "a/f", body: body, mode: 0o555}, "SCHILY.xattr.user.note", "kept"), sym("a/s", "/etc"), hard("h", "a/f"), file("x", "1"))
@@ -85,7 +85,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestManyLinks: a file that has as many names as it can have is copied.
+// TestManyLinks tests that a file with the highest number of names is copied.
 func TestManyLinks(t *testing.T) {
 	tier.Soak(t)
 	d, _ := unpacked(t, file("f", "x"), file("g", "y"))
@@ -158,7 +158,7 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-// TestUmask: what a process takes away from modes makes no difference.
+// TestUmask tests that the umask makes no difference.
 func TestUmask(t *testing.T) {
 	list := []entry{dir("a"), entry{name: "a/f", mode: 0o755}, file("b/c/d", "x"), entry{name: "e/", mode: 0o311}, file("e/f", "")}
 	want := []string{"a/ 755", "a/f 755 ", "b/ 755", "b/c/ 755", "b/c/d 644 x", "e/ 711", "e/f 644 "}
@@ -181,14 +181,14 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// TestDiskFull has a thread of its own with a tiny file system that no other thread sees and that ends with it.
+// TestDiskFull has a thread of its own with a tiny file system, which no other thread sees and which ends with it.
 func TestDiskFull(t *testing.T) {
 	need.Root(t)
 	dir := folder(t)
 	type result struct{ bytes, files, merge, removed error }
 	done := make(chan result)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with its mounts
+		runtime.LockOSThread() // never unlocked: the thread ends with its mounts
 		defer close(done)
 		err := unix.Unshare(unix.CLONE_NEWNS | unix.CLONE_FS)
 		if err == nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// refuse names the rule that an entry breaks.
+// refuse makes an error that names the rule that an entry breaks.
 func refuse(rule, entry, format string, args ...any) *belljar.Error {
 	return &belljar.Error{
 		Code:    belljar.CodeImageInvalid,
@@ -19,14 +19,14 @@ func refuse(rule, entry, format string, args ...any) *belljar.Error {
 	}
 }
 
-// above is refuse for a rule that is a limit.
+// above makes an error for an exceeded limit.
 func above(rule, entry string, limit int64, format string, args ...any) *belljar.Error {
 	e := refuse(rule, entry, format, args...)
 	e.Details["limit"] = limit
 	return e
 }
 
-// tooLong is said of an archive without end.
+// tooLong makes the error for an endless archive.
 func tooLong(limit int64) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeImageInvalid, Message: "layer: the archive is longer than one with that many files can be",
@@ -34,7 +34,7 @@ func tooLong(limit int64) *belljar.Error {
 	}
 }
 
-// shown is a name in quotes that may be printed: hostile characters escaped, hostile lengths cut.
+// shown returns a name in quotes that can be printed: special characters are escaped, long names cut.
 func shown(name string) string {
 	const most = 200
 	if len(name) > most {
@@ -43,7 +43,8 @@ func shown(name string) string {
 	return fmt.Sprintf("%q", name)
 }
 
-// failed returns what the machine could not do for an entry. A full disk has a code of its own; all else is internal.
+// failed makes an error for an operation on an entry that the system refused. A full disk has a code of its own; all
+// others are internal.
 func failed(doing, entry string, err error) error {
 	var e *belljar.Error
 	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -59,7 +60,7 @@ func failed(doing, entry string, err error) error {
 	return out
 }
 
-// malformed reports that what comes after an entry is no tar.
+// malformed makes an error for data after an entry that is not tar.
 func malformed(after string, err error) error {
 	rule, what := "malformed", "no whole tar archive"
 	if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -7,23 +7,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is one that is on disk in the layer being unpacked. Nothing else writes there, so this tree stays accurate.
+// folder is a folder on disk in the layer that is being unpacked. No other process writes there, so this tree stays
+// accurate.
 type folder struct {
 	parent *folder
 	name   string
 	kids   map[string]*folder
 	depth  int  // folders above it; 0 is the root
-	named  bool // an entry is about it; if none is, what a layer below states about it stays
+	named  bool // an entry describes it; otherwise the description in a lower layer stays
 	attrs  bool // it may have extended attributes
 	made   uint32
 	mode   uint32
 	mtime  unix.Timespec
 }
 
-// impliedBit marks a folder on disk that no entry named: a sticky bit, which nothing else in a layer has.
+// impliedBit marks a folder on disk that no entry named: the sticky bit, which no other file of a layer has.
 const impliedBit = unix.S_ISVTX
 
-// chain holds descriptors of a folder and those above it, since the next entry is mostly in the same one.
+// chain holds descriptors of a folder and those above it, since the next entry is mostly in the same folder.
 type chain struct {
 	root int
 	open []link
@@ -34,7 +35,7 @@ type link struct {
 	fd     int
 }
 
-// fd returns a descriptor of f, which is good until the next call.
+// fd returns a descriptor of f, which is valid until the next call.
 func (c *chain) fd(f *folder) (int, error) {
 	if f.parent == nil {
 		return c.root, nil
@@ -55,7 +56,7 @@ func (c *chain) fd(f *folder) (int, error) {
 	return fd, nil
 }
 
-// cut closes what is open below a depth.
+// cut closes the descriptors below a depth.
 func (c *chain) cut(depth int) {
 	for len(c.open) > depth {
 		unix.Close(c.open[len(c.open)-1].fd)
@@ -63,22 +64,22 @@ func (c *chain) cut(depth int) {
 	}
 }
 
-// forget closes f and what is below it.
+// forget closes f and all folders below it.
 func (c *chain) forget(f *folder) {
 	if len(c.open) >= f.depth && c.open[f.depth-1].folder == f {
 		c.cut(f.depth - 1)
 	}
 }
 
-// The most that finding the parents of one entry may take: links followed, and names looked up or stated by those links
-// besides those that MaxDepth allows anyway.
+// Limits of the search for the parents of one entry: links followed, and names looked up or contained in those links.
+// MaxDepth names are allowed in addition.
 const (
 	maxHops  = 40
 	maxSteps = 1024
 )
 
-// walk returns the folder that elements lead to from the root, nil if there is none and create is false. Links on the
-// way are followed inside the layer; the kernel never follows one.
+// walk returns the folder at elements below the root, nil if it does not exist and create is false. It follows links
+// inside the layer; the kernel never follows one.
 func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, error) {
 	at, hops, steps := u.top, 0, 0
 	for len(elements) > 0 {
@@ -87,7 +88,7 @@ func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, 
 		switch name {
 		case "", ".":
 			continue
-		case "..": // a link's: split lets none through
+		case "..": // from a link: split refuses it in names
 			if at.parent != nil {
 				at = at.parent
 			}
@@ -134,7 +135,7 @@ func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, 
 	return at, nil
 }
 
-// readlink returns the target of a symbolic link in f; "" if there is none of that name.
+// readlink returns the target of a symbolic link in f; "" if name is missing or not a link.
 func (u *unpacker) readlink(f *folder, name string) (string, error) {
 	fd, err := u.here.fd(f)
 	if err != nil {
@@ -150,7 +151,7 @@ func (u *unpacker) readlink(f *folder, name string) (string, error) {
 	return "", err
 }
 
-// mkdir makes a folder in the place of whatever else has its name.
+// mkdir makes a folder, and removes any other file of that name.
 func (u *unpacker) mkdir(entry string, parent *folder, name string, mode uint32) (*folder, error) {
 	if mode&impliedBit != 0 {
 		if err := u.count(entry); err != nil {
@@ -188,7 +189,7 @@ func (u *unpacker) mkdir(entry string, parent *folder, name string, mode uint32)
 	return f, nil
 }
 
-// clear removes what has a name, whatever it is.
+// clear removes a name, whatever it is.
 func (u *unpacker) clear(parent *folder, name string) error {
 	if kid := parent.kids[name]; kid != nil {
 		u.here.forget(kid)
@@ -203,7 +204,7 @@ func (u *unpacker) clear(parent *folder, name string) error {
 	return removeAt(at, name)
 }
 
-// size is how many folders f is, with those below it.
+// size counts f and the folders below it.
 func (f *folder) size() int {
 	n := 1
 	for _, kid := range f.kids {
@@ -212,7 +213,7 @@ func (f *folder) size() int {
 	return n
 }
 
-// settle gives folders their modes and times, which would not have stayed while things were put into them.
+// settle sets the modes and times of folders, which would not survive changes in them.
 func (u *unpacker) settle(f *folder) error {
 	if err := u.ctx.Err(); err != nil {
 		return err
@@ -264,7 +265,7 @@ func (f *folder) path() string {
 	return f.parent.path() + "/" + f.name
 }
 
-// describe takes over what an entry states about a folder.
+// describe applies an entry's description to a folder.
 func (f *folder) describe(mode int64, mtime time.Time) {
 	f.named = true
 	f.mode = folderMode(mode)

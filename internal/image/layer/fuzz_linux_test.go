@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// committed are the attacks that lie in testdata, so that every fuzzing begins with them.
+// committed lists the attacks that are in testdata, so that every fuzzing begins with them.
 func committed() []string {
 	return []string{
 		"dotdot", "pax path", "gnu path", "below a whiteout by link", "hard link by a link up", "hard link deep in itself",
@@ -23,8 +23,8 @@ func committed() []string {
 	}
 }
 
-// FuzzUnpack: whatever comes, nothing happens outside, what is refused is refused with a reason, and what is taken can be
-// merged and has nothing but files, folders and links that nobody may write.
+// FuzzUnpack tests that no input has an effect outside, and that a refusal has a reason. An accepted layer can be merged,
+// and has only files, folders and links that no other user can write.
 func FuzzUnpack(f *testing.F) {
 	f.Add(tarOf(f, dir("usr/lib"), sym("lib", "usr/lib"), file("lib/a", "x"), hard("b", "lib/a"), file(".wh.c", ""), device("dev/null")))
 	f.Add(tarOf(f, sym("a", "/"), file("a/sentinel/x", "evil"), sym("b", "../sentinel"), file("b/x", "evil"), hard("c", "b/x")))
@@ -52,7 +52,7 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// check sees that everything in a root may be there.
+// check verifies that a root contains only what is allowed.
 func check(t testing.TB, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
@@ -77,7 +77,7 @@ func check(t testing.TB, root string) {
 	}
 }
 
-// TestCorpus keeps the corpus that is committed: with BELLJAR_UPDATE_CORPUS set it is written.
+// TestCorpus compares the committed corpus; with BELLJAR_UPDATE_CORPUS set it writes it.
 func TestCorpus(t *testing.T) {
 	attacks := hostile(t)
 	for _, name := range committed() {

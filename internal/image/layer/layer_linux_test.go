@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// entry is one of a test's archive. kind 0 is a file, or a folder if the name ends in a slash.
+// entry is an entry of a test's archive. kind 0 is a file, or a folder if the name ends in a slash.
 type entry struct {
 	name  string
 	kind  byte
@@ -57,7 +57,7 @@ func (e entry) header() *tar.Header {
 		}
 	}
 	if e.pax != nil {
-		h.Format = tar.FormatPAX // times to the nanosecond
+		h.Format = tar.FormatPAX // for times in nanoseconds
 	}
 	if h.ModTime.IsZero() {
 		h.ModTime = time.Unix(1_700_000_000, 0)
@@ -86,7 +86,7 @@ func tarOf(t testing.TB, list ...entry) []byte {
 	return buf.Bytes()
 }
 
-// folder makes an empty folder that is gone after the test even if it has folders that forbid it.
+// folder makes an empty folder that is removed after the test, even if modes of its folders forbid that.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "layer")
@@ -132,7 +132,7 @@ func image(t testing.TB, layers ...[]byte) (string, error) {
 	return root, err
 }
 
-// look lists what is in folders: type, mode, name and contents.
+// look lists the contents of folders: type, mode, name and contents.
 func look(t testing.TB, dirs ...string) (list []string) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -177,7 +177,7 @@ func look(t testing.TB, dirs ...string) (list []string) {
 	return list
 }
 
-// wantRule checks that err is a refusal that names a rule.
+// wantRule checks that err is a refusal that names the rule.
 func wantRule(t testing.TB, err error, rule string) {
 	t.Helper()
 	var e *belljar.Error
@@ -384,7 +384,7 @@ func TestCanceled(t *testing.T) {
 	}
 }
 
-// TestMergeRoot: whatever a layer says of its root, that of an image can be looked into.
+// TestMergeRoot tests that every user can search an image's root, whatever mode a layer gives its own root.
 func TestMergeRoot(t *testing.T) {
 	for _, mode := range []int64{0o1, 0o10, 0o311, 0o700, 0o1777} {
 		files, _ := unpacked(t, entry{name: "./", mode: mode}, file("f", "x"))

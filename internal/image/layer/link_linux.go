@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// symlink makes a symbolic link, wherever it leads.
+// symlink makes a symbolic link, to any target.
 func (u *unpacker) symlink(h *tar.Header, parent *folder, name string) error {
 	switch {
 	case h.Linkname == "":
@@ -28,13 +28,13 @@ func (u *unpacker) symlink(h *tar.Header, parent *folder, name string) error {
 	return nil
 }
 
-// hardLink gives a file of the same layer one more name.
+// hardLink gives a file of the same layer an additional name.
 func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
 	elements, err := split(h.Name, h.Linkname)
 	if err != nil {
 		return err
 	}
-	missing := refuse("hard_link", h.Name, "a hard link to %s, which is not there", shown(h.Linkname))
+	missing := refuse("hard_link", h.Name, "a hard link to %s, which is missing", shown(h.Linkname))
 	if len(elements) == 0 {
 		return refuse("hard_link", h.Name, "a hard link to a folder")
 	}
@@ -51,7 +51,7 @@ func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
 	case folder.kids[target] != nil:
 		return refuse("hard_link", h.Name, "a hard link to a folder")
 	}
-	if folder.within(parent.kids[name]) { // the link takes the place of what it leads to
+	if folder.within(parent.kids[name]) { // the link would replace a parent of its target
 		return missing
 	}
 	from, err := u.there.fd(folder)
@@ -67,7 +67,7 @@ func (u *unpacker) hardLink(h *tar.Header, parent *folder, name string) error {
 	case err != nil:
 		return failed("look at", h.Linkname, err)
 	case folder == parent && target == name:
-		return nil // a name that an archive was given twice
+		return nil // the same name twice in an archive
 	}
 	_, err = u.place(parent, name, func(at int) error {
 		err := unix.Linkat(from, target, at, name, 0)

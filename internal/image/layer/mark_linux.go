@@ -6,13 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The modes of marks. One for what was left out differs from a whiteout, for hard links to it are left out as well.
+// Modes of marks. The mark of a left-out device differs from a whiteout, because hard links to it are left out as
+// well.
 const (
 	whiteoutMode = 0o600
 	leftOutMode  = 0o400
 )
 
-// mark makes a mark, or leaves it as it is.
+// mark makes a mark, unless it exists.
 func (u *unpacker) mark(entry string, parent *folder, name string, mode uint32) error {
 	at, err := u.here.fd(parent)
 	if err == nil {
@@ -27,7 +28,7 @@ func (u *unpacker) mark(entry string, parent *folder, name string, mode uint32) 
 	return nil
 }
 
-// node hides what a device, FIFO or socket would have hidden.
+// node makes the mark of a device, FIFO or socket, which hides the same lower files.
 func (u *unpacker) node(h *tar.Header, parent *folder, name string) error {
 	mark := markPrefix + name
 	if len(mark) > maxElement {
@@ -43,7 +44,7 @@ func (u *unpacker) node(h *tar.Header, parent *folder, name string) error {
 	return u.mark(h.Name, parent, mark, leftOutMode)
 }
 
-// leftOut reports whether there would be a device or the like of that name.
+// leftOut reports whether a device, FIFO or socket of that name was left out.
 func (u *unpacker) leftOut(at int, name string) bool {
 	var st unix.Stat_t
 	err := unix.Fstatat(at, markPrefix+name, &st, unix.AT_SYMLINK_NOFOLLOW)

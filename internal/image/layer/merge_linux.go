@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Merge makes root, which exists and is empty, of layers that [Unpack] has written, the lowest first: folders of its own
-// and hard links to the layers' files, or copies where there can be no links. No file of a layer is written to. Folders
-// that a layer has without an entry of their own leave what lower layers say of them.
+// Merge fills root, an existing empty folder, from layers that [Unpack] has written, the lowest first: new folders and
+// hard links to the layers' files, or copies if links are impossible. It writes to no file of a layer. A folder without
+// an entry of its own keeps the mode and time of lower layers.
 //
-// It fails with [belljar.CodeDiskFull] if there is no room, or ctx's error; what it has made by then stays.
+// It fails with [belljar.CodeDiskFull] if there is no room, or ctx's error. The files that it has made by then stay.
 func Merge(ctx context.Context, root string, layers []string) (Stats, error) {
 	into, err := unix.Open(root, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -58,8 +58,8 @@ type merger struct {
 	copies  bool // links to this layer do not work
 }
 
-// fill merges an open folder of a layer into one of the root. fresh is one that was made for it: then there is nothing
-// for marks to hide.
+// fill merges an open folder of a layer into one of the root. fresh means that the root's folder is new: then marks have
+// nothing to hide.
 func (m *merger) fill(from, into int, path []string, fresh bool, name string) error {
 	var st, was unix.Stat_t
 	err := unix.Fstat(from, &st)
@@ -97,7 +97,7 @@ func (m *merger) fill(from, into int, path []string, fresh bool, name string) er
 	return nil
 }
 
-// hide removes what the marks in a folder of a layer hide.
+// hide removes the files that the marks in a layer's folder hide.
 func (m *merger) hide(from, into int, path []string) error {
 	names, err := list(from, m.buffers.at(len(path)))
 	for err == nil {
@@ -126,7 +126,7 @@ func (m *merger) hide(from, into int, path []string) error {
 	return nil
 }
 
-// entries merges what is in a folder of a layer, but for its marks.
+// entries merges the contents of a layer's folder, except for its marks.
 func (m *merger) entries(from, into int, path []string) error {
 	names, err := list(from, m.buffers.at(len(path)))
 	if err != nil {
@@ -155,7 +155,7 @@ func (m *merger) entries(from, into int, path []string) error {
 			m.stats.Symlinks++
 			err = m.link(from, into, name)
 		default:
-			err = unix.EINVAL // Unpack makes no such thing
+			err = unix.EINVAL // Unpack makes no other types
 		}
 		if err != nil {
 			return m.failed(path, name, err)
@@ -178,7 +178,7 @@ func (m *merger) folder(from, into int, path []string, name string) error {
 	return m.fill(layer, root, append(path, name), fresh, "")
 }
 
-// mkdir opens a folder of the root, which is made, in the place of whatever else has its name, if it is missing.
+// mkdir opens a folder of the root. If it is missing, mkdir makes it, and removes any other file of that name.
 func (m *merger) mkdir(into int, name string) (fd int, fresh bool, err error) {
 	err = unix.Mkdirat(into, name, 0o700)
 	if err == unix.EEXIST {
@@ -193,11 +193,11 @@ func (m *merger) mkdir(into int, name string) (fd int, fresh bool, err error) {
 		return -1, false, err
 	}
 	m.stats.Folders++
-	fd, err = openMine(into, name) // whatever the umask is
+	fd, err = openMine(into, name) // whatever the umask
 	return fd, true, err
 }
 
-// link gives a file of a layer a name in the root, in the place of whatever has it.
+// link gives a layer's file a name in the root, and removes any other file of that name.
 func (m *merger) link(from, into int, name string) error {
 	err := m.try(from, into, name)
 	if err == unix.EEXIST {

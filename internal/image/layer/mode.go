@@ -2,10 +2,10 @@ package layer
 
 import "time"
 
-// fileMode is what becomes of the permission bits of a file: see the package's documentation.
+// fileMode returns the permission bits for a file: see the package's documentation.
 func fileMode(declared int64) uint32 { return 0o400 | widened(declared) }
 
-// folderMode is what becomes of the permission bits of a folder.
+// folderMode returns the permission bits for a folder.
 func folderMode(declared int64) uint32 { return 0o700 | widened(declared) }
 
 func widened(declared int64) uint32 {
@@ -14,10 +14,10 @@ func widened(declared int64) uint32 {
 	return owner | shared
 }
 
-// latest is in 2242. ext4 knows two centuries more.
+// latest is in 2242. ext4 supports two more centuries.
 const latest = 1<<33 - 1
 
-// within brings a time to where file systems of today have it.
+// within limits a time to the range that common file systems support.
 func within(t time.Time) time.Time {
 	switch {
 	case t.Unix() < 0:

@@ -24,11 +24,11 @@ import (
 type node struct {
 	kind    byte // tar's
 	mode    int64
-	body    *string // one that hard links share
+	body    *string // shared by hard links
 	link    string
 	kids    map[string]*node // of a folder
 	implied bool
-	gone    map[string]bool // what a folder of a layer hides below it
+	gone    map[string]bool // names of lower layers that a folder hides
 	opaque  bool
 }
 
@@ -36,11 +36,11 @@ func newFolder() *node {
 	return &node{kind: tar.TypeDir, kids: map[string]*node{}, gone: map[string]bool{}, implied: true, mode: 0o755}
 }
 
-// model is one layer in memory, by the documentation and not by the code: a tree that entries are put into one by one.
+// model is one layer in memory, written from the documentation and not from the code: a tree that entries are added to.
 type model struct{ root *node }
 
-// find returns the folder that a name leads to, with those above it, following links inside the root; nil if it is not
-// there and not to be made.
+// find returns the folder of a name, with those above it, following links inside the root; nil if it is missing and
+// create is false.
 func (m *model) find(at []*node, name string, create bool, hops *int) []*node {
 	if strings.HasPrefix(name, "/") {
 		at = []*node{m.root}
@@ -77,7 +77,7 @@ func (m *model) find(at []*node, name string, create bool, hops *int) []*node {
 	return at
 }
 
-// put is an entry. It reports whether the layer is still one that can be.
+// put adds an entry. It reports whether the layer is still valid.
 func (m *model) put(e entry) bool {
 	h := e.header()
 	hops := 0
@@ -127,7 +127,7 @@ func (m *model) put(e entry) bool {
 	return true
 }
 
-// over puts a layer over what is below it.
+// over puts a layer over the lower one.
 func (n *node) over(lower *node) *node {
 	if n.kind != tar.TypeDir {
 		return n
@@ -151,7 +151,7 @@ func (n *node) over(lower *node) *node {
 	return out
 }
 
-// list is look for a model.
+// list lists a model in the format of look.
 func (n *node) list(at string, out map[string]string) {
 	for name, kid := range n.kids {
 		p := path.Join(at, name)
@@ -167,7 +167,7 @@ func (n *node) list(at string, out map[string]string) {
 	}
 }
 
-// groups sorts names by the file that they are of.
+// groups groups names by their file.
 func (n *node) groups(at string, out map[*node][]string) {
 	for name, kid := range n.kids {
 		p := path.Join(at, name)
@@ -188,7 +188,7 @@ func sorted[K comparable](groups map[K][]string) (list []string) {
 	return list
 }
 
-// drawEntry draws from few names, so that entries meet.
+// drawEntry draws from few names, so that entries collide.
 func drawEntry(t *rapid.T, i int) entry {
 	name := rapid.SampledFrom([]string{"a", "b", "c"})
 	parts := rapid.SliceOfN(name, 1, 3).Draw(t, "name")
@@ -221,7 +221,7 @@ func cmpOr(s, otherwise string) string {
 	return s
 }
 
-// TestModel: what comes of any layers is what the model says.
+// TestModel tests that the result of any layers matches the model.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		top, err := os.MkdirTemp("", "model")
@@ -236,7 +236,7 @@ func TestModel(t *testing.T) {
 				e := drawEntry(rt, n*100+i)
 				fine = m.put(e)
 				if !fine && !rapid.SampledFrom([]bool{false, false, false, true}).Draw(rt, "keep what is refused") {
-					// Most layers would be refused. What the entry has done so far, the model must not have done.
+					// Unpack would refuse most layers. The model must drop the entry's partial effects.
 					m = model{newFolder()}
 					for _, e := range list {
 						m.put(e)
@@ -287,7 +287,7 @@ func TestModel(t *testing.T) {
 	})
 }
 
-// disk is what a model would be of what is on disk.
+// disk returns the model's view of the files on disk.
 func disk(t *rapid.T, root string) (got map[string]string, same map[uint64][]string) {
 	got, same = map[string]string{}, map[uint64][]string{}
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {

@@ -2,16 +2,16 @@ package layer
 
 import "strings"
 
-// What names of marks begin with. An entry .wh.NAME hides NAME in the layers below; [opaque] hides everything there that
-// is in its folder. Names that begin with metaPrefix belong to the storage driver that first had whiteouts: a layer may
-// have them, even as targets of hard links, and no image has.
+// Prefixes of the names of marks. An entry .wh.NAME hides NAME in the layers below; [opaque] hides everything of lower
+// layers in its folder. Names that begin with metaPrefix belong to the storage driver that introduced whiteouts: a layer
+// may have them, even as targets of hard links, but an image has none.
 const (
 	markPrefix = ".wh."
 	metaPrefix = ".wh..wh."
 	opaque     = ".wh..wh..opq"
 )
 
-// The longest names that Linux takes, in bytes.
+// The longest names that Linux allows, in bytes.
 const (
 	maxElement = 255
 	maxPath    = 4095
@@ -23,14 +23,14 @@ func isMark(element string) bool { return strings.HasPrefix(element, markPrefix)
 // isMeta reports whether a name belongs to the storage driver. The opaque whiteout does not.
 func isMeta(element string) bool { return strings.HasPrefix(element, metaPrefix) && element != opaque }
 
-// whiteoutOf returns the name that a whiteout hides, and false if it hides nothing that can be. [opaque] and the storage
-// driver's names are not for it.
+// whiteoutOf returns the name that a whiteout hides, and false if it hides no valid name. Do not call it with [opaque]
+// or a storage driver's name.
 func whiteoutOf(element string) (string, bool) {
 	name := strings.TrimPrefix(element, markPrefix)
 	return name, name != "" && name != "." && name != ".."
 }
 
-// split returns the elements of a name, none for the root, after checks that need no disk.
+// split returns the elements of a name, none for the root, after all checks that need no disk.
 func split(entry, name string) ([]string, error) {
 	if strings.IndexByte(name, 0) >= 0 {
 		return nil, refuse("name", entry, "there is a NUL in the name")

@@ -25,5 +25,5 @@ func Sync(string) error {
 	return fmt.Errorf("make sure of layers on Linux only: %w", errors.ErrUnsupported)
 }
 
-// Remove takes a tree away, without following links. Nothing at dir is no error.
+// Remove removes a tree, without following links. A missing dir is no error.
 func Remove(dir string) error { return os.RemoveAll(dir) }

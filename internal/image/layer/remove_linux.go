@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove takes a tree away: of any depth, with folders that forbid it if they are ours, without following links. What
-// is no folder is removed itself. Nothing at dir is no error. Files that are also elsewhere, by hard links, are not
-// touched there.
+// Remove removes a tree of any depth, without following links. It can remove folders whose mode forbids that, if they
+// are ours. If dir is not a folder, Remove removes dir itself. A missing dir is no error. Other hard links to its files
+// are not touched.
 func Remove(dir string) error {
 	parent, err := unix.Open(filepath.Dir(dir), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -25,7 +25,7 @@ func Remove(dir string) error {
 	return &os.PathError{Op: "remove", Path: dir, Err: err}
 }
 
-// removeAt is Remove for a name in an open folder. Nothing there is no error.
+// removeAt is Remove for a name in an open folder. A missing name is no error.
 func removeAt(at int, name string) error {
 	if done, err := unlink(at, name, unix.DT_UNKNOWN); done {
 		return err
@@ -55,7 +55,7 @@ type remover struct {
 	buffers buffers
 }
 
-// deep is how many folders below the top are open at most. What lies deeper is lifted to the top first.
+// deep limits how many folders below the top are open. Deeper ones are first moved to the top.
 const deep = 48
 
 // empty removes what is in fd, in as many passes as it takes: file systems may hide names from a reader while others go,
@@ -86,7 +86,7 @@ func (r *remover) empty(fd, depth int) error {
 	}
 }
 
-// one removes a name in fd, and what is below it.
+// one removes a name in fd, and all files below it.
 func (r *remover) one(fd int, name string, kind byte, depth int) error {
 	if kind != unix.DT_DIR {
 		done, err := unlink(fd, name, kind)
@@ -123,16 +123,16 @@ func (r *remover) one(fd int, name string, kind byte, depth int) error {
 	return err
 }
 
-// lift moves a folder to the top, whose next pass finds it there.
+// lift moves a folder to the top, whose next pass removes it.
 func (r *remover) lift(fd int, name string, below int) error {
 	for {
 		r.lifted++
 		err := unix.Renameat2(fd, name, r.top, ".lifted-"+strconv.Itoa(r.lifted), unix.RENAME_NOREPLACE)
 		switch {
-		case err == unix.EINVAL: // a file system without that flag: a folder takes the place of an empty one only
+		case err == unix.EINVAL: // a file system without that flag: a folder can only replace an empty one
 			err = unix.Renameat(fd, name, r.top, ".lifted-"+strconv.Itoa(r.lifted))
 		case permission(err):
-			// A folder's .. is written when it moves, so it has to be writable itself.
+			// A move writes the folder's .., so the folder itself has to be writable.
 			if unix.Fchmod(below, 0o700) == nil && unix.Fchmod(fd, 0o700) == nil {
 				err = unix.Renameat(fd, name, r.top, ".lifted-"+strconv.Itoa(r.lifted))
 			}
@@ -145,7 +145,7 @@ func (r *remover) lift(fd int, name string, below int) error {
 	}
 }
 
-// unlink removes what is no folder. It returns false, and has done nothing, if it is one.
+// unlink removes a name unless it is a folder. For a folder it does nothing and returns false.
 func unlink(at int, name string, kind byte) (done bool, err error) {
 	err = unix.Unlinkat(at, name, 0)
 	switch err {
@@ -153,7 +153,7 @@ func unlink(at int, name string, kind byte) (done bool, err error) {
 		return true, nil
 	case unix.EISDIR:
 		return false, nil
-	case unix.EPERM: // POSIX's answer for a folder, and that of one that may only be appended to
+	case unix.EPERM: // the error for a folder in POSIX, and for an append-only file
 		if kind == unix.DT_UNKNOWN {
 			if kind, e := kindOf(at, name); e == nil && kind == unix.DT_DIR {
 				return false, nil
@@ -184,7 +184,7 @@ func openMine(at int, name string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(handle)
-	// fchmod(2) does not take such a descriptor; its name in /proc leads to what it is open on, and nowhere else.
+	// fchmod(2) refuses such a descriptor; its name in /proc leads to exactly the opened folder.
 	if err := unix.Chmod("/proc/self/fd/"+strconv.Itoa(handle), 0o700); err != nil {
 		return -1, unix.EACCES
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// gone checks that there is nothing of that name.
+// gone checks that name does not exist.
 func gone(t *testing.T, name string) {
 	t.Helper()
 	if _, err := os.Lstat(name); !os.IsNotExist(err) {
@@ -69,7 +69,7 @@ func TestRemove(t *testing.T) {
 	gone(t, outside)
 }
 
-// TestRemoveDeep: deeper than a path may be long, and than a process may have files open.
+// TestRemoveDeep tests a tree deeper than the longest path and than the number of open files.
 func TestRemoveDeep(t *testing.T) {
 	top := below(t, folder(t), "top")
 	fd, err := unix.Open(top, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -89,7 +89,7 @@ func TestRemoveDeep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i%7 == 0 { // closed folders have to be opened, and to be lifted
+		if i%7 == 0 { // closed folders have to be opened and lifted
 			if err := unix.Fchmod(fd, 0o100); err != nil {
 				t.Fatal(err)
 			}

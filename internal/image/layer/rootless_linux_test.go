@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestRootless runs the other tests again without rights, if there are any to do without.
+// TestRootless repeats the other tests as an ordinary user, if they run as root.
 func TestRootless(t *testing.T) {
 	const nobody = 61234
 	dir, program := need.User(t, nobody)

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// source is the archive as it is read: bounded, stopped with its context, and with its own failures kept apart from those of tar.
+// source reads the archive: limited, stopped by its context, and with its own errors kept apart from those of tar.
 type source struct {
 	ctx   context.Context
 	r     io.Reader
@@ -35,7 +35,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// first prefers why reading failed to what tar made of that.
+// first returns the error of the source, if there is one, instead of tar's.
 func (s *source) first(err error) error {
 	switch {
 	case s.ctx.Err() != nil:

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/image/layer"
 )
 
-// large and small are layers of what images have most: of bytes, and of names.
+// large and small write layers like those of real images: large ones in bytes, and in number of names.
 func large(w *tar.Writer) error {
 	body := make([]byte, 50<<20)
 	for i := range body {
@@ -76,7 +76,7 @@ func archive(b *testing.B, fill func(*tar.Writer) error) (string, int64) {
 	return f.Name(), size
 }
 
-// BenchmarkUnpack is compared with tar(1).
+// BenchmarkUnpack compares Unpack with tar(1).
 func BenchmarkUnpack(b *testing.B) {
 	for name, fill := range map[string]func(*tar.Writer) error{"500MB": large, "20000files": small} {
 		b.Run(name, func(b *testing.B) {
@@ -118,7 +118,7 @@ func BenchmarkUnpack(b *testing.B) {
 	}
 }
 
-// unpackedFrom is a layer for benchmarks.
+// unpackedFrom makes a layer for benchmarks.
 func unpackedFrom(b *testing.B, fill func(*tar.Writer) error) string {
 	b.Helper()
 	from, _ := archive(b, fill)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sync returns when the disk has all that was written to the file system of a folder. One call for all is faster than one for each file.
+// Sync returns when the disk has all data of the file system that dir is in. One call for all files is faster than one for each.
 func Sync(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

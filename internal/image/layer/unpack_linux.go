@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unpack writes the layer in r, a tar archive that is not compressed, into dir, which exists and is empty. It reads r
-// to its end, past the end of the archive, so that r can be verified. Whiteouts stay as marks, for [Merge].
+// Unpack writes the layer in r, an uncompressed tar archive, into dir, an existing empty folder. It reads r to its end,
+// beyond the end of the archive, so that r can be verified. Whiteouts stay as marks, for [Merge].
 //
 // It fails with [belljar.CodeImageInvalid] if the layer breaks a rule, [belljar.CodeDiskFull] if there is no room, ctx's
-// error, or what r fails with, wrapped. What it has written by then stays: the caller removes dir (see [Remove]), and
-// reads an image from a layer that was unpacked to its end only.
+// error, or r's error, wrapped. The files that it has written by then stay: the caller must remove dir (see [Remove]),
+// and may use only a layer that was unpacked to its end.
 func Unpack(ctx context.Context, r io.Reader, dir string, o Options) (Stats, error) {
 	root, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -47,9 +47,9 @@ type unpacker struct {
 	bytes     int64
 	top       *folder
 	here      chain  // to the folder of the entry
-	there     chain  // to that of what it is a hard link to
-	masked    uint32 // permission bits that this process's files do not get
-	inherited bool   // folders get bits from those above them
+	there     chain  // to the folder of a hard link's target
+	masked    uint32 // permission bits that the umask removes
+	inherited bool   // folders inherit bits from their parents
 	buf       []byte
 }
 
@@ -83,7 +83,7 @@ func (u *unpacker) all(r io.Reader) error {
 	return nil
 }
 
-// probe finds out what becomes of modes here, so that files need not be asked one by one.
+// probe finds out how this file system and the umask change modes, so that files need not be checked one by one.
 func (u *unpacker) probe() error {
 	const name, wanted = ".wh..wh.probe", 0o777 | impliedBit
 	if err := unix.Mkdirat(u.here.root, name, wanted); err != nil {
@@ -96,7 +96,7 @@ func (u *unpacker) probe() error {
 	return errors.Join(err, unix.Unlinkat(u.here.root, name, unix.AT_REMOVEDIR))
 }
 
-// count takes one of the entries that a layer may have.
+// count counts an entry toward the limit of a layer.
 func (u *unpacker) count(entry string) error {
 	if u.entries++; u.entries > u.o.MaxFiles {
 		return above("files", entry, int64(u.o.MaxFiles), "the layer has more than %d entries", u.o.MaxFiles)
@@ -104,7 +104,7 @@ func (u *unpacker) count(entry string) error {
 	return nil
 }
 
-// room takes some of the bytes that a layer's files, with their attributes, may have.
+// room counts bytes of files and attributes toward the limit of a layer.
 func (u *unpacker) room(entry string, size int64) error {
 	if size > u.o.MaxBytes-u.bytes {
 		return above("bytes", entry, u.o.MaxBytes, "the files of the layer have more than %d bytes", u.o.MaxBytes)
@@ -117,13 +117,13 @@ func (u *unpacker) tooDeep(entry string) error {
 	return above("depth", entry, int64(u.o.MaxDepth), "more than %d folders above it", u.o.MaxDepth)
 }
 
-// entry unpacks one.
+// entry unpacks one entry.
 func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 	if err := u.ctx.Err(); err != nil {
 		return err
 	}
 	if h.Typeflag == tar.TypeXGlobalHeader {
-		return nil // about an archive, such as the commit it was made of
+		return nil // it describes the archive, e.g. its commit
 	}
 	if err := u.count(h.Name); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 	return refuse("type", h.Name, "an entry of type %q", h.Typeflag)
 }
 
-// root takes over what an entry states about the layer's root.
+// root applies an entry's description to the layer's root.
 func (u *unpacker) root(h *tar.Header) error {
 	if h.Typeflag != tar.TypeDir {
 		return refuse("name", h.Name, "the root is a folder")
@@ -187,7 +187,7 @@ func (u *unpacker) dir(h *tar.Header, parent *folder, name string) error {
 	return u.folderAttrs(h, f)
 }
 
-// place makes something new, in the place of whatever has its name, and returns the descriptor of its folder.
+// place makes a new file with create, after removing any file of that name, and returns the descriptor of its folder.
 func (u *unpacker) place(parent *folder, name string, create func(at int) error) (at int, err error) {
 	if at, err = u.here.fd(parent); err != nil {
 		return at, err
@@ -229,7 +229,7 @@ func (u *unpacker) file(h *tar.Header, parent *folder, name string, contents io.
 	return nil
 }
 
-// fill writes what is in a file, and what there is to state about it but its time.
+// fill writes a file's contents and everything but its time.
 func (u *unpacker) fill(h *tar.Header, fd int, mode uint32, contents io.Reader) error {
 	for left := h.Size; left > 0; {
 		if err := u.ctx.Err(); err != nil {
@@ -249,7 +249,7 @@ func (u *unpacker) fill(h *tar.Header, fd int, mode uint32, contents io.Reader) 
 	}
 	chmod := u.masked&mode != 0
 	if len(h.PAXRecords) > 0 && hasAttrs(h) {
-		// Writing attributes needs the right to write the file, which its mode decides.
+		// Writing attributes needs write permission in the file's mode.
 		chmod = unix.Fchmod(fd, mode|0o600) == nil
 		if err := u.attrs(h, fd); err != nil {
 			return err

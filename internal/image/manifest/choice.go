@@ -12,26 +12,27 @@ import (
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
-// mostLooks is how many manifests and configs are looked at to find the image for a platform.
+// mostLooks limits the manifests and configs that are read to find the image for a platform.
 const mostLooks = 24
 
-// Chooser finds the image for a platform in lists, and lists in lists.
+// Chooser finds the image for a platform in lists and in nested lists.
 type Chooser struct {
 	Want     Platform
-	Name     string                                  // as the caller named it, for errors
-	Manifest func(id string) ([]byte, string, error) // by a digest or tag: it and its type
+	Name     string                                  // the caller's name of the image, for errors
+	Manifest func(id string) ([]byte, string, error) // returns the manifest of a digest or tag, and its media type
 	Config   func(d Descriptor) ([]byte, error)
 	looks    int
 }
 
-// Chosen is an image's manifest and how it was come by.
+// Chosen is an image's manifest and its origin.
 type Chosen struct {
 	*Manifest
 	Digest string
 	Lists  []string // digests, outermost first
 }
 
-// Resolve follows what id stands for to the image. size is what its list states about it, -1 for nothing; lists have led to it.
+// Resolve resolves id, following lists, to an image. size is the size that its list states, -1 for none; lists are the lists that
+// led to it.
 func (c *Chooser) Resolve(id string, size int64, lists []string) (Chosen, error) {
 	if err := c.look(); err != nil {
 		return Chosen{}, err
@@ -64,7 +65,7 @@ func (c *Chooser) look() error {
 	return nil
 }
 
-// ChooseFrom finds the image in a list. Where the list does not say what its images are for, they do; the first that fits is it.
+// ChooseFrom finds the image in a list. If the list states no platforms, the images' configs do; the first that fits is chosen.
 func (c *Chooser) ChooseFrom(list *Manifest, lists []string) (Chosen, error) {
 	candidates, there := list.candidates(c.Want)
 	if len(candidates) == 1 {
@@ -89,7 +90,7 @@ func (c *Chooser) ChooseFrom(list *Manifest, lists []string) (Chosen, error) {
 					there = append(there, p)
 				}
 			}
-		case belljar.CodeOf(err) == belljar.CodeImageInvalid && c.looks <= mostLooks: // something else that is in the list
+		case belljar.CodeOf(err) == belljar.CodeImageInvalid && c.looks <= mostLooks: // an entry of another kind in the list
 			if first == nil {
 				first = err
 			}
@@ -103,7 +104,7 @@ func (c *Chooser) ChooseFrom(list *Manifest, lists []string) (Chosen, error) {
 	return Chosen{}, WrongPlatform(c.Name, c.Want, there)
 }
 
-// platform is the platform in an image's config.
+// platform returns the platform in an image's config.
 func (c *Chooser) platform(found Chosen) (Platform, error) {
 	if err := c.look(); err != nil {
 		return Platform{}, err
@@ -119,8 +120,8 @@ func (c *Chooser) platform(found Chosen) (Platform, error) {
 	return says.platform(c.Want), nil
 }
 
-// candidates are the images of a list that may be for a platform: the one that runs best of those that name a platform, or else all
-// without one, in their order. there are the platforms that the others are for.
+// candidates returns the images of a list that may be for a platform: the one that runs best of those that name a platform, or else
+// all that name none, in their order. there are the platforms that the list names.
 func (m *Manifest) candidates(want Platform) (list []Descriptor, there []string) {
 	rank := 0
 	var unsaid []Descriptor
@@ -144,7 +145,7 @@ func (m *Manifest) candidates(want Platform) (list []Descriptor, there []string)
 	return list, there
 }
 
-// Runs is the platform that an image is for; an error if that does not run what want asks for.
+// Runs returns the platform that an image is for; an error if want cannot run it.
 func (c *Config) Runs(what string, want Platform) (Platform, error) {
 	is := c.platform(want)
 	if want.rank(is) == 0 {
@@ -153,10 +154,10 @@ func (c *Config) Runs(what string, want Platform) (Platform, error) {
 	return is, nil
 }
 
-// attestation is the annotation of what a list has about one of its images, and is none.
+// attestation is the annotation of entries in a list that describe an image and are not images.
 const attestation = "vnd.docker.reference.type"
 
-// WrongPlatform is the error of an image that is not for the platform; available are those that it is for.
+// WrongPlatform is the error of an image that is not for the platform want; there are the platforms that it is for.
 func WrongPlatform(what string, want Platform, there []string) error {
 	slices.Sort(there)
 	if len(there) > fault.ListedNames {
@@ -167,7 +168,7 @@ func WrongPlatform(what string, want Platform, there []string) error {
 		hint = "there are images for " + strings.Join(there, ", ")
 	}
 	return &belljar.Error{
-		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is not to be had for %s", what, want),
+		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is not available for %s", what, want),
 		Details: map[string]any{"image": what, "platform": want.String(), "available": there}, Hint: hint,
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
-// Kept is what is of use of a config. Variables without a name and labels too long to look at are left out; what cannot
-// be a variable, a path or an argument is refused.
+// Kept returns the useful parts of a config. It leaves out variables without a name and labels that are too long to
+// display. It refuses values that cannot be a variable, a path or an argument.
 func (c *Config) Kept() (belljar.ImageConfig, error) {
 	from := c.Config
 	out := belljar.ImageConfig{User: from.User, Entrypoint: from.Entrypoint, Cmd: from.Cmd}

@@ -5,10 +5,11 @@ import (
 	"io"
 )
 
-// Image is an image as a registry or an archive has it: all that is known before a layer is read.
+// Image is an image as a registry or an archive describes it: all that is known before a layer is
+// read.
 type Image struct {
 	Digest   string
-	Also     []string // digests of the lists that have led to it
+	Also     []string // digests of the lists that led to it
 	Names    []string
 	Source   string // sourcePull, sourceImport, sourceBuild
 	Platform Platform
@@ -24,15 +25,15 @@ const (
 	Host     = "host"
 )
 
-// Layer is where a layer comes from.
+// Layer is the source of a layer.
 type Layer struct {
-	Id     string // digest of the uncompressed tar; what it must be
-	Digest string // of what open returns; "" for id's own
-	Size   int64  // of what open returns
+	Id     string // expected digest of the uncompressed tar
+	Digest string // digest of the data of Open; "" if it equals Id
+	Size   int64  // size of the data of Open
 	Open   func(ctx context.Context) (io.ReadCloser, error)
 }
 
-// Blob is what the layer is called in progress.
+// Blob returns the layer's name in progress reports.
 func (s Layer) Blob() string {
 	if s.Digest == "" {
 		return s.Id

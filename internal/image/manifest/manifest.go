@@ -1,4 +1,5 @@
-// Package manifest reads what describes an image, manifests, lists of them and configs, and chooses the image for a platform.
+// Package manifest reads the descriptions of an image, which are manifests, lists of them and configs, and chooses the image
+// for a platform.
 package manifest
 
 import (
@@ -27,13 +28,13 @@ func ManifestKinds() []string { return []string{KindIndex, KindManifest, kindDoc
 // Limits of an image's description.
 const (
 	MaxLayers     = 127
-	MaxManifest   = 4 << 20   // bytes; what registries must take
-	MaxConfig     = 4 << 20   // bytes of the config as it comes
-	mostKept      = 256 << 10 // bytes of what is kept of it
+	MaxManifest   = 4 << 20   // bytes; the size that registries must accept
+	MaxConfig     = 4 << 20   // bytes of the original config
+	mostKept      = 256 << 10 // bytes of the parts that are kept
 	mostLabel     = 4 << 10   // bytes of a label; longer ones are left out
-	mostVariable  = 128 << 10 // bytes of a variable with its name and end, as Linux has it
+	mostVariable  = 128 << 10 // bytes of a variable with its name and end, Linux's limit
 	mostPlatforms = 512       // images in a list
-	mostLists     = 3         // lists in lists
+	mostLists     = 3         // nesting of lists
 )
 
 // Descriptor is a reference to a blob.
@@ -55,7 +56,7 @@ func (p wirePlatform) platform() Platform {
 	return Platform{OS: p.OS, Arch: p.Architecture, Variant: p.Variant}
 }
 
-// Manifest is one image's, or a list's: exactly one of Manifests and Layers counts, by kind.
+// Manifest is the manifest of an image or of a list: only Manifests or Layers counts, depending on kind.
 type Manifest struct {
 	SchemaVersion int               `json:"schemaVersion"`
 	MediaType     string            `json:"mediaType,omitempty"`
@@ -67,14 +68,14 @@ type Manifest struct {
 	List bool
 }
 
-// Parse reads an image's manifest or a list of them. declared is the type that its bearer gave it, "" for none.
+// Parse reads the manifest of an image or of a list. declared is the media type that came with it, "" for none.
 func Parse(data []byte, declared string) (*Manifest, error) {
 	var fields map[string]json.RawMessage
 	m := &Manifest{}
 	if err := json.Unmarshal(data, m); err != nil {
 		return nil, fault.Invalid("manifest", "the manifest is not JSON of the right form: %s", fault.Printable(err.Error()))
 	}
-	_ = json.Unmarshal(data, &fields) // it is an object: it went into one
+	_ = json.Unmarshal(data, &fields) // cannot fail: data was already decoded as an object
 	kind := m.MediaType
 	if kind == "" {
 		kind, _, _ = strings.Cut(declared, ";")
@@ -115,7 +116,7 @@ func checkList(m *Manifest, kind string) error {
 func checkManifest(m *Manifest) error {
 	switch kind := m.Config.MediaType; kind {
 	case KindConfig, kindDockerConfig, "":
-	case "application/octet-stream", "application/json", "text/html": // what registries of old have made of it
+	case "application/octet-stream", "application/json", "text/html": // types that old registries have made of it
 	default:
 		return fault.Invalid("config", "it is not an image of programs: its type is %q", fault.Printable(kind))
 	}
@@ -140,12 +141,12 @@ func checkManifest(m *Manifest) error {
 	return nil
 }
 
-// checkLayer refuses what is no tar, or must be fetched from elsewhere.
+// checkLayer refuses a layer that is not a tar, or must be fetched from elsewhere.
 func checkLayer(l Descriptor) error {
 	kind := l.MediaType
 	switch {
 	case strings.Contains(kind, "foreign"), strings.Contains(kind, "nondistributable"):
-		return fault.Invalid("layer_type", "its layer %s is not to be had from registries (%s)", fault.Printable(l.Digest), fault.Printable(kind))
+		return fault.Invalid("layer_type", "its layer %s cannot be downloaded from registries (%s)", fault.Printable(l.Digest), fault.Printable(kind))
 	case strings.HasSuffix(kind, "+encrypted"):
 		return fault.Invalid("layer_type", "its layer %s is encrypted", fault.Printable(l.Digest))
 	}
@@ -158,7 +159,7 @@ func checkLayer(l Descriptor) error {
 	return fault.Invalid("layer_type", "its layer %s is of an unknown type (%s)", fault.Printable(l.Digest), fault.Printable(kind))
 }
 
-// words is a list of strings, or the one string that old images have in its place.
+// words is a list of strings. Old images may have one string instead.
 type words []string
 
 func (w *words) UnmarshalJSON(data []byte) error {
@@ -176,7 +177,7 @@ func (w *words) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Config is an image's config as it comes.
+// Config is an image's config in its original form.
 type Config struct {
 	Created      *time.Time `json:"created,omitempty"`
 	Architecture string     `json:"architecture"`
@@ -196,7 +197,7 @@ type Config struct {
 	} `json:"rootfs"`
 }
 
-// ParseConfig reads a config of an image of so many layers.
+// ParseConfig reads the config of an image with that many layers.
 func ParseConfig(data []byte, layers int) (*Config, error) {
 	if len(data) > MaxConfig {
 		return nil, fault.Invalid("config", "its config has %d bytes, more than %d", len(data), MaxConfig)
@@ -216,7 +217,7 @@ func ParseConfig(data []byte, layers int) (*Config, error) {
 	return c, nil
 }
 
-// platform is what the image is for. Without one it is taken to be right.
+// platform returns the image's platform. If the config names none, it is assumed to be want.
 func (c *Config) platform(want Platform) Platform {
 	if c.OS == "" && c.Architecture == "" {
 		return want

@@ -9,8 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
-// FuzzManifest: whatever a registry says is a manifest or a config is read within its limits or refused with a reason
-// that can be printed.
+// FuzzManifest tests that any manifest or config is read within its limits or refused with a printable reason.
 func FuzzManifest(f *testing.F) {
 	d := `"digest":"sha256:` + strings.Repeat("0", 64) + `","size":3`
 	for _, s := range []string{
@@ -48,7 +47,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// said checks that a failure is one of the caller's or the image's, in words that can be printed.
+// said checks that an error is the caller's or the image's, and that its text is printable.
 func said(t *testing.T, err error) {
 	t.Helper()
 	var e *belljar.Error

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Platform is what an image's programs are for.
+// Platform is the platform that an image's programs are for.
 type Platform struct {
 	OS, Arch, Variant string
 }
@@ -21,10 +21,10 @@ func (p Platform) String() string {
 	return s
 }
 
-// LocalPlatform is that of sandboxes on this machine, which are Linux wherever they run.
+// LocalPlatform returns the platform of sandboxes on this machine, which are Linux on every host.
 func LocalPlatform() Platform { return Platform{OS: "linux", Arch: runtime.GOARCH} }
 
-// ParsePlatform reads a platform as linux/arm64/v8.
+// ParsePlatform reads a platform such as linux/arm64/v8.
 func ParsePlatform(s string) (Platform, error) {
 	parts := strings.Split(s, "/")
 	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[1] == "" {
@@ -37,8 +37,8 @@ func ParsePlatform(s string) (Platform, error) {
 	return p, nil
 }
 
-// rank returns how well programs for other run where p is asked for: 0 not at all, the more the better. What says no
-// variant is for the least of its architecture, and so runs.
+// rank returns how well programs for other run on p: 0 not at all, more is better. Without a variant, programs are for
+// the least one of their architecture, and so run.
 func (p Platform) rank(other Platform) int {
 	if other.OS != p.OS || other.Arch != p.Arch {
 		return 0
@@ -49,7 +49,7 @@ func (p Platform) rank(other Platform) int {
 		return 9
 	case variant == "", p.Arch == "arm64" && variant == "v8", p.Arch == "amd64" && variant == "v1":
 		return 8
-	case p.Variant == "" && p.Arch == "arm": // v5 runs anywhere, v7 on what Linux is run on nowadays
+	case p.Variant == "" && p.Arch == "arm": // v5 runs everywhere, v7 on all current machines that run Linux
 		return map[string]int{"v7": 7, "v6": 6, "v5": 5}[variant]
 	}
 	return 0

@@ -1,4 +1,4 @@
-// Package memory keeps images in memory: names, digests and bytes, without files that a runtime could use. It is for tests.
+// Package memory keeps images in memory: names, digests and bytes, without files that a runtime could use. Use it in tests.
 package memory
 
 import (
@@ -21,7 +21,7 @@ import (
 type Store struct {
 	mu        sync.Mutex
 	images    []*held
-	published map[string][]byte // by whole reference
+	published map[string][]byte // by complete reference
 }
 
 var _ image.Library = (*Store)(nil)
@@ -42,7 +42,7 @@ func (s *Store) Publish(ref string, content []byte) {
 	s.published[whole(ref)] = content
 }
 
-// Use uses an image as a sandbox does, until end is called.
+// Use keeps an image in use, like a sandbox, until end is called.
 func (s *Store) Use(digest string) (end func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,7 +58,7 @@ func (s *Store) Use(digest string) (end func()) {
 	})
 }
 
-// Names lists what the images are called.
+// Names lists the names of the images.
 func (s *Store) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Store) Find(_ context.Context, ref string) (image.Root, error) {
 	return image.Root{Ref: h.shown().Ref, Digest: h.Digest, Config: h.Config}, nil
 }
 
-// Pull takes what is published.
+// Pull takes a published image.
 func (s *Store) Pull(_ context.Context, ref string, always bool, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Store) Pull(_ context.Context, ref string, always bool, progress func(b
 	return s.add(name, content, "pull", progress), nil
 }
 
-// Import takes the bytes of an archive for an image's.
+// Import takes the bytes of an archive as an image.
 func (s *Store) Import(_ context.Context, name string, r io.Reader, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	name = whole(name)
 	if err := reference.CheckName(name); err != nil {
@@ -148,7 +148,7 @@ func (s *Store) Import(_ context.Context, name string, r io.Reader, progress fun
 	return s.add(name, content, "import", progress), nil
 }
 
-// Tag gives an image one more name.
+// Tag gives an image an additional name.
 func (s *Store) Tag(_ context.Context, ref, name string) (belljar.Image, error) {
 	if err := reference.CheckName(name); err != nil {
 		return belljar.Image{}, err
@@ -166,7 +166,7 @@ func (s *Store) Tag(_ context.Context, ref, name string) (belljar.Image, error) 
 	return h.shown(), nil
 }
 
-// Remove takes a name away, and with its last one the image.
+// Remove removes a name, and with its last name the image.
 func (s *Store) Remove(_ context.Context, ref string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,7 @@ func (s *Store) Remove(_ context.Context, ref string) error {
 	return nil
 }
 
-// Prune removes images that are not used, those used longest ago first.
+// Prune removes unused images, least recently used first.
 func (s *Store) Prune(_ context.Context, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	done := belljar.ImagePruned{Images: []string{}}
 	if err := image.CheckPrune(p); err != nil {
@@ -217,7 +217,7 @@ func (s *Store) Prune(_ context.Context, p belljar.ImagePrune) (belljar.ImagePru
 	return done, nil
 }
 
-// add keeps an image. The caller holds the lock, as of everything below.
+// add adds an image. The caller holds the lock, also for all functions below.
 func (s *Store) add(name string, content []byte, source string, progress func(belljar.ImageProgress)) belljar.Image {
 	sum := sha256.Sum256(content)
 	digest := "sha256:" + hex.EncodeToString(sum[:])
@@ -233,7 +233,7 @@ func (s *Store) add(name string, content []byte, source string, progress func(be
 	return h.shown()
 }
 
-// give makes name a name of h and of no other image.
+// give gives h a name, and takes it from any other image.
 func (s *Store) give(h *held, name string) {
 	for _, other := range s.images {
 		other.Names = slices.DeleteFunc(other.Names, func(n string) bool { return n == name })
@@ -279,7 +279,7 @@ func host() belljar.Image {
 	return belljar.Image{Ref: runtime.HostRef, Names: []string{runtime.HostRef}, Source: "host"}
 }
 
-// whole is a reference completed as Docker does, or as it is given if it is none.
+// whole returns a reference completed like Docker's, or unchanged if it is invalid.
 func whole(ref string) string {
 	if parsed, err := reference.Parse(ref); err == nil {
 		return parsed.Name

@@ -16,17 +16,17 @@ func IsHex(s string) bool {
 	return true
 }
 
-// IsDigest reports whether s is a digest of the one kind that is used here.
+// IsDigest reports whether s is a SHA-256 digest, the only kind that is used here.
 func IsDigest(s string) bool {
 	digits, ok := strings.CutPrefix(s, "sha256:")
 	return ok && len(digits) == 64 && IsHex(digits)
 }
 
-// DigestOf is the digest of data.
+// DigestOf returns the digest of data.
 func DigestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ShortDigest is a digest without the name of its hash.
+// ShortDigest returns a digest without the name of its hash.
 func ShortDigest(id string) string { return id[len("sha256:"):] }

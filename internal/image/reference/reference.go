@@ -15,30 +15,30 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Reference is what a request calls an image, taken apart.
+// Reference is a parsed image reference of a request.
 type Reference struct {
-	// Name is the whole of it: host, docker.io/library/python:3.11-slim, docker.io/library/python@sha256:…; for a digest alone
-	// it is the digest.
+	// Name is the complete reference: host, docker.io/library/python:3.11-slim, docker.io/library/python@sha256:…; for a
+	// digest alone it is the digest.
 	Name string
 	// Repository is docker.io/library/python; "" for host and for a digest alone.
 	Repository string
-	// Tag is 3.11-slim, latest if neither tag nor digest is given; with a digest it means nothing and may be "".
+	// Tag is 3.11-slim, or latest if neither tag nor digest is given; next to a digest it has no meaning and may be "".
 	Tag string
-	// Digest is sha256:… and pins the image; of a digest alone it may be its beginning only.
+	// Digest is sha256:… and pins the image; for a digest alone it may be a prefix.
 	Digest string
 
-	remote name.Reference // nil if no registry can be asked for it
+	remote name.Reference // nil if no registry can have it
 }
 
-// Limits of what may be called an image.
+// Limits of references.
 const (
 	MaxName     = 512 // bytes of a reference
 	leastDigits = 12  // hexadecimal digits of a digest alone
 	dockerHub   = "docker.io"
 )
 
-// Parse takes a reference apart and completes it as Docker does: docker.io is the registry, library its user and latest
-// the tag of one that says none. What can be no reference is [belljar.CodeInvalidRequest].
+// Parse parses a reference and completes it like Docker: the default registry is docker.io, the default user library and the
+// default tag latest. An invalid reference is [belljar.CodeInvalidRequest].
 func Parse(ref string) (Reference, error) {
 	switch {
 	case ref == "" || ref == runtime.HostRef:
@@ -80,7 +80,7 @@ func Parse(ref string) (Reference, error) {
 	return r, nil
 }
 
-// reason is what a person would say is wrong with a reference that none is.
+// reason explains to a person what is wrong with an invalid reference.
 func reason(ref string) error {
 	before, _, _ := strings.Cut(ref, "@")
 	repository := before
@@ -92,7 +92,7 @@ func reason(ref string) error {
 	}
 	switch {
 	case strings.Contains(ref, "://"):
-		return errors.New("it is not the address of a page: leave out what is before the registry's name")
+		return errors.New("it is not the address of a web page: remove the part before the registry's name")
 	case strings.ContainsAny(ref, " \t\r\n"):
 		return errors.New("there is a space or the end of a line in it")
 	case strings.Count(ref, "@") > 1, strings.HasSuffix(ref, "@"), strings.HasSuffix(ref, ":"):
@@ -105,7 +105,7 @@ func reason(ref string) error {
 	return errors.New("it is not made of a registry, a name and a tag or digest")
 }
 
-// What the parts of a reference are made of: no more than registries take, so that none of it leads elsewhere in a URL.
+// The characters in the parts of a reference: no more than registries accept, so that none of them changes the path of a URL.
 var (
 	hostName = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^([a-zA-Z0-9]([a-zA-Z0-9.-]*[a-zA-Z0-9])?|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?$`)
@@ -124,7 +124,7 @@ func repository(r name.Repository) string {
 	return path.Join(host, r.RepositoryStr())
 }
 
-// Invalid is the error of a reference that is not one.
+// Invalid makes the error of an invalid reference.
 func Invalid(ref string, err error) error {
 	return &belljar.Error{
 		Code:    belljar.CodeInvalidRequest,
@@ -137,7 +137,7 @@ func Invalid(ref string, err error) error {
 
 var givenName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._:/+-]*$`) })
 
-// CheckName refuses what must not become a name in the store.
+// CheckName refuses texts that must not become a name in the store.
 func CheckName(s string) error {
 	var reason string
 	switch {
@@ -161,5 +161,5 @@ func CheckName(s string) error {
 	}
 }
 
-// Remote is what a registry is asked for; nil if no registry can be asked.
+// Remote returns the reference for a registry; nil if no registry can have it.
 func (r Reference) Remote() name.Reference { return r.remote }

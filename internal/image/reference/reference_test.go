@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestReasons: the error for a mistyped name says what is wrong with it.
+// TestReasons tests that the error for a mistyped name states what is wrong with it.
 func TestReasons(t *testing.T) {
 	for ref, want := range map[string]string{
 		"Python": "small letters", "r.example/Team/app:V1": "small letters", "https://r.example/a": "address of a page", "a b": "space", "a\n": "space",
@@ -69,7 +69,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// FuzzParse: what is a reference stays the same when it is read again, and says nothing that is not printable.
+// FuzzParse tests that a valid reference stays the same when it is parsed again, and contains only printable
+// characters.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"", "host", "python:3.11-slim", "r.example:5000/a@sha256:" + strings.Repeat("0", 64), "sha256:0123456789ab", "a:b@c", "[::1]:5000/x", "A/b"} {
 		f.Add(s)

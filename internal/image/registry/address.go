@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// publicOnly is the control function of a dialer that reaches public addresses and no others. It sees the address that a
-// name has been resolved to, so no name can stand for another address a moment later.
+// publicOnly is the control function of a dialer that connects to public addresses only. It checks the resolved address,
+// so a name cannot resolve to another address a moment later.
 func publicOnly(network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -19,12 +19,12 @@ func publicOnly(network, address string, _ syscall.RawConn) error {
 	return nil
 }
 
-// privateError means that a registry is, or has led to, where only the operator may lead.
+// privateError means that a registry is, or has redirected to, an address that only the operator may allow.
 type privateError struct{ address string }
 
 func (e *privateError) Error() string { return fmt.Sprintf("%s is not a public address", e.address) }
 
-// special are the networks within those of the whole Internet that are not of it.
+// special lists the networks within the public address space that are not public.
 func special() []netip.Prefix {
 	list := []string{
 		"168.63.129.16/32", // the host, on one cloud
@@ -39,7 +39,7 @@ func special() []netip.Prefix {
 }
 
 // public reports whether an address is public on the Internet: not this machine, not its network, not a cloud's
-// metadata, nor an IPv6 address that has such an IPv4 address in it.
+// metadata, nor an IPv6 address that contains such an IPv4 address.
 func public(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	if !a.IsGlobalUnicast() || a.IsPrivate() || a.IsLinkLocalUnicast() {

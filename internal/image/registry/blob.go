@@ -10,26 +10,26 @@ import (
 	"time"
 )
 
-// Blob reads what a descriptor stands for, as many bytes as that says, unverified. A download resumes where its
-// connection broke.
+// Blob reads the data of a descriptor, up to its size, unverified. If the connection breaks, the download resumes
+// there.
 func (r *Repository) Blob(ctx context.Context, d manifest.Descriptor) io.ReadCloser {
 	return &blob{ctx: ctx, from: r, d: d, pause: firstPause}
 }
 
 // blob is a download.
 type blob struct {
-	ctx   context.Context // of the pull
+	ctx   context.Context // the pull's context
 	from  *Repository
 	d     manifest.Descriptor
 	body  io.ReadCloser
 	at    int64
-	tried int // since the last progress
+	tried int // tries since the last progress
 	pause time.Duration
-	came  int64 // since the last try
-	again bool  // the registry has restarted the blob, since it does not support ranges
+	came  int64 // bytes since the last try
+	again bool  // the blob restarted from its beginning, since the registry does not support ranges
 }
 
-// leastProgress is how many bytes must come between two failures for the second to be as good as the first.
+// leastProgress is how many bytes must arrive after a failure to reset the number of tries.
 const leastProgress = 1 << 20
 
 func (b *blob) Read(p []byte) (int, error) {
@@ -46,7 +46,7 @@ func (b *blob) Read(p []byte) (int, error) {
 		b.at += int64(n)
 		b.came += int64(n)
 		if n > 0 {
-			return n, nil // an error comes again
+			return n, nil // the next read returns the error
 		}
 		if err != nil {
 			_ = b.Close()
@@ -60,7 +60,7 @@ func (b *blob) Read(p []byte) (int, error) {
 	}
 }
 
-// open asks for what is missing yet.
+// open requests the missing part.
 func (b *blob) open() error {
 	for {
 		resp, err := b.from.get(b.ctx, "blobs", b.d.Digest, "", b.at)
@@ -76,7 +76,7 @@ func (b *blob) open() error {
 	}
 }
 
-// take begins to read an answer.
+// take starts reading a response.
 func (b *blob) take(resp *http.Response) error {
 	if resp.StatusCode == http.StatusPartialContent {
 		var first int64
@@ -90,14 +90,14 @@ func (b *blob) take(resp *http.Response) error {
 		return b.from.unavailable(fmt.Sprintf("the registry has %d bytes for %s, which has %d", resp.ContentLength, b.d.Digest, b.d.Size), nil)
 	}
 	b.again = b.at > 0
-	if _, err := io.CopyN(io.Discard, resp.Body, b.at); err != nil { // it does not know of ranges: all over again
+	if _, err := io.CopyN(io.Discard, resp.Body, b.at); err != nil { // the registry does not support ranges: skip the first part
 		return err
 	}
 	b.body = resp.Body
 	return nil
 }
 
-// retry decides after a failure whether there is another try, and waits for it.
+// retry decides after a failure whether to try again, and waits before that.
 func (b *blob) retry(err error) error {
 	if b.came >= leastProgress && !b.again {
 		b.tried, b.pause = 0, firstPause

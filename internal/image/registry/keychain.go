@@ -11,12 +11,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// defaultAsking is how long the programs that keep passwords may take. One that wants to prompt a person waits
-// for ever where there is none.
+// defaultAsking is how long the credential helpers may take. A helper that prompts a person waits for ever if there is none.
 const defaultAsking = 30 * time.Second
 
-// keychain has the passwords for registries. The program that keeps them may hang, so it is asked one question at a time,
-// and each caller waits for a bounded time: one that never answers costs one goroutine, not one for each pull.
+// keychain returns the passwords for registries. A credential helper may hang. So there is one request at a time, and each
+// caller waits for a limited time: a helper that never answers costs one goroutine, not one for each pull.
 type keychain struct {
 	keeper authn.Keychain
 	most   time.Duration
@@ -33,8 +32,8 @@ func newKeychain(keeper authn.Keychain, most time.Duration) *keychain {
 	return &keychain{keeper: keeper, most: most, turn: make(chan struct{}, 1)}
 }
 
-// Keychain has the passwords of Docker's and Podman's configuration of the user, for others than a [Store]. Its programs may
-// hang: a question ends with its context, and after half a minute.
+// Keychain returns the credentials of the user's Docker or Podman configuration, for use without a [Store]. Credential
+// helpers may hang: a request ends with its context, or after half a minute.
 func Keychain() authn.Keychain { return newKeychain(nil, defaultAsking) }
 
 // Resolve implements [authn.Keychain].
@@ -47,11 +46,10 @@ func (k *keychain) ResolveContext(ctx context.Context, of authn.Resource) (authn
 	return k.get(ctx, of)
 }
 
-// errSilent means that the program that keeps the passwords does not answer.
+// errSilent means that the credential helper does not answer.
 var errSilent = errors.New("the program that keeps them does not answer")
 
-// get returns what there is for a registry's repository: anonymous if there are none, or if the program that would have
-// it is not installed.
+// get returns the credentials for a repository: anonymous if there are none, or if the credential helper is not installed.
 func (k *keychain) get(ctx context.Context, of authn.Resource) (authn.Authenticator, error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, k.most, errSilent)
 	defer cancel()
@@ -81,13 +79,13 @@ func (k *keychain) get(ctx context.Context, of authn.Resource) (authn.Authentica
 	}
 }
 
-// noCredentials is the end of a pull that has no passwords to show, and cannot know that it needs none.
+// noCredentials returns the error of a pull without credentials that may need them.
 func (r *Repository) noCredentials(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	reason := fmt.Sprintf("the credentials for %s cannot be read", r.repo.RegistryStr())
-	if errors.Is(err, errSilent) { // other errors may quote anything
+	if errors.Is(err, errSilent) { // other errors may quote secrets
 		reason += ": " + err.Error()
 	}
 	e := r.unavailable(reason, err)

@@ -13,8 +13,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// Network is how registries are talked to: one way for those of the Internet, which keeps away from all that is not, and
-// one for those that the operator has named.
+// Network connects to registries: to public addresses only, or to any address of the hosts that the operator has named.
 type Network struct {
 	registries []string
 	stall      time.Duration
@@ -23,20 +22,20 @@ type Network struct {
 
 	world, named http.RoundTripper
 	idle         []func()
-	proxies      sync.Map // addresses of the operator's proxies, as they turn up
+	proxies      sync.Map // addresses of the operator's proxies, added when they are first used
 }
 
-// Options is what a [network] is made of.
+// Options configure a [Network].
 type Options struct {
 	Registries      []string          // the hosts that the operator has named
-	StallTimeout    time.Duration     // how long a registry may take for its next kibibyte
-	Keychain        authn.Keychain    // nil is that of Docker's and Podman's configuration
-	KeychainTimeout time.Duration     // how long the keychain may take for an answer; 0 is 30 s
-	Transport       http.RoundTripper // talks to registries in place of one that keeps away from private addresses; for tests
+	StallTimeout    time.Duration     // how long a registry may take for the next kibibyte
+	Keychain        authn.Keychain    // nil is Docker's and Podman's configuration
+	KeychainTimeout time.Duration     // limit for an answer of the keychain; 0 is 30 s
+	Transport       http.RoundTripper // replaces the transport that refuses private addresses; for tests
 	Streams         int               // how many connections to a host are kept open
 }
 
-// New returns the way to the registries.
+// New returns a network.
 func New(o Options) *Network {
 	n := &Network{registries: o.Registries, stall: o.StallTimeout, streams: o.Streams, keychain: newKeychain(o.Keychain, o.KeychainTimeout)}
 	if o.Transport != nil {
@@ -62,7 +61,7 @@ func New(o Options) *Network {
 
 func (n *Network) transport(dial func(ctx context.Context, network, address string) (net.Conn, error)) http.RoundTripper {
 	t := &http.Transport{
-		Proxy: n.proxy, DialContext: dial, ForceAttemptHTTP2: true, DisableCompression: true, // layers are compressed themselves
+		Proxy: n.proxy, DialContext: dial, ForceAttemptHTTP2: true, DisableCompression: true, // layers are already compressed
 		TLSHandshakeTimeout: 15 * time.Second, ResponseHeaderTimeout: n.stall, IdleConnTimeout: 30 * time.Second,
 		MaxIdleConnsPerHost: n.streams, MaxResponseHeaderBytes: 64 << 10, ReadBufferSize: 64 << 10,
 	}
@@ -70,8 +69,8 @@ func (n *Network) transport(dial func(ctx context.Context, network, address stri
 	return t
 }
 
-// proxy is the operator's, from the environment. It must see names, and what they lead to is its own to guard, but an
-// address in a URL is refused here.
+// proxy returns the operator's proxy, from the environment. The proxy resolves names, and has to check their addresses
+// itself. An address in a URL is checked here.
 func (n *Network) proxy(r *http.Request) (*url.URL, error) {
 	u, err := http.ProxyFromEnvironment(r)
 	if u == nil || err != nil {
@@ -84,7 +83,7 @@ func (n *Network) proxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// hostPort is where a URL leads, with its port.
+// hostPort returns the host of a URL with its port.
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	switch {
@@ -107,7 +106,7 @@ func (n *Network) lists(address string) bool {
 	}
 	return slices.ContainsFunc(n.registries, func(r string) bool {
 		h, p, err := net.SplitHostPort(r)
-		if err != nil { // no port: those of HTTP
+		if err != nil { // no port: the ports of HTTP
 			return unbracket(r) == host && (port == "443" || port == "80")
 		}
 		return h == host && p == port
@@ -130,7 +129,7 @@ func unbracket(host string) string {
 	return host
 }
 
-// way is the network as one pull may use it.
+// way is the network for one pull.
 type way struct {
 	net   *Network
 	named bool // the operator has named the pull's registry
@@ -140,13 +139,13 @@ type way struct {
 	after string // the Retry-After of the last answer that had one
 }
 
-// RoundTrip sends a request if it may go where it is to go. A password goes over a plain connection only if that does not
-// leave the machine.
+// RoundTrip sends a request if its address is allowed. It sends a password over a plain connection only within this
+// machine.
 func (w *way) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch r.URL.Scheme {
 	case "https":
 	case "http":
-		secret := r.Body != nil && !loopback(r.URL.Host) // what signs on may be in there, too
+		secret := r.Body != nil && !loopback(r.URL.Host) // credentials may be in the body, too
 		if !w.named || !w.net.lists(hostPort(r.URL)) || secret {
 			return nil, &refusal{"it leads to " + r.URL.Host + " without TLS"}
 		}

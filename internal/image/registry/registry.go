@@ -1,4 +1,4 @@
-// Package registry fetches manifests and layers from registries. Only the operator leads it to addresses that are not public.
+// Package registry fetches manifests and layers from registries. Only the operator can allow addresses that are not public.
 package registry
 
 import (
@@ -27,17 +27,17 @@ type Repository struct {
 	scheme string
 	way    *way
 	client *http.Client
-	ref    string // what was asked for, for errors
+	ref    string // the requested reference, for errors
 }
 
-// Limits of what a registry may do.
+// Limits for a registry.
 const (
 	mostRedirects = 5
-	tries         = 4 // of one thing: once, and three times more
+	tries         = 4 // per request: one try and three retries
 	firstPause    = 200 * time.Millisecond
 )
 
-// Connect finds out how a registry wants to be talked to, and signs on if it asks for that.
+// Connect determines the registry's protocol and authentication, and authenticates if required.
 func (n *Network) Connect(ctx context.Context, ref reference.Reference) (*Repository, error) {
 	repo := ref.Remote().Context()
 	host := repo.RegistryStr()
@@ -84,8 +84,8 @@ func (n *Network) Connect(ctx context.Context, ref reference.Reference) (*Reposi
 	return r, nil
 }
 
-// ping asks which authentication the registry needs: over TLS, and over a plain connection if the operator has named the registry and it does not
-// speak TLS. One whose certificate is wrong is not asked again without TLS.
+// ping asks which authentication the registry requires: over TLS, and over a plain connection if the operator has named the registry and it does
+// not speak TLS. If its certificate is wrong, it does not fall back.
 func (r *Repository) ping(ctx context.Context) (*transport.Challenge, error) {
 	c, err := r.pingOver(ctx, "https")
 	var (
@@ -99,7 +99,7 @@ func (r *Repository) ping(ctx context.Context) (*transport.Challenge, error) {
 }
 
 func (r *Repository) pingOver(ctx context.Context, scheme string) (*transport.Challenge, error) {
-	to, err := name.NewRegistry(r.repo.RegistryStr(), name.Insecure) // which tries both; the transport below refuses one
+	to, err := name.NewRegistry(r.repo.RegistryStr(), name.Insecure) // it would try both schemes; the transport below refuses one
 	if err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func (r *Repository) pingOver(ctx context.Context, scheme string) (*transport.Ch
 	return c, err
 }
 
-// mostGreeting is how many bytes of the answer to a ping are read. They carry nothing, and nothing else bounds them.
+// mostGreeting limits the bytes that are read of the answer to a ping. They have no content, and have no other limit.
 const mostGreeting = 64 << 10
 
-// only sends requests of one scheme, whose answers are short.
+// only sends requests of one scheme, and limits their answers.
 type only struct {
 	scheme string
 	inner  http.RoundTripper
@@ -142,15 +142,14 @@ func (o *only) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// failure is why the last request came to nothing, without the words about the other scheme; nil if it was answered.
+// failure returns why the last request failed, without the error of the other scheme; nil if it was answered.
 func (o *only) failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.failed
 }
 
-// redirect follows a few, and none that leaves TLS. Tokens and passwords are for the registry's own host only; the
-// transport sees to that.
+// redirect follows a few redirects, and none that leaves TLS. The transport sends tokens and passwords to the registry's own host only.
 func redirect(r *http.Request, via []*http.Request) error {
 	if len(via) > mostRedirects {
 		return &refusal{fmt.Sprintf("it leads on more than %d times", mostRedirects)}
@@ -168,7 +167,7 @@ func withPort(host, port string) string {
 	return net.JoinHostPort(unbracket(host), port)
 }
 
-// again does what may fail for a moment: a connection that breaks, a registry that stumbles.
+// again retries do after temporary failures: a broken connection, or an error of the registry.
 func (r *Repository) again(ctx context.Context, do func() error) error {
 	pause := firstPause
 	for i := 1; ; i++ {
@@ -183,7 +182,7 @@ func (r *Repository) again(ctx context.Context, do func() error) error {
 	}
 }
 
-// get asks for something of the repository, from an offset on. The caller closes the body.
+// get requests an object of the repository, from an offset on. The caller closes the body.
 func (r *Repository) get(ctx context.Context, kind, id, accept string, from int64) (*http.Response, error) {
 	url := fmt.Sprintf("%s://%s/v2/%s/%s/%s", r.scheme, r.repo.RegistryStr(), r.repo.RepositoryStr(), kind, id)
 	q, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -207,7 +206,7 @@ func (r *Repository) get(ctx context.Context, kind, id, accept string, from int6
 	return resp, nil
 }
 
-// Manifest fetches what a tag or digest stands for.
+// Manifest fetches the manifest of a tag or digest.
 func (r *Repository) Manifest(ctx context.Context, id string) (data []byte, kind string, err error) {
 	err = r.again(ctx, func() error {
 		resp, err := r.get(ctx, "manifests", id, strings.Join(manifest.ManifestKinds(), ", "), 0)

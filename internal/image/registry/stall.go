@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// errStalled means that a registry has stopped in the middle of an answer.
+// errStalled means that a registry has stopped sending in the middle of a response.
 var errStalled = errors.New("the registry sends nothing, or next to nothing")
 
-// stallBytes is the least that must come in each stretch of a stallReader's time.
+// stallBytes is the least number of bytes that must arrive within a stallReader's time.
 const stallBytes = 1024
 
-// stallReader ends an answer that keeps its reader waiting for too long. Only waiting counts: a reader that is slow itself is
-// given all the time it takes.
+// stallReader cancels a response that keeps its reader waiting for too long. Only waiting counts: a slow reader may take any
+// time.
 type stallReader struct {
 	io.ReadCloser
 	most   time.Duration
-	cancel context.CancelCauseFunc // of the request
+	cancel context.CancelCauseFunc // cancels the request
 
-	waited time.Duration // since there were stallBytes last
+	waited time.Duration // since the last stallBytes arrived
 	came   int
 }
 

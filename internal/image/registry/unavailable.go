@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
-// passing reports whether a failure may be gone the next time.
+// passing reports whether a failure may be temporary.
 func passing(err error) bool {
 	var (
 		answer      *transport.Error
@@ -31,7 +31,7 @@ func passing(err error) bool {
 	)
 	switch {
 	case errors.As(err, &ours), errors.As(err, &private), errors.As(err, &refused), errors.As(err, &certificate), errors.Is(err, errStalled):
-		return false // a registry that stalls has had all the time it gets
+		return false // a registry that stalls has used up its time
 	case errors.As(err, &name):
 		return name.IsTemporary
 	case errors.As(err, &answer):
@@ -41,12 +41,12 @@ func passing(err error) bool {
 	return !errors.As(err, &timeout) || !timeout.Timeout()
 }
 
-// refusal states where a registry has led that is not gone to.
+// refusal names an address that a registry has redirected to and that is refused.
 type refusal struct{ what string }
 
 func (e *refusal) Error() string { return e.what }
 
-// unavailable is the error of a pull that comes to nothing for a reason that is the registry's.
+// unavailable makes the error of a pull that fails because of the registry.
 func (r *Repository) unavailable(reason string, err error) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q cannot be pulled: %s", r.ref, reason),
@@ -54,10 +54,10 @@ func (r *Repository) unavailable(reason string, err error) *belljar.Error {
 	}
 }
 
-// quote is a cause that has words of a registry in it, fit for a log.
+// quote makes a cause with a registry's text safe for a log.
 type quote struct{ err error }
 
-// quoted is the cause of an error without the request that it ended, nil if reason states it already.
+// quoted returns the cause of an error without its request, nil if reason contains it already.
 func quoted(err error, reason string) error {
 	var inURL *url.Error
 	for errors.As(err, &inURL) {
@@ -73,7 +73,7 @@ func (q *quote) Error() string { return fault.Printable(q.err.Error()) }
 
 func (q *quote) Unwrap() error { return q.err }
 
-// fail returns what a registry's failure means.
+// fail converts a failure of a registry to an error for the caller.
 func (r *Repository) fail(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -102,7 +102,7 @@ func (r *Repository) fail(ctx context.Context, err error) error {
 		return r.refused(answer)
 	}
 	reason := err
-	for errors.As(reason, &inURL) { // without the URL, which may have a signature in it
+	for errors.As(reason, &inURL) { // without the URL, which may contain a signature
 		reason = inURL.Err
 	}
 	said := fault.Printable(reason.Error())
@@ -119,7 +119,7 @@ func (r *Repository) fail(ctx context.Context, err error) error {
 	return e
 }
 
-// refused returns what a registry's own answer means.
+// refused converts a registry's error response to an error for the caller.
 func (r *Repository) refused(answer *transport.Error) error {
 	var reason string
 	for _, d := range answer.Errors {

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// ahead reads ahead of its reader in a goroutine of its own, and takes the digest there.
+// ahead reads ahead of its reader in its own goroutine, and computes the digest there.
 type ahead struct {
-	ctx    context.Context // of the reader
+	ctx    context.Context // the reader's context
 	blocks chan block
 	free   chan []byte
 	stop   chan struct{}
@@ -27,7 +27,7 @@ type block struct {
 	err  error
 }
 
-// How far ahead: so many blocks of so many bytes.
+// How far it reads ahead: number and size of blocks.
 const (
 	aheadBlocks = 4
 	aheadBytes  = 256 << 10
@@ -41,7 +41,7 @@ func ReadAhead(ctx context.Context, r io.Reader, end func() error) *ahead {
 	}
 	a.gone.Go(func() {
 		defer close(a.blocks)
-		defer func() { _ = end() }() // of what was read from
+		defer func() { _ = end() }() // ends the source
 		for {
 			var buf []byte
 			select {
@@ -97,13 +97,13 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Digest is that of all, once Read has said io.EOF.
+// Digest returns the digest of all bytes, once Read has returned io.EOF.
 func (a *ahead) Digest() string { return "sha256:" + hex.EncodeToString(a.sum.Sum(nil)) }
 
-// Abandon ends the reading ahead after the read that is under way, without waiting for that.
+// Abandon ends the reading ahead after the current read, without waiting for it.
 func (a *ahead) Abandon() { a.once.Do(func() { close(a.stop) }) }
 
-// Close ends the reading ahead and waits for that. What it reads from must end by itself.
+// Close ends the reading ahead and waits for its end. The source must end without help.
 func (a *ahead) Close() error {
 	a.Abandon()
 	a.gone.Wait()

@@ -1,4 +1,4 @@
-// Package stream has the stages that a layer passes through on its way to the disk: read ahead, decompress, bound.
+// Package stream has the stages between a layer's source and the disk: read ahead, decompress, limit.
 package stream
 
 import (
@@ -21,15 +21,15 @@ const (
 	packedZstd = "zstd"
 )
 
-// How far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked. Builders take up to 32 MiB, as
-// zstd does except at its highest levels, so streams that refer further back are unpacked a few at a time.
+// How far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked. Builders use up to 32 MiB,
+// like zstd except at its highest levels. Streams that refer further back are unpacked a few at a time.
 const (
 	mostWindow   = 128 << 20
 	usualWindow  = 32 << 20
 	LargeWindows = 2
 )
 
-// InvalidError is a fault of what is decompressed, not of where it comes from.
+// InvalidError means that the compressed data is faulty, not its source.
 type InvalidError struct {
 	Kind string
 	Err  error
@@ -39,7 +39,7 @@ func (e *InvalidError) Error() string { return fmt.Sprintf("no valid %s: %v", e.
 
 func (e *InvalidError) Unwrap() error { return e.Err }
 
-// origin is what a decompressor reads from, and why that has failed.
+// origin is a decompressor's source, and keeps its error.
 type origin struct {
 	r   io.Reader
 	err error
@@ -53,15 +53,15 @@ func (o *origin) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Decompressor is a decompressor.
+// Decompressor reads a stream, decompressed.
 type Decompressor struct {
-	Kind string // packedGzip, packedZstd; "" if there is nothing to undo
+	Kind string // packedGzip, packedZstd; "" if the stream is not compressed
 	from *origin
 	r    io.Reader
 	end  func()
 }
 
-// Compression is how a stream is compressed that begins with head; "" if it is not.
+// Compression returns the compression of a stream that begins with head; "" if it is not compressed.
 func Compression(head []byte) (string, error) {
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
@@ -76,8 +76,8 @@ func Compression(head []byte) (string, error) {
 	return "", nil
 }
 
-// Decompress looks at what r begins with and undoes gzip and zstd, whatever its declared type. large has room for each
-// of those that may need much memory at the same time; others wait for their turn, or for the end of ctx.
+// Decompress detects gzip and zstd from r's first bytes, whatever its declared type, and decompresses them. large limits how
+// many streams with much memory are read at the same time; others wait for their turn, or for the end of ctx.
 func Decompress(ctx context.Context, r io.Reader, large chan struct{}) (*Decompressor, error) {
 	u := &Decompressor{from: &origin{r: r}, end: func() {}}
 	b := bufio.NewReaderSize(u.from, 64<<10)
@@ -121,7 +121,7 @@ func Decompress(ctx context.Context, r io.Reader, large chan struct{}) (*Decompr
 func farBack(head []byte) bool {
 	var h zstd.Header
 	switch err := h.Decode(head); {
-	case err != nil || h.Skippable: // what it is comes later
+	case err != nil || h.Skippable: // the real frame comes later
 		return true
 	case h.SingleSegment:
 		return h.FrameContentSize > usualWindow
@@ -137,7 +137,7 @@ func (u *Decompressor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fault distinguishes a bad stream from a bad source.
+// fault distinguishes faulty data from a failed source.
 func (u *Decompressor) fault(err error) error {
 	switch {
 	case u.from.err != nil:
@@ -153,10 +153,10 @@ func (u *Decompressor) Close() error {
 	return nil
 }
 
-// ErrTooLong means that a stream is longer than anything that is allowed in it.
+// ErrTooLong means that a stream is longer than any allowed content.
 var ErrTooLong = errors.New("the stream has no end")
 
-// Limit is r, which fails after so many bytes, where an [io.LimitedReader] would only end.
+// Limit returns a reader that fails after that many bytes, while an [io.LimitedReader] would only end.
 func Limit(r io.Reader, bytes int64) io.Reader { return &bounded{r: r, left: bytes} }
 
 type bounded struct {

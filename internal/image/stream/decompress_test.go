@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// streamed is a zstd stream of data that says how far back it refers.
+// streamed returns a zstd stream of data that declares how far back it refers.
 func streamed(t *testing.T, data []byte, window int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -19,7 +19,7 @@ func streamed(t *testing.T, data []byte, window int) []byte {
 		t.Fatal(err)
 	}
 	_, err = w.Write(data)
-	if err := errors.Join(err, w.Flush()); err != nil { // now it cannot know any more that this was all
+	if err := errors.Join(err, w.Flush()); err != nil { // now the writer cannot know that this was all
 		t.Fatal(err)
 	}
 	if _, err := w.Write(data); err != nil {
@@ -31,7 +31,8 @@ func streamed(t *testing.T, data []byte, window int) []byte {
 	return b.Bytes()
 }
 
-// TestLargeWindows: streams that need much memory are decompressed a few at a time, and keep no others waiting.
+// TestLargeWindows tests that streams that need much memory are decompressed a few at a time, and do not block
+// others.
 func TestLargeWindows(t *testing.T) {
 	half := bytes.Repeat([]byte("some words "), 1000)
 	want := append(bytes.Clone(half), half...)
@@ -72,7 +73,7 @@ func TestLargeWindows(t *testing.T) {
 		t.Errorf("a third one: %v", err)
 	}
 	check(first, nil)
-	_ = first.Close() // once more is no more room
+	_ = first.Close() // a second Close frees no second place
 	third, err := open(t.Context(), far)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +87,7 @@ func TestLargeWindows(t *testing.T) {
 		t.Errorf("%d places are taken", len(large))
 	}
 
-	// what refers further back than it said at first, and what refers too far back
+	// A stream that refers further back than declared at first, and one that refers too far back.
 	_, err = io.ReadAll(must(t)(open(t.Context(), append(bytes.Clone(near), far...))))
 	var packed *InvalidError
 	if !errors.As(err, &packed) {

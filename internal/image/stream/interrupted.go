@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// WithContext is r, which ends with ctx, between two reads.
+// WithContext returns a reader that fails between two reads once ctx ends.
 func WithContext(ctx context.Context, r io.Reader) io.Reader { return &interrupted{ctx, r} }
 
-// interrupted is a reader that ends with a context, between two reads.
+// interrupted is a reader that fails between two reads once its context ends.
 type interrupted struct {
 	ctx context.Context
 	r   io.Reader

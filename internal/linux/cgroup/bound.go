@@ -16,20 +16,19 @@ import (
 // Bound limits all groups of an installation together. The zero value is no limit.
 type Bound struct {
 	Memory int64 // bytes
-	// Shared means that other processes may bound the same installation: while it has groups, its bound is only raised.
+	// Shared means that other processes may set the same installation's bound: while it has groups, its bound is only raised.
 	Shared bool
 }
 
-// Bind sets the bound of the installations in which groups are made later. It covers every group below the first folder
-// of an installation's name: serve-1/native and serve-1/gvisor have one bound.
+// Bind sets the bound of installations, in force when their next group is made. A bound covers every group below the first folder of an
+// installation's name: serve-1/native and serve-1/gvisor have one bound.
 func (h *Host) Bind(b Bound) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bound = b
 }
 
-// Ceiling returns the memory available to groups, in bytes: that of the machine, or the lowest limit of the cgroups
-// above them; 0 if unknown.
+// Ceiling returns the memory available to groups, in bytes: the machine's, or the lowest limit of the cgroups above them; 0 if unknown.
 func (h *Host) Ceiling() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -55,7 +54,7 @@ func (h *Host) memory() *hierarchy {
 	return h.hierarchies[i]
 }
 
-// top is the folder of an installation that its bound is on.
+// top returns the folder that has an installation's bound.
 func (hi *hierarchy) top(installation string) string {
 	first, _, _ := strings.Cut(installation, "/")
 	return filepath.Join(hi.parent, folderName, first)
@@ -63,13 +62,13 @@ func (hi *hierarchy) top(installation string) string {
 
 // memoryLimit is a folder's own limit, if it has one.
 func memoryLimit(version int, dir string) (int64, bool) {
-	const none = 1 << 62 // what v1 has in place of no limit is less than a page below 1 << 63
+	const none = 1 << 62 // v1 reports less than a page below 1 << 63 instead of no limit
 	n, err := readInt(dir, map[int]string{1: "memory.limit_in_bytes", 2: "memory.max"}[version])
 	return n, err == nil && n < none
 }
 
-// socketPart is the part of an installation's bound that may wait in the sockets of all its groups on v1: less than makes the kernel press
-// the sockets of the whole host (net.ipv4.tcp_mem).
+// socketPart is the part of an installation's bound that the sockets of all its groups may buffer on v1. A higher amount would put the
+// sockets of the whole host under memory pressure (net.ipv4.tcp_mem).
 const socketPart = 20
 
 // bind sets the bound of the installation whose top folder dir is. The caller holds the lock.
@@ -94,13 +93,12 @@ func (h *Host) bind(hi *hierarchy, dir string) error {
 	}
 	err := h.kernel.memory(hi.version, dir, want)
 	if errors.Is(err, unix.EBUSY) {
-		return nil // more than that is in use already, and in v1 the kernel refuses
+		return nil // more than that is already in use, and v1's kernel refuses the bound
 	}
 	return err
 }
 
-// keeps reports whether an installation that is in use must not get a lower bound: it is that of others too, or the kernel
-// would kill at once.
+// keeps reports whether a used installation must keep its higher bound: other processes share it, or the kernel would kill immediately.
 func (h *Host) keeps(hi *hierarchy, dir string, want int64) bool {
 	if !h.inhabited(dir) {
 		return false
@@ -121,7 +119,7 @@ func (h *Host) inhabited(dir string) bool {
 	})
 }
 
-// Below the defaults of 1024 and 100: if CPU time is short, the host's own programs come first.
+// Both are below the defaults of 1024 and 100: if CPU time is short, the host's own programs come first.
 const (
 	sharesV1 = "512"
 	weightV2 = "50"
@@ -142,13 +140,13 @@ func (h *Host) yield(hi *hierarchy, dir string) error {
 	return nil
 }
 
-// Installation is an installation's usage and bound, over all of its groups.
+// Installation is an installation's memory usage and bound, over all its groups.
 type Installation struct {
 	version int
 	dir     string
 }
 
-// Installation returns an installation, with or without groups. False if memory cannot be limited.
+// Installation returns an installation, with or without groups; false if memory cannot be limited.
 func (h *Host) Installation(installation string) (*Installation, bool) {
 	hi := h.memory()
 	if hi == nil {
@@ -157,7 +155,7 @@ func (h *Host) Installation(installation string) (*Installation, bool) {
 	return &Installation{version: hi.version, dir: hi.top(installation)}, true
 }
 
-// Prepare makes an installation's folders, with its bound on them.
+// Prepare makes an installation's folders and sets its bound.
 func (h *Host) Prepare(installation string) error {
 	for _, hi := range h.hierarchies {
 		if err := h.prepare(hi, filepath.Join(hi.parent, folderName, installation), Limits{}); err != nil {
@@ -167,7 +165,7 @@ func (h *Host) Prepare(installation string) error {
 	return nil
 }
 
-// Bound is the bound in force, in bytes; 0 for none.
+// Bound returns the bound in force, in bytes; 0 for none.
 func (w *Installation) Bound() int64 {
 	n, _ := memoryLimit(w.version, w.dir)
 	return n

@@ -13,7 +13,7 @@ import (
 
 const mega = 1 << 20
 
-// boundTo makes a group of an installation by a process that bounds it, and says what the bound then is.
+// boundTo makes a group of an installation in a process that bounds it, and returns the resulting bound.
 func boundTo(t *testing.T, f *fake, b Bound, installation, id string) int64 {
 	t.Helper()
 	h := f.discover()
@@ -26,7 +26,7 @@ func boundTo(t *testing.T, f *fake, b Bound, installation, id string) int64 {
 	return whole.Bound()
 }
 
-// All kinds of groups of an installation have one bound, and the host's programs come before them.
+// All kinds of groups of an installation have one bound, and the host's programs have precedence over them.
 func TestBound(t *testing.T) {
 	const v1, v2 = "/sys/fs/cgroup/memory/outer/us/belljar", "/sys/fs/cgroup/belljar"
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// A bound that others rely on is not lowered under them, nor one below what is in use.
+// A bound that others share is not lowered, and none is lowered below the memory in use.
 func TestBoundIsLowered(t *testing.T) {
 	for name, c := range map[string]struct {
 		next Bound
@@ -84,7 +84,8 @@ func TestBoundIsLowered(t *testing.T) {
 	}
 }
 
-// What waits in the sockets of one group leaves room for those of others, and never takes what presses the sockets of the host.
+// The socket limit of one group leaves room for the others' sockets, and never exceeds the amount that puts the host's sockets
+// under pressure.
 func TestBoundOfSockets(t *testing.T) {
 	for bound, want := range map[int64]string{100 * mega: "67108864", 20 << 30: "1073741824"} {
 		f := wholeV1(t)
@@ -93,7 +94,7 @@ func TestBoundOfSockets(t *testing.T) {
 		if got := f.get(dir + "/memory.kmem.tcp.limit_in_bytes"); got != want {
 			t.Errorf("of %d bytes, %s may wait in all sockets, want %s", bound, got, want)
 		}
-		// An earlier version gave all groups what one may have.
+		// An earlier version gave the installation the limit of a single group.
 		f.put(dir+"/memory.kmem.tcp.limit_in_bytes", "67108864")
 		boundTo(t, f, Bound{Memory: bound}, "i/native", "other")
 		if got := f.get(dir + "/memory.kmem.tcp.limit_in_bytes"); got != want {
@@ -102,7 +103,7 @@ func TestBoundOfSockets(t *testing.T) {
 	}
 }
 
-// A bound of an installation without groups is that of the process that makes the next.
+// The bound of an installation without groups is set by the process that makes the next one.
 func TestBoundOfAnEmptyInstallation(t *testing.T) {
 	f := wholeV2(t)
 	h := f.discover()
@@ -131,7 +132,7 @@ func TestBoundThatIsRefused(t *testing.T) {
 	}
 }
 
-// There is as much memory as the least limit above allows.
+// The lowest limit above limits the available memory.
 func TestCeiling(t *testing.T) {
 	f := wholeV2(t)
 	machine := f.discover().Ceiling()
@@ -145,7 +146,7 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// What the kernel has cached of files on a disk is not in use.
+// The page cache of files on a disk does not count as in use.
 func TestWholeUsed(t *testing.T) {
 	f := wholeV2(t)
 	boundTo(t, f, Bound{Memory: 100 * mega}, "i/native", "s")
@@ -163,7 +164,7 @@ func TestWholeUsed(t *testing.T) {
 	}
 }
 
-// value is a figure, or -1 where there is none.
+// value returns a figure, or -1 for nil.
 func value(n *int64) int64 {
 	if n == nil {
 		return -1
@@ -171,7 +172,7 @@ func value(n *int64) int64 {
 	return *n
 }
 
-// The kernel holds two groups to their installation's bound, and what it kills is not laid to their own limits.
+// The kernel limits two groups together to their installation's bound, and its kills do not count for the groups' own limits.
 func TestRealBound(t *testing.T) {
 	h := realHost(t)
 	h.Bind(Bound{Memory: 96 * mega})

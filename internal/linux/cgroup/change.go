@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Change replaces the limits that the group was made with by others, and returns when all of them are in force. The
-// limits asked for must be the same ones. After a failure, a [LimitError], each is one or the other.
+// Change replaces the group's present limits, and returns when all of them are in force. from and to must limit the same
+// controllers. After a failure, a [LimitError], each limit is either the old or the new one.
 func (g *Group) Change(from, to Limits) error {
 	for _, f := range g.folders {
 		for _, controller := range f.Controllers {
@@ -28,14 +28,14 @@ func (g *Group) Change(from, to Limits) error {
 	return nil
 }
 
-// change sets one controller's limit if it is another one.
+// change sets one controller's limit if it differs.
 func (k kernel) change(f Folder, controller string, from, to Limits) error {
 	switch {
 	case controller == Memory && from.Memory != to.Memory:
 		return k.relimit(f, to.Memory)
 	case controller == CPU && from.CPU != to.CPU:
 		if f.Version == 1 && outerQuota(f.Path, to.CPU) {
-			// Its own quota would be refused, see limit, and the old one may be less than the outer.
+			// The kernel would refuse the group's own quota, see limit, and the old one may be below the outer quota.
 			if err := k.set(f.Path, "cpu.cfs_quota_us", "-1"); err != nil {
 				return &LimitError{Limit: CPU, File: filepath.Join(f.Path, "cpu.cfs_quota_us"), Err: err}
 			}
@@ -48,7 +48,7 @@ func (k kernel) change(f Folder, controller string, from, to Limits) error {
 	return k.limit(f.Version, f.Path, controller, to)
 }
 
-// LimitMemory replaces the limit of memory, whatever it is at the moment; a group without one gets none.
+// LimitMemory replaces the memory limit, whatever its present value. It does nothing for a group without one.
 func (g *Group) LimitMemory(bytes int64) error {
 	f, ok := g.Folder(Memory)
 	if !ok {
@@ -57,8 +57,8 @@ func (g *Group) LimitMemory(bytes int64) error {
 	return g.kernel.relimit(f, bytes)
 }
 
-// relimit sets another memory limit, whatever it is at the moment. In v1 the limit of memory and swap together is never the
-// lower one: which comes first depends on which way it goes. A warden may set a limit of its own in between, which is soon over.
+// relimit replaces the memory limit, whatever its present value. In v1 the limit of memory and swap together must never be the
+// lower one, so the order depends on the direction. A warden may set a limit of its own in between; relimit then retries.
 func (k kernel) relimit(f Folder, bytes int64) (err error) {
 	for range 10 {
 		err = unix.EINVAL
@@ -77,7 +77,7 @@ func (k kernel) relimit(f Folder, bytes int64) (err error) {
 	return err
 }
 
-// raise sets a higher memory limit in v1, where that of memory and swap together must never be the lower one.
+// raise raises the memory limit in v1, where the limit of memory and swap together must never be the lower one.
 func (k kernel) raise(dir string, memory int64) error {
 	value := strconv.FormatInt(pages(memory), 10)
 	for _, name := range []string{"memory.memsw.limit_in_bytes", "memory.limit_in_bytes"} {

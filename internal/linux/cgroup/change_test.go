@@ -30,7 +30,7 @@ func TestChangeV2(t *testing.T) {
 	}
 }
 
-// The kernel refuses a limit above that of memory and swap together, whichever way they go.
+// The kernel refuses a memory limit above that of memory and swap together, in either direction of the change.
 func TestChangeV1(t *testing.T) {
 	f := wholeV1(t)
 	h := f.discover()
@@ -61,7 +61,7 @@ func TestChangeV1(t *testing.T) {
 		return plain(name, value)
 	}
 	now, little := allLimits, otherLimits
-	little.Memory = 14 << 20 // less than may ever wait in sockets
+	little.Memory = 14 << 20 // less than sockets may buffer
 	for _, next := range []Limits{otherLimits, allLimits, little, little, otherLimits} {
 		if err := g.Change(now, next); err != nil {
 			t.Fatal(err)
@@ -84,8 +84,8 @@ func TestChangeV1(t *testing.T) {
 	}
 }
 
-// A warden that sets its own limit between our write and our look does not make the change fail; a kernel that never takes the
-// limit does.
+// If a warden sets its own limit between our write and our read, the change still succeeds. If the kernel never accepts the
+// limit, it fails.
 func TestLimitMemoryBesideAWarden(t *testing.T) {
 	for _, version := range []struct {
 		name string
@@ -135,7 +135,7 @@ func TestChangeV1WithoutSwapAccounting(t *testing.T) {
 	}
 }
 
-// An outer limit that is tighter stays the limit; our own must not stay tighter than that.
+// A tighter outer limit stays in force; our own limit must not stay tighter than the outer one.
 func TestChangeV1CPUUnderATighterOuterLimit(t *testing.T) {
 	f := wholeV1(t)
 	f.put("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "150000")
@@ -168,7 +168,7 @@ func TestChangeThatIsRefused(t *testing.T) {
 	}
 }
 
-// What the kernel then enforces is the limit it was changed to.
+// The kernel enforces the new limit.
 func TestRealChange(t *testing.T) {
 	h := realHost(t)
 	small := Limits{Memory: 32 << 20, Pids: 20, CPU: 1}

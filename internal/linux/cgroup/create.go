@@ -29,7 +29,7 @@ type Owner struct{ UID, GID int }
 
 const (
 	period = 100_000 // µs over which a CPU limit is accounted, the kernel's default
-	// maxChildren bounds what an owner can make below its group. Memory for a group is the kernel's, and counts toward no limit.
+	// maxChildren limits the groups that an owner can make below its group. The kernel's memory for a group counts toward no limit.
 	maxChildren = "4096"
 )
 
@@ -85,7 +85,7 @@ func (h *Host) add(g *Group, hi *hierarchy, s Spec) error {
 	return nil
 }
 
-// folder makes the group's folder, and those above it when they are missing.
+// folder makes the group's folder, and missing folders above it.
 func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
 	above := filepath.Join(hi.parent, folderName, s.Installation)
 	dir := filepath.Join(above, s.ID)
@@ -97,11 +97,11 @@ func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
 			}
 			err = &os.PathError{Op: "mkdir", Path: dir, Err: err}
 		}
-		// A controller that was withdrawn is ENOENT as well, and stays so.
+		// A withdrawn controller is ENOENT as well, permanently.
 		if limit := (*LimitError)(nil); errors.As(err, &limit) && exists(filepath.Dir(limit.File)) {
 			return "", err
 		}
-		// Another process may have swept the empty folders of an installation that it shares with us, at any moment.
+		// Another process may sweep the empty folders of a shared installation at any moment.
 		if !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) || !exists(hi.parent) {
 			return "", err
 		}
@@ -111,7 +111,7 @@ func (h *Host) folder(hi *hierarchy, s Spec) (string, error) {
 	}
 }
 
-// prepare makes the folders above a group, once, and turns their controllers on.
+// prepare makes the folders above a group, once, and enables their controllers.
 func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,7 +130,7 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 			}
 		}
 		if hi.version == 1 {
-			// Kernels before 5.11 count a child's memory for its parent only if that is set before there are children.
+			// Kernels before 5.11 count a child's memory for its parent only if this is set before there are children.
 			if dir != hi.parent && exists(filepath.Join(dir, "memory.use_hierarchy")) {
 				if n, err := readInt(dir, "memory.use_hierarchy"); err == nil && n == 0 {
 					if err := h.kernel.write(filepath.Join(dir, "memory.use_hierarchy"), "1"); err != nil {
@@ -151,12 +151,12 @@ func (h *Host) prepare(hi *hierarchy, above string, l Limits) error {
 			return err
 		}
 	}
-	// Else a group that asks for more would miss the controller's files, with no hint why, and however long ago the cause is gone.
+	// Otherwise a group with more limits would lack a controller's files, without a hint, however long ago the cause was fixed.
 	h.made[above] = complete
 	return nil
 }
 
-// share settles what the folders above groups may use, by how far each is below the parent.
+// share sets the limits of the folders above groups, depending on their depth below the parent.
 func (h *Host) share(hi *hierarchy, dir string, depth int) error {
 	switch depth {
 	case 1:
@@ -167,8 +167,8 @@ func (h *Host) share(hi *hierarchy, dir string, depth int) error {
 	return nil
 }
 
-// enable turns a cgroup2 controller on for the children of dir. A folder with such children must not hold processes; in
-// a container's private cgroup the container's are in it, and go to a leaf of their own.
+// enable enables a cgroup2 controller for the children of dir. A folder with such children must not hold processes. In a container's
+// private cgroup it holds the container's, which enable moves to a leaf of their own.
 func (h *Host) enable(dir, controller string) error {
 	on, err := read(dir, "cgroup.subtree_control")
 	if err != nil {
@@ -179,7 +179,7 @@ func (h *Host) enable(dir, controller string) error {
 			return nil
 		}
 	}
-	const tries = 10 // a process may fork while we move
+	const tries = 10 // a process may fork during the move
 	for range tries {
 		if err = h.kernel.write(filepath.Join(dir, "cgroup.subtree_control"), "+"+controller); !errors.Is(err, unix.EBUSY) {
 			break
@@ -207,9 +207,9 @@ func (h *Host) vacate(dir string) error {
 	}
 	for _, pid := range strings.Fields(pids) {
 		if pid == "0" {
-			continue // outside our pid namespace, where we cannot name it
+			continue // outside our pid namespace, so it has no number here
 		}
-		// ESRCH: it has ended meanwhile.
+		// ESRCH: the process has ended meanwhile.
 		if err := h.kernel.write(filepath.Join(leaf, "cgroup.procs"), pid); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
@@ -217,8 +217,8 @@ func (h *Host) vacate(dir string) error {
 	return nil
 }
 
-// delegate lets the owner make children, and hands out the folder as a mount of its own: from an ordinary descriptor ".."
-// would lead out of the sandbox's root and into the host's.
+// delegate lets the owner make children, and opens the folder as a mount of its own: from an ordinary descriptor ".." would lead out of
+// the sandbox's root into the host's.
 func (g *Group) delegate(dir string, o Owner) error {
 	if err := g.kernel.set(dir, "cgroup.max.descendants", maxChildren); err != nil {
 		return err
@@ -226,7 +226,7 @@ func (g *Group) delegate(dir string, o Owner) error {
 	for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
 		err := unix.Lchown(filepath.Join(dir, name), o.UID, o.GID)
 		if errors.Is(err, unix.EPERM) {
-			return nil // rootless with ids of its own: no delegation, see ExecDir
+			return nil // rootless with several ids: no delegation, see ExecDir
 		}
 		if err != nil {
 			return &os.PathError{Op: "chown", Path: filepath.Join(dir, name), Err: err}
@@ -243,7 +243,7 @@ func (g *Group) delegate(dir string, o Owner) error {
 	return nil
 }
 
-// socketBytes bounds what waits in the sockets of a group on v1, besides its memory.
+// socketBytes limits the data that a group's sockets may buffer on v1, in addition to its memory.
 const socketBytes = 64 << 20
 
 // limit sets one controller's limit.
@@ -260,7 +260,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 			return fail("pids.max", "", err)
 		}
 	case CPU:
-		quota := int64(math.Max(l.CPU*period, 1000)) // the kernel's least is 1 ms
+		quota := int64(math.Max(l.CPU*period, 1000)) // the kernel's minimum is 1 ms
 		if version == 2 {
 			if err := k.set(dir, "cpu.max", fmt.Sprintf("%d %d", quota, period)); err != nil {
 				return fail("cpu.max", "", err)
@@ -274,7 +274,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 		}
 		err := k.set(dir, "cpu.cfs_quota_us", strconv.FormatInt(quota, 10))
 		if errors.Is(err, unix.EINVAL) && outerQuota(dir, l.CPU) {
-			return nil // v1 refuses a child more than its parent has, which is then the limit
+			return nil // v1 refuses a child more than its parent's quota, which is then the limit
 		}
 		if err != nil {
 			return fail("cpu.cfs_quota_us", "", err)
@@ -288,7 +288,7 @@ func (k kernel) limit(version int, dir, controller string, l Limits) error {
 	return nil
 }
 
-// memory sets the limit of memory, and of swap.
+// memory sets the limits of memory and of swap.
 func (k kernel) memory(version int, dir string, most int64) error {
 	bytes := strconv.FormatInt(pages(most), 10)
 	names := map[int][3]string{1: {"memory.limit_in_bytes", "memory.memsw.limit_in_bytes", bytes}, 2: {"memory.max", "memory.swap.max", "0"}}[version]
@@ -310,8 +310,8 @@ func (k kernel) memory(version int, dir string, most int64) error {
 	return nil
 }
 
-// sockets bounds what waits in sockets on v1, where it is charged apart, and to no group until it has a limit. A kernel without the file
-// has none.
+// sockets limits the data in socket buffers on v1. The kernel charges it separately, and charges no group without a limit. Some kernels
+// lack the file.
 func (k kernel) sockets(version int, dir string, most int64) error {
 	if version != 1 {
 		return nil
@@ -340,7 +340,7 @@ func outerQuota(dir string, cores float64) bool {
 	}
 }
 
-// checkNames refuses what names no group of an installation, whose name may have several parts.
+// checkNames refuses invalid names. An installation's name may have several parts.
 func checkNames(installation string, ids ...string) error {
 	for _, name := range append(strings.Split(installation, "/"), ids...) {
 		if err := checkName(name); err != nil {

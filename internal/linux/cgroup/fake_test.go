@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fake is a machine in an ordinary folder, with so much of the kernel's behaviour as the package relies on: a new group
-// is filled with files by the controllers that its parent gives it, and processes and controllers exclude each other.
+// fake is a machine in an ordinary folder. It simulates the kernel's behaviour that the package relies on: a new group
+// has the files of the controllers that its parent enables, and processes and controllers exclude each other.
 type fake struct {
 	t       *testing.T
 	root    string
 	foreign map[string]bool  // files and folders of another owner
-	busy    map[string]int   // how many more times a folder cannot be removed
-	refuse  map[string]error // files that cannot be written, and why
+	busy    map[string]int   // how many more times the removal of a folder fails
+	refuse  map[string]error // files that cannot be written, with the error
 }
 
 func newFake(t *testing.T, own string, mounts ...string) *fake {
@@ -53,7 +53,7 @@ func (f *fake) get(name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// v2 makes a cgroup2 folder with the given controllers on offer and in force for its children.
+// v2 makes a cgroup2 folder with the given controllers available and enabled for its children.
 func (f *fake) v2(dir, controllers, children, procs string) {
 	f.put(dir+"/cgroup.controllers", controllers)
 	f.put(dir+"/cgroup.subtree_control", children)
@@ -123,7 +123,7 @@ func (f *fake) files(parent string) map[string]string {
 		}
 		for file := range files {
 			if !exists(f.path(filepath.Join(parent, file))) && strings.HasPrefix(file, "memory.memsw") {
-				delete(files, file) // no swap accounting up there, none here
+				delete(files, file) // if the parent has no swap accounting, neither has the child
 			}
 		}
 		return files
@@ -172,7 +172,7 @@ func (f *fake) write(name, value string) error {
 			return &os.PathError{Op: "write", Path: name, Err: unix.EBUSY}
 		}
 		value = strings.TrimSpace(old + " " + controller)
-	case "cgroup.procs": // from the parent, as far as these tests go
+	case "cgroup.procs": // from the parent, which is enough for these tests
 		above := filepath.Join(filepath.Dir(filepath.Clean(dir)), file)
 		text, err := os.ReadFile(above)
 		if err != nil {

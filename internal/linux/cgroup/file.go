@@ -19,9 +19,9 @@ import (
 type kernel struct {
 	mkdir  func(dir string) error
 	rmdir  func(dir string) error
-	access func(name string) error        // nil: may be written
+	access func(name string) error        // nil means that the file can be written
 	write  func(name, value string) error // to a control file, which must exist
-	// exchange writes and then reads what is there; nil where that is a write and a read of its own.
+	// exchange writes and then reads the file; nil if the kernel needs a separate write and read.
 	exchange func(name, value string) (now string, err error)
 }
 
@@ -45,7 +45,7 @@ func write(name, value string) error {
 	return writeTo(fd, name, value)
 }
 
-// exchange opens the file once: most of the price of a control file is its name.
+// exchange opens the file once: most of the cost of a control file is opening it.
 func exchange(name, value string) (string, error) {
 	fd, err := open(name, unix.O_RDWR)
 	if err != nil {
@@ -74,7 +74,7 @@ func writeTo(fd int, name, value string) (err error) {
 	return nil
 }
 
-// read returns the text of a control file without the blanks around it.
+// read returns the text of a control file without surrounding white space.
 func read(dir, name string) (string, error) {
 	name = filepath.Join(dir, name)
 	fd, err := open(name, unix.O_RDONLY)
@@ -141,7 +141,7 @@ func readKey(dir, name, key string) (int64, error) {
 	return 0, fmt.Errorf("%s: no line %q", filepath.Join(dir, name), key)
 }
 
-// errOther says that a file has another value than the one that was written to it.
+// errOther means that a file has another value than the one written.
 var errOther = errors.New("the value is another one")
 
 // set writes a value and reads it back: a kernel may round or ignore a value.

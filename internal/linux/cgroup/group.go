@@ -21,15 +21,16 @@ type Group struct {
 	tasks   []int
 }
 
-// Folder is a group's folder in one hierarchy. Kept in a sandbox's record, it finds the group again from any process,
-// also one that lives in another cgroup than its maker.
+// Folder is a group's folder in one hierarchy. A sandbox's record contains it, so that any process can find the group
+// again, even from another cgroup than its maker's.
 type Folder struct {
 	Version     int      `json:"version"` // 1 or 2
 	Controllers []string `json:"controllers,omitempty"`
 	Path        string   `json:"path"` // as the host sees it
 }
 
-// Open finds a group by its folders. It may be used for all but entering. fs.ErrNotExist if none of them is left.
+// Open finds a group by its folders. Processes cannot enter a group opened this way. fs.ErrNotExist if none of its
+// folders is left.
 func Open(folders []Folder) (*Group, error) {
 	g := &Group{kernel: realKernel(), folders: slices.Clone(folders), fd: -1, exec: -1}
 	if !slices.ContainsFunc(folders, func(f Folder) bool { return exists(f.Path) }) {
@@ -71,17 +72,17 @@ func (g *Group) Folder(controller string) (Folder, bool) {
 // FD returns a descriptor of the cgroup2 folder for CLONE_INTO_CGROUP; -1 on a host without cgroup2.
 func (g *Group) FD() int { return g.fd }
 
-// TaskFDs returns descriptors of the tasks files of the v1 folders. A process enters by writing "0" to each while it
-// has a single thread. It needs no privileges to do so.
+// TaskFDs returns descriptors of the tasks files of the v1 folders. A process enters by writing "0" to each while it has
+// a single thread, which needs no privileges.
 func (g *Group) TaskFDs() []int { return g.tasks }
 
-// ExecDir is the cgroup2 folder for the owner to make children in, one per exec; -1 where that cannot be delegated:
-// without cgroup2, without the right to change its owner, or before Linux 5.2. It is the same group as FD's, so a process
-// in it that unshares its cgroup namespace has the folder as its root and stays on the allowed side of nsdelegate. It is
-// the root of a detached mount: nothing above the folder can be reached from it.
+// ExecDir is the cgroup2 folder in which the owner can make children, one per exec; -1 if it cannot be delegated: without
+// cgroup2, without the right to change its owner, or before Linux 5.2. It is the same group as FD's. So a process in it
+// that unshares its cgroup namespace has the folder as its root, and stays on the allowed side of nsdelegate. It is the
+// root of a detached mount: the folders above it cannot be reached from it.
 func (g *Group) ExecDir() int { return g.exec }
 
-// CloseEntry closes the descriptors of FD, TaskFDs and ExecDir, which are of no use once the sandbox's first process
+// CloseEntry closes the descriptors of FD, TaskFDs and ExecDir, which are not needed once the sandbox's first process
 // runs. It may be called twice.
 func (g *Group) CloseEntry() {
 	for _, fd := range append(g.tasks, g.fd, g.exec) {

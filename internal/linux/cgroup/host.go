@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	folderName = "belljar"      // everything of ours lies below it
-	initName   = "belljar-init" // takes the processes of a folder that must not hold any
+	folderName = "belljar"      // contains all our folders
+	initName   = "belljar-init" // holds the processes of a folder that must not hold any
 )
 
-// Options states where to look. The zero value is the machine as this process sees it.
+// Options describe the machine. The zero value is the machine as this process sees it.
 type Options struct {
-	Root string // what stands for "/", for tests
+	Root string // replaces "/", for tests
 }
 
 // Host holds the hierarchies in which this process may make groups. It is safe for concurrent use.
@@ -27,7 +27,7 @@ type Host struct {
 	hierarchies []*hierarchy
 	caps        []Capability
 
-	mu    sync.Mutex // guards what follows and the making of the folders above a group
+	mu    sync.Mutex // guards the fields below and the making of the folders above a group
 	made  map[string]bool
 	bound Bound
 }
@@ -35,7 +35,7 @@ type Host struct {
 // hierarchy is one tree of groups that we use.
 type hierarchy struct {
 	version     int
-	controllers []string // of ours that live here; none in a cgroup2 that only separates execs
+	controllers []string // our controllers in this hierarchy; none in a cgroup2 that only separates execs
 	mount       string
 	parent      string // below which folderName is made
 }
@@ -81,21 +81,21 @@ func discover(o Options, k kernel) (*Host, error) {
 		h.useV1(*m, cpuacct, own[cpuacct], swap)
 	}
 	if unified != nil {
-		// First, so that a sandbox's end is waited for where the kernel announces it.
+		// First, so that the end of a sandbox is awaited in the hierarchy that notifies.
 		h.hierarchies = slices.Insert(h.hierarchies, 0, unified)
 	}
 	return h, nil
 }
 
-// Capabilities reports for each limit whether and how it holds here, as far as is known without making a group.
+// Capabilities reports for each limit whether and how it holds here, as far as that is known without making a group.
 func (h *Host) Capabilities() []Capability { return slices.Clone(h.caps) }
 
-// HasExecGroups reports whether there is a cgroup2 in which each exec can have a group, if the owner may be given it.
+// HasExecGroups reports whether there is a cgroup2 in which each exec can have a group, if the owner may get it.
 func (h *Host) HasExecGroups() bool {
 	return slices.ContainsFunc(h.hierarchies, func(own *hierarchy) bool { return own.version == 2 })
 }
 
-// Capability is the one of that name.
+// Capability returns the capability of that name.
 func (h *Host) Capability(name string) Capability {
 	for _, c := range h.caps {
 		if c.Name == name {
@@ -129,7 +129,7 @@ func v1Mount(mounts []mount, controller string) *mount {
 	return found
 }
 
-// useV1 takes a controller from its v1 hierarchy, below our own folder, so that an outer limit keeps holding.
+// useV1 takes a controller from its v1 hierarchy, below our own folder, so that an outer limit stays in force.
 func (h *Host) useV1(m mount, controller, own string, swap bool) {
 	parent := m.folder(own)
 	if !exists(parent) {
@@ -184,7 +184,7 @@ func (h *Host) useV2(unified *hierarchy, controller string, offered bool, proble
 	h.caps = append(h.caps, c)
 }
 
-// unified finds the folder of cgroup2 below which we make ours; nil and the reason when there is none.
+// unified finds the cgroup2 folder for our folder; nil and the reason if there is none.
 func (h *Host) unified(mounts []mount, own string) (*hierarchy, string) {
 	problem := "no cgroup file system with this controller is mounted"
 	for _, m := range mounts {
@@ -205,8 +205,8 @@ func (h *Host) unified(mounts []mount, own string) (*hierarchy, string) {
 	return nil, problem
 }
 
-// delegated is the real root of the hierarchy where we may write to it, and else the highest folder above or at our own
-// in which we may: a process can only be put into a group if we own everything up to a common ancestor.
+// delegated returns the real root of the hierarchy if we may write to it, and else the highest folder above or at our own
+// that we may write to. A process can be put into a group only if we own everything up to a common ancestor.
 func (h *Host) delegated(m mount, own string) string {
 	if isTrueRoot(m.point) && h.manages(m.point) {
 		return m.point
@@ -230,8 +230,8 @@ func (h *Host) manages(dir string) bool {
 	return true
 }
 
-// remount returns how to get a cgroup file system that can be written to. Container engines show a container its own cgroup,
-// read-only; that is a flag of the mount and no barrier to a process that may mount.
+// remount returns how to get a writable cgroup file system. Container engines mount a container's own cgroup read-only; that
+// is only a flag of the mount, which a process that may mount can change.
 func remount(point string) string {
 	return point + " is mounted read-only; in a container that has CAP_SYS_ADMIN: mount -o remount,rw,bind " + point
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wholeV2 is a machine with cgroup2 only, and us as its root.
+// wholeV2 is a machine with only cgroup2, on which this process is in the root.
 func wholeV2(t *testing.T) *fake {
 	f := newFake(t, "0::/system.slice/ssh.service", mountLine("cgroup2", "/", "/sys/fs/cgroup", "rw", "nsdelegate"))
 	f.v2root("/sys/fs/cgroup", "cpuset cpu io memory pids", "1\n2")
@@ -156,7 +156,7 @@ func TestV1CPUUnderATighterOuterLimit(t *testing.T) {
 	}
 }
 
-// Hybrid as systemd mounts it: v1 has the controllers, cgroup2 tells execs apart and is waited on.
+// Hybrid as systemd mounts it: v1 has the controllers; cgroup2 separates execs and notifies.
 func TestHybrid(t *testing.T) {
 	f := newFake(t, "3:pids:/\n0::/us",
 		mountLine("cgroup", "/", "/sys/fs/cgroup/pids", "rw", "pids"),
@@ -180,7 +180,7 @@ func TestHybrid(t *testing.T) {
 	}
 }
 
-// A container's private cgroup: its root holds the container's processes, which have to go to a leaf.
+// A container's private cgroup: its root holds the container's processes, which have to move to a leaf.
 func TestContainerWithAPrivateCgroup(t *testing.T) {
 	f := newFake(t, "0::/", mountLine("cgroup2", "/", "/sys/fs/cgroup", "rw", "nsdelegate"))
 	f.v2("/sys/fs/cgroup", "cpu memory pids", "", "1\n12\n34")
@@ -225,7 +225,7 @@ func TestContainerThatSeesAPartOfTheHostsTree(t *testing.T) {
 	}
 }
 
-// An ordinary user under systemd: user@1000.service is delegated, what is above is root's.
+// An ordinary user under systemd: user@1000.service is delegated; the folders above belong to root.
 func TestDelegatedToAUser(t *testing.T) {
 	const service = "/sys/fs/cgroup/user.slice/user-1000.slice/user@1000.service"
 	f := newFake(t, "0::/user.slice/user-1000.slice/user@1000.service/app.slice/run-1.scope", mountLine("cgroup2", "/", "/sys/fs/cgroup", "rw", ""))
@@ -278,7 +278,7 @@ func TestKernelWithoutTheMemoryController(t *testing.T) {
 	}
 }
 
-// A failure in the last hierarchy takes back what was made in the others.
+// After a failure in the last hierarchy, the folders in the others are removed.
 func TestFailedCreateLeavesNothing(t *testing.T) {
 	f := wholeV1(t)
 	f.refuse["/sys/fs/cgroup/cpu,cpuacct/belljar/i/s/cpu.cfs_quota_us"] = unix.EIO
@@ -310,7 +310,7 @@ func TestALimitThatTheKernelIgnoresIsRefused(t *testing.T) {
 	}
 }
 
-// Another process that shares the installation sweeps its folders between any two steps of ours.
+// Another process that shares the installation sweeps its folders between any two of our steps.
 func TestSweptMeanwhile(t *testing.T) {
 	for name, f := range map[string]*fake{"v1": wholeV1(t), "v2": wholeV2(t)} {
 		t.Run(name, func(t *testing.T) {

@@ -1,11 +1,11 @@
 package cgroup
 
-// The limits and what is measured, by the names of the controllers.
+// Limits and usage figures, by the names of their controllers.
 const (
 	Memory  = "memory"
 	Pids    = "pids"
 	CPU     = "cpu"
-	cpuacct = "cpuacct" // v1 only: measures and limits nothing
+	cpuacct = "cpuacct" // v1 only: measures CPU time, limits nothing
 )
 
 // Limits bounds a group's usage. A zero field is no limit.

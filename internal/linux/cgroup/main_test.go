@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The tests' tiny programs: this binary, started again inside a group.
+// Small programs for the tests: this binary, started again inside a group.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-tiny" {
 		os.Exit(tiny(os.Args[2], os.Args[3:]))
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// threads makes the Go runtime have n threads to spare: it ends the program if it needs one and gets none.
+// threads makes the Go runtime keep n spare threads: it ends the program if it needs one and gets none.
 func threads(n int) {
 	var up, down sync.WaitGroup
 	up.Add(n)
@@ -45,12 +45,12 @@ func tiny(what string, args []string) int {
 		n, _ = strconv.Atoi(args[0])
 	}
 	switch what {
-	case "allocate", "hold": // touch n MiB, or so much that there are n MiB, and keep them until standard input ends
+	case "allocate", "hold": // touch n MiB, or enough to hold n MiB, and keep them until standard input ends
 		if what == "hold" {
 			status, _ := os.ReadFile("/proc/self/status")
 			_, own, _ := strings.Cut(string(status), "RssAnon:")
 			kib, _ := strconv.Atoi(strings.Fields(own)[0])
-			n -= kib >> 10 // the race detector's are many
+			n -= kib >> 10 // the race detector uses much memory
 		}
 		b, err := unix.Mmap(-1, 0, n<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON) // it shadows the heap
 		if err != nil {
@@ -66,7 +66,7 @@ func tiny(what string, args []string) int {
 	case "spin": // burn CPU for n ms of wall time
 		for end := time.Now().Add(time.Duration(n) * time.Millisecond); time.Now().Before(end); {
 		}
-	case "fork": // start at most n sleeping children, say how many there were, end them
+	case "fork": // start at most n sleeping children, print how many started, end them
 		threads(8)
 		var started []*exec.Cmd
 		for range n {
@@ -84,7 +84,7 @@ func tiny(what string, args []string) int {
 	case "wait": // until standard input ends
 		fmt.Println("ready")
 		os.Stdin.Read(make([]byte, 1))
-	case "nested": // as the program of a container or of a user: see what can be had, and use it
+	case "nested": // like the program of a container or of a user: see what is available, and use it
 		if err := nested(args[0]); err != nil {
 			fmt.Println(err)
 			return 1

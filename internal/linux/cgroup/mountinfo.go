@@ -10,7 +10,7 @@ import (
 // mount is one line of mountinfo about a cgroup file system.
 type mount struct {
 	version     int    // 1 or 2
-	root        string // which folder of the hierarchy is mounted
+	root        string // the mounted folder of the hierarchy
 	point       string
 	readOnly    bool
 	controllers []string // v1 only
@@ -80,8 +80,8 @@ func parseOwn(text string) map[string]string {
 	return own
 }
 
-// folder is where the folder own of a hierarchy is to be seen below the mount; the mount point itself when the mount
-// shows another part of the hierarchy.
+// folder returns the path of the hierarchy's folder own below the mount; the mount point itself if the mount shows
+// another part of the hierarchy.
 func (m mount) folder(own string) string {
 	rel := own
 	if m.root != "/" {

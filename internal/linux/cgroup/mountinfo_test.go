@@ -37,9 +37,9 @@ func TestOwnFolder(t *testing.T) {
 		{"/", "/", "/m"},
 		{"/a", "/a/b", "/m/b"},
 		{"/a", "/a", "/m"},
-		{"/a", "/ab", "/m"},     // another folder that begins alike
+		{"/a", "/ab", "/m"},     // another folder with the same prefix
 		{"/", "/../b", "/m"},    // outside our cgroup namespace
-		{"/", "/..b", "/m/..b"}, // a funny name
+		{"/", "/..b", "/m/..b"}, // an unusual name
 	} {
 		if got := (mount{root: tt.root, point: "/m"}).folder(tt.own); got != tt.want {
 			t.Errorf("%s in a mount of %s is %s, want %s", tt.own, tt.root, got, tt.want)

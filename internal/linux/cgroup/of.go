@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// OfProcess finds the group that a process is in, whatever made it. It is for reading what the group has used; one that is not
-// mounted here, or only a part of whose hierarchy is, is left out.
+// OfProcess finds the group of a process, whatever made it, to read its usage. It leaves out hierarchies that are not mounted
+// here, or only in part.
 func OfProcess(pid int) (*Group, error) {
 	where, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cgroup")
 	if err != nil {
@@ -51,7 +51,7 @@ func OfProcess(pid int) (*Group, error) {
 	return Open(folders)
 }
 
-// controllersOf are the controllers of a cgroup2 folder; none if it cannot be read.
+// controllersOf returns the controllers of a cgroup2 folder; none if it cannot be read.
 func controllersOf(dir string) []string {
 	text, _ := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	return strings.Fields(string(text))

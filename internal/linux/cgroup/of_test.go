@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A group that was made here is found by a process in it.
+// A group made by this package is found by a process in it.
 func TestOf(t *testing.T) {
 	h := realHost(t)
 	g := create(t, h, Spec{Limits: Limits{Memory: 32 << 20, Pids: 10}})

@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// realHost is the machine's own cgroups; the test says in one line why it cannot run without.
+// realHost returns the machine's own cgroups; without cgroups it skips the test, with the reason in one line.
 func realHost(t testing.TB) *Host {
 	t.Helper()
 	h, err := Discover(Options{})
@@ -38,7 +38,7 @@ func realHost(t testing.TB) *Host {
 	return h
 }
 
-// installation is a test's own: its bound, and what a watch sets, are no other's.
+// installation returns a name unique to the test, so that its bound and its watch affect no other test.
 func installation(t testing.TB) string {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return "test-" + strconv.Itoa(os.Getpid()) + "-" + name + "/kind"
@@ -65,7 +65,7 @@ func create(t testing.TB, h *Host, s Spec) *Group {
 	return g
 }
 
-// command is a tiny program that is born into the cgroup2 folder and enters the v1 ones before it becomes itself.
+// command is a small program that starts in the cgroup2 folder and enters the v1 ones before its execve.
 func command(t *testing.T, g *Group, what string, args ...any) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -78,7 +78,7 @@ func command(t *testing.T, g *Group, what string, args ...any) *exec.Cmd {
 		argv = append(argv, fmt.Sprint(a))
 	}
 	c := exec.Command("/bin/sh", argv...)
-	c.Env = append(os.Environ(), "GOMAXPROCS=2") // threads are processes, too: no more of them on a larger machine
+	c.Env = append(os.Environ(), "GOMAXPROCS=2") // threads count as processes: have no more of them on a larger machine
 	c.Stderr = os.Stderr
 	for _, fd := range g.TaskFDs() {
 		dup, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -228,7 +228,7 @@ func TestKillEndsEverythingInTheGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	bufio.NewReader(stdout).ReadString('\n')
-	again, err := Open(g.Folders()) // as another process would, after a restart
+	again, err := Open(g.Folders()) // like another process after a restart
 	if err != nil {
 		t.Fatal(err)
 	}

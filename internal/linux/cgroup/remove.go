@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Remove removes the group and its children, and returns when they are gone. It waits for the end of the processes in
-// them, which the caller has killed, until ctx is done. It is idempotent.
+// Remove removes the group and its children, and returns when they are gone. The caller must have killed the processes
+// in them; Remove waits for their end until ctx is done. It is idempotent.
 func (g *Group) Remove(ctx context.Context) error {
 	g.CloseEntry()
 	for _, f := range g.folders {
@@ -35,7 +35,7 @@ func (h *Host) Remove(ctx context.Context, installation, id string) error {
 	return h.group(installation, id).Remove(ctx)
 }
 
-// List names the groups of an installation, half-made ones too, sorted.
+// List returns the names of an installation's groups, including half-made ones, sorted.
 func (h *Host) List(installation string) ([]string, error) {
 	if err := checkNames(installation); err != nil {
 		return nil, err
@@ -52,14 +52,14 @@ func (h *Host) List(installation string) ([]string, error) {
 	return slices.Compact(ids), nil
 }
 
-// Sweep removes the folders of an installation that has no groups left, and those above them that are not in use.
+// Sweep removes the folders of an installation without groups, and the unused folders above them.
 func (h *Host) Sweep(installation string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, hi := range h.hierarchies {
 		above := filepath.Join(hi.parent, folderName, installation)
 		delete(h.made, above)
-		// None can be removed while there is a group below.
+		// The kernel refuses the removal while there is a group below.
 		for dir := above; dir != hi.parent; dir = filepath.Dir(dir) {
 			h.kernel.rmdir(dir)
 		}

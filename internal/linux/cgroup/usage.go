@@ -11,17 +11,17 @@ import (
 // Usage is a group's resource usage. A nil figure has no reliable source on this host.
 type Usage struct {
 	CPU        *time.Duration
-	Memory     *int64 // bytes now, page cache included
+	Memory     *int64 // bytes now, including page cache
 	PeakMemory *int64 // bytes, the kernel's own high-water mark
 	Pids       *int64 // processes and threads now
 	PeakPids   *int64
 	OOMKills   *int64 // processes that the kernel killed for lack of memory
-	// LimitHits is how often the group's own memory limit was reached. Without any, what was killed was killed for lack of
-	// memory of a group above, or of the machine.
+	// LimitHits is how often the group's own memory limit was reached. If it is 0, kills were due to lack of memory of a group
+	// above, or of the machine.
 	LimitHits   *int64
 	PidsRefused *int64 // forks that the limit refused
-	// Sources states where a figure was read: cpu, memory, peak_memory, pids, peak_pids, oom_kills, limit_hits, pids_refused → e.g.
-	// "cgroup2 memory.peak".
+	// Sources states the source of each figure: cpu, memory, peak_memory, pids, peak_pids, oom_kills, limit_hits, pids_refused →
+	// e.g. "cgroup2 memory.peak".
 	Sources map[string]string
 }
 
@@ -29,12 +29,12 @@ type Usage struct {
 type source struct {
 	figure     string
 	version    int
-	controller string // "" for a file that is there without any
+	controller string // "" for a file that exists without a controller
 	file       string
 	key        string // the line's key in a file of "key number" lines
 }
 
-// In the order of preference.
+// In order of preference.
 var sources = []source{
 	{"cpu", 2, "", "cpu.stat", "usage_usec"},
 	{"cpu", 1, cpuacct, "cpuacct.usage", ""},
@@ -53,7 +53,7 @@ var sources = []source{
 	{"pids_refused", 1, Pids, "pids.events", "max"},
 }
 
-// Usage reads what the group has used so far. A group that is gone has no figures.
+// Usage returns the group's usage so far. A removed group has no figures.
 func (g *Group) Usage() Usage {
 	u := Usage{Sources: map[string]string{}}
 	for _, s := range sources {
@@ -76,11 +76,11 @@ func (g *Group) Usage() Usage {
 	return u
 }
 
-// nearly is how far below its limit a group may be that had no room for some pages more.
+// nearly is how far below its limit a group may be if it had no room for a few pages more.
 const nearly = 1 << 20
 
-// hitsV1 returns how often a v1 group's own limit was in the way, which the kernel does not count: whenever it killed, unless
-// the installation has been at its bound and the group below its own limit.
+// hitsV1 estimates how often a v1 group's own limit was reached, which the kernel does not count. It counts every kill, unless the
+// installation has been at its bound and the group below its own limit.
 func (g *Group) hitsV1(u *Usage) {
 	i := slices.IndexFunc(g.folders, func(f Folder) bool { return f.Version == 1 && slices.Contains(f.Controllers, Memory) })
 	if i < 0 || u.OOMKills == nil {
@@ -94,7 +94,7 @@ func (g *Group) hitsV1(u *Usage) {
 	u.Sources["limit_hits"] = "cgroup1 memory.max_usage_in_bytes"
 }
 
-// Within notes that a limit which the group has had all its life was never reached, if its high-water mark says so.
+// Within records that a limit which the group has had all its life was never reached, if its high-water mark shows that.
 func (u *Usage) Within(limit int64) {
 	if u.PeakMemory != nil && *u.PeakMemory < limit-nearly {
 		u.LimitHits = new(int64(0))
@@ -108,14 +108,14 @@ func full(dir string) bool {
 	return has && err == nil && peak > limit-nearly
 }
 
-// MemoryLimit is the limit on memory that is in force; false if there is none, or it cannot be read.
+// MemoryLimit returns the memory limit in force; false if there is none, or it cannot be read.
 func (g *Group) MemoryLimit() (int64, bool) {
 	f, ok := g.Folder(Memory)
 	if !ok {
 		return 0, false
 	}
 	n, err := readInt(f.Path, map[int]string{1: "memory.limit_in_bytes", 2: "memory.max"}[f.Version])
-	const none = 1 << 60 // what v1 says is more than any machine has, and v2 says "max"
+	const none = 1 << 60 // v1 reports more than any machine has, and v2 "max"
 	return n, err == nil && n < none
 }
 

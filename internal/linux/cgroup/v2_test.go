@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// box is a group of a machine that has cgroup v2 alone, to play a container or a user's session in.
+// box makes a group on a machine with only cgroup v2, to simulate a container or a user's session.
 func box(t *testing.T) (dir string, fd int) {
 	t.Helper()
 	h := realHost(t)
@@ -50,7 +50,7 @@ func box(t *testing.T) (dir string, fd int) {
 	return dir, fd
 }
 
-// nested discovers what its process can use, and lets a hog die of its limit there. It says where.
+// nested discovers what its process can use, and lets a program exceed its memory limit there. It prints the folder.
 func nested(kind string) error {
 	if kind == "container" {
 		if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
@@ -113,7 +113,7 @@ func TestRealContainerWithAPrivateCgroup(t *testing.T) {
 func TestRealDelegationToAUser(t *testing.T) {
 	const uid = 4242
 	dir, _ := box(t)
-	// As systemd does it for user@.service: the user owns a folder without processes, and lives below.
+	// Like systemd's user@.service: the user owns a folder without processes, and runs below it.
 	h := realHost(t)
 	for _, controller := range []string{Memory, Pids, CPU} {
 		if err := h.enable(dir, controller); err != nil {

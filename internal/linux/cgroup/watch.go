@@ -17,13 +17,14 @@ type Watch struct {
 	whole   *Installation
 	percent []int64
 	cancel  int   // an eventfd; -1 without
-	fds     []int // that the kernel makes ready
+	fds     []int // descriptors that the kernel makes ready
 	events  int16
-	inode   uint64 // of the folder that they are about
+	inode   uint64 // of the watched folder
 }
 
-// Watch reports when the memory in use crosses parts of the bound, in per cent. In v2 the kernel announces the last of them only,
-// and from there on it slows those who take more, so that there is time to do something. With an error, nothing is reported.
+// Watch reports when the memory in use crosses the given percentages of the bound. In v2 the kernel announces only the last of
+// them, and slows processes that allocate beyond it, so that there is time to act. If Watch returns an error, the watch still
+// works, but reports nothing.
 func (w *Installation) Watch(percent ...int64) (*Watch, error) {
 	watch := &Watch{whole: w, percent: percent, cancel: -1}
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -50,7 +51,7 @@ func (w *Watch) disarm() {
 	w.fds = nil
 }
 
-// arm asks the kernel to announce. The folder may have been removed, and made again, since the last time.
+// arm makes the kernel announce crossings. The folder may have been removed, and made again, since the last call.
 func (w *Watch) arm() error {
 	w.disarm()
 	w.inode = inodeOf(w.whole.dir)
@@ -88,7 +89,7 @@ func (w *Watch) arm() error {
 	return nil
 }
 
-// Wait returns when the kernel announces something, when ctx is done, and after a time in any case.
+// Wait returns when the kernel announces a crossing, when ctx is done, and at the latest after atMost.
 func (w *Watch) Wait(ctx context.Context, atMost time.Duration) {
 	if w.cancel < 0 {
 		select {
@@ -98,7 +99,7 @@ func (w *Watch) Wait(ctx context.Context, atMost time.Duration) {
 		return
 	}
 	if inodeOf(w.whole.dir) != w.inode {
-		_ = w.arm() // what it does not announce is seen in time
+		_ = w.arm() // without announcements the caller still looks after atMost
 	}
 	stop := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
@@ -118,7 +119,7 @@ func (w *Watch) Wait(ctx context.Context, atMost time.Duration) {
 	if n, err := unix.Poll(poll, int(atMost.Milliseconds())); err != nil || n == 0 {
 		return
 	}
-	for _, fd := range w.fds { // so that the next event is news
+	for _, fd := range w.fds { // reset, so that only the next event wakes
 		if w.events == unix.POLLPRI {
 			unix.Pread(fd, text[:], 0)
 		} else {

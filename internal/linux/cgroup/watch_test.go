@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The kernel announces that an installation's memory runs short, before it kills.
+// The kernel announces that an installation's memory is running short before it kills.
 func TestRealWatch(t *testing.T) {
 	h := realHost(t)
 	h.Bind(Bound{Memory: 128 * mega})

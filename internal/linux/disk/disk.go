@@ -1,11 +1,11 @@
 //go:build linux
 
 // Package disk makes file systems in files, for workspaces that are not in memory. A file is an ext4 image of a fixed size, which the
-// kernel holds it to, and all of its blocks are taken on the host's disk when it is made.
+// kernel enforces. All of its blocks are allocated on the host's disk when it is made.
 //
-// An image is mounted by a loop device that the kernel releases with the last mount, and mounted nowhere on the host: the mount is
-// a descriptor, which the birth of a sandbox attaches in its own mount namespace. Whatever dies, nothing is left to unmount. No
-// sandbox ever has the image or the device, only the tree.
+// An image is mounted through a loop device that the kernel releases with the last mount. It is not attached anywhere on the host:
+// the mount is a descriptor, which the birth of a sandbox attaches in its own mount namespace. So nothing is left to unmount,
+// whichever process dies. A sandbox has only the tree, never the image or the device.
 //
 // Used by the native runtime. Linux only.
 package disk
@@ -26,7 +26,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
-// Owner is whom all files of an image belong to. A sandbox sees them as its user's; see [Tree.Owned].
+// Owner owns all files of an image. A sandbox sees them as its user's; see [Tree.Owned].
 const Owner = 1000
 
 const (
@@ -34,13 +34,13 @@ const (
 	inodeSize = 256
 	groupSize = blockSize * 8 * blockSize
 	mib       = 1 << 20
-	maxHidden = 16 * mib // that the kernel keeps for itself
+	maxHidden = 16 * mib // reserved for the kernel
 )
 
-// Least is the fewest bytes that an image can have room for.
+// Least is the minimum size of an image in bytes.
 const Least = 8 * mib
 
-// Missing is what this host lacks for images, with a hint; "" for nothing. It makes nothing.
+// Missing returns what this host lacks for images, with a hint; "" for nothing. It changes nothing.
 func Missing() (detail, hint string) {
 	ids, err := os.ReadFile("/proc/self/uid_map")
 	if os.Geteuid() != 0 || err != nil || strings.Join(strings.Fields(string(ids)), " ") != "0 0 4294967295" {
@@ -59,7 +59,7 @@ func Missing() (detail, hint string) {
 	return "", ""
 }
 
-// find returns the path of a program of e2fsprogs, which not every PATH leads to.
+// find returns the path of a program of e2fsprogs, which may be outside PATH.
 func find(tool string) (string, error) {
 	path, err := exec.LookPath(tool)
 	for _, dir := range []string{"/usr/sbin", "/sbin"} {
@@ -70,8 +70,8 @@ func find(tool string) (string, error) {
 	return path, err
 }
 
-// Make makes an image with room for so many bytes and files of its user. It leaves nothing if it fails; the error wraps ENOSPC if the
-// host's disk has no room.
+// Make makes an image with room for that many bytes and files of its user. It leaves nothing if it fails; the error wraps ENOSPC if
+// the host's disk is full.
 func Make(path string, bytes, inodes int64) (err error) {
 	inodes = min(inodes, bytes/blockSize)
 	journal := min(max(bytes/16/mib, 4), 64)
@@ -88,7 +88,7 @@ func Make(path string, bytes, inodes int64) (err error) {
 			_ = os.Remove(path)
 		}
 	}()
-	// The kernel would first take all the space there is, from all others, and then report that it is not enough.
+	// Otherwise the kernel would first allocate all free space, from all other users, and then fail.
 	var room unix.Statfs_t
 	if err := unix.Fstatfs(int(file.Fd()), &room); err == nil && size/room.Bsize >= int64(room.Bavail) {
 		return &os.PathError{Op: "allocate", Path: path, Err: unix.ENOSPC}
@@ -108,10 +108,10 @@ func Make(path string, bytes, inodes int64) (err error) {
 		"-E", fmt.Sprintf("nodiscard,lazy_itable_init=1,root_owner=%d:%d", Owner, Owner), path); err != nil {
 		return err
 	}
-	if err := call("debugfs", "-w", "-R", "rmdir lost+found", path); err != nil { // it is not the user's
+	if err := call("debugfs", "-w", "-R", "rmdir lost+found", path); err != nil { // it does not belong to the user
 		return err
 	}
-	// All that is free beyond what was asked for is kept for root, whom no sandbox has.
+	// All free space beyond the requested size is reserved for root, and no sandbox has that user.
 	var super [16]byte
 	if _, err := file.ReadAt(super[:], 1024); err != nil {
 		return err
@@ -124,7 +124,7 @@ func Make(path string, bytes, inodes int64) (err error) {
 	if err := call("tune2fs", "-r", strconv.FormatInt(spare, 10), path); err != nil {
 		return err
 	}
-	// Where a file system cannot write zeros without writing them, mke2fs makes holes.
+	// If a file system cannot zero blocks without writing them, mke2fs makes holes.
 	return errors.Join(allocate(), file.Sync())
 }
 
@@ -163,7 +163,7 @@ func Try(dir string) error {
 // ErrBusy means that another process holds a lock.
 var ErrBusy = errors.New("another sandbox writes to it")
 
-// Lock takes the lock of a writer, which is held as long as any process has the file open. The file is made if it is not there.
+// Lock takes a writer's lock, which is held as long as any process has the file open. It makes a missing file.
 func Lock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

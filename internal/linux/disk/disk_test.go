@@ -52,13 +52,13 @@ func mounted(t *testing.T, path string, attr mount.Attr) Tree {
 	return tree
 }
 
-// as does something as the user, on a thread of its own that ends with it.
+// as runs do as the user, on its own thread.
 func as(t *testing.T, do func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		// The thread is not unlocked: it ends.
+		// The thread is never unlocked, so it ends.
 		runtime.LockOSThread()
 		for _, call := range []uintptr{unix.SYS_SETFSGID, unix.SYS_SETFSUID} {
 			unix.RawSyscall(call, testUser, 0, 0)
@@ -68,7 +68,8 @@ func as(t *testing.T, do func()) {
 	<-done
 }
 
-// An image has the room that was asked for, all of it on the host's disk, and no more; and room for as many files.
+// An image has exactly the requested room, all of it allocated on the host's disk, and room for the requested number of
+// files.
 func TestRoom(t *testing.T) {
 	capable(t)
 	path := made(t)
@@ -114,7 +115,7 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// All mounts of an image are one file system; a read-only one refuses to write; files belong to the sandbox's user.
+// All mounts of an image are one file system; a read-only mount refuses writes; files belong to the sandbox's user.
 func TestShared(t *testing.T) {
 	capable(t)
 	path := made(t)
@@ -144,7 +145,7 @@ func TestShared(t *testing.T) {
 	if err := unix.Fstatat(int(other.Fd()), "dir", &st, 0); err != nil {
 		t.Errorf("mounted again: %v", err)
 	}
-	if err := os.Remove(path); err != nil { // which what is mounted outlives
+	if err := os.Remove(path); err != nil { // the mounts survive
 		t.Fatal(err)
 	}
 	as(t, func() {
@@ -154,7 +155,7 @@ func TestShared(t *testing.T) {
 	})
 }
 
-// devices is how many loop devices have an image.
+// devices counts the loop devices of an image.
 func devices(t *testing.T, path string) (n int) {
 	t.Helper()
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")

@@ -19,18 +19,17 @@ import (
 
 const loopControl = "/dev/loop-control"
 
-// Tree is a mounted image that is attached nowhere. It ends when it is closed, unless it was attached before.
+// Tree is a mounted image that is not attached. It ends when it is closed, unless it was attached before.
 type Tree struct{ *os.File }
 
-// Mount mounts an image. Many may mount one image at once: they share one file system, which is writable unless [Tree.Owned] says
-// otherwise.
+// Mount mounts an image. Several mounts of one image share one file system, which is writable unless [Tree.Owned] makes it read-only.
 func Mount(path string) (Tree, error) {
 	image, err := os.OpenFile(path, os.O_RDWR|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return Tree{}, err
 	}
 	defer image.Close()
-	// Two devices of one image would destroy it. The lock is not of the file that the device keeps open.
+	// Two devices of one image would destroy it. The lock is on a separate open file, not on the one that the device keeps open.
 	turn, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return Tree{}, err
@@ -72,17 +71,17 @@ func Mount(path string) (Tree, error) {
 	return Tree{os.NewFile(uintptr(tree), path)}, nil
 }
 
-// attached returns the device that has an image already, nil for none.
+// attached returns the device that already has an image, nil for none.
 func attached(image *os.File) (*os.File, error) {
 	var is unix.Stat_t
 	if err := unix.Fstat(int(image.Fd()), &is); err != nil {
 		return nil, err
 	}
-	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file") // it fails for a bad pattern only
+	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file") // fails only for a bad pattern
 	for _, name := range files {
 		device, err := openLoop(filepath.Base(filepath.Dir(filepath.Dir(name))))
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENXIO) {
-			continue // it is another's, or it is gone
+			continue // it belongs to another program, or is gone
 		}
 		if err != nil {
 			return nil, err
@@ -96,10 +95,10 @@ func attached(image *os.File) (*os.File, error) {
 	return nil, nil
 }
 
-// attachTries is how often a free device is looked for, which others may take first.
+// attachTries limits the search for a free device: another process may take it first.
 const attachTries = 64
 
-// attach gives an image a device, which is released when nothing has it open or mounted.
+// attach attaches an image to a device, which the kernel releases when it is no longer open or mounted.
 func attach(image *os.File) (*os.File, error) {
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
 	if err != nil {
@@ -132,11 +131,12 @@ func openLoop(name string) (*os.File, error) { return os.OpenFile("/dev/"+name, 
 // errOwned ends the helper process once its user namespace is open.
 var errOwned = errors.New("done")
 
-// ID is a user and group of the host, as whose the files of an id on the disk are shown.
+// ID maps an id on the disk to a user and group of the host.
 type ID struct{ Disk, UID, GID int }
 
-// Owned shows the files of some ids, with attributes more. Whatever a user of the host makes belongs to that one's id on the disk, so that
-// another sandbox, with other ids on the host, has it as its own. No other user of the host can make a file.
+// Owned maps the given ids of the disk to users of the host, and sets additional attributes. A file that such a user makes has the
+// corresponding id on the disk, so that another sandbox, with other ids on the host, owns it too. No other user of the host can make a
+// file.
 func (t Tree) Owned(attr mount.Attr, ids ...ID) error {
 	var uids, gids []byte
 	for _, id := range ids {

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// blockSize is of address space: only what is written to costs memory. A sandbox's program takes a third of it.
+	// blockSize is the address space of a block: only written pages take memory. A sandbox's program uses a third of it.
 	blockSize = 256 << 10
-	// stackSize is more than any chain of nosplit functions may use: the linker holds those to less than 1 KiB.
+	// stackSize is more than any chain of nosplit functions needs: the linker limits those to less than 1 KiB.
 	stackSize = 8 << 10
 	wordSize  = int(unsafe.Sizeof(uintptr(0)))
 )
 
 // arena is memory outside Go's heap that the child can also access. The first block begins with the child's stack. Values in it must
-// not point into Go's heap: neither would the child find that, nor the garbage collector them.
+// not point into Go's heap: the child cannot access that, and the garbage collector does not see such pointers.
 type arena struct {
 	blocks [][]byte
 	used   int // of the last block
@@ -42,10 +42,10 @@ func (a *arena) grow(size int) {
 	a.blocks, a.used = append(a.blocks, block), 0
 }
 
-// stack is the lower end of the child's stack.
+// stack returns the lower end of the child's stack.
 func (a *arena) stack() *byte { return &a.blocks[0][0] }
 
-// bytes are n bytes of no particular content.
+// bytes returns n bytes with arbitrary content.
 func (a *arena) bytes(n, align int) []byte {
 	at := (a.used + align - 1) &^ (align - 1)
 	if last := a.blocks[len(a.blocks)-1]; at+n > len(last) {
@@ -56,7 +56,7 @@ func (a *arena) bytes(n, align int) []byte {
 	return a.blocks[len(a.blocks)-1][at:a.used:a.used]
 }
 
-// holds reports whether what p points at was taken from the arena.
+// holds reports whether p points to memory from the arena.
 func (a *arena) holds(p unsafe.Pointer) bool {
 	for _, block := range a.blocks {
 		if offset := uintptr(p) - uintptr(unsafe.Pointer(&block[0])); offset < uintptr(len(block)) {
@@ -71,7 +71,7 @@ type mark struct{ blocks, used int }
 
 func (a *arena) mark() mark { return mark{len(a.blocks), a.used} }
 
-// shrink takes everything back that was taken since the mark.
+// shrink frees all memory that was taken since the mark.
 func (a *arena) shrink(m mark) {
 	for _, block := range a.blocks[m.blocks:] {
 		unix.Munmap(block) // cannot fail for memory of ours
@@ -80,7 +80,7 @@ func (a *arena) shrink(m mark) {
 	a.blocks, a.used = a.blocks[:m.blocks], m.used
 }
 
-// room is place for n values of type T, with no particular content.
+// room returns memory for n values of type T, with arbitrary content.
 func room[T any](a *arena, n int) []T {
 	var v T
 	if n == 0 || unsafe.Sizeof(v) == 0 {
@@ -90,7 +90,7 @@ func room[T any](a *arena, n int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(&raw[0])), n)
 }
 
-// take is room whose values are zero.
+// take returns memory for n zero values of type T.
 func take[T any](a *arena, n int) []T {
 	list := room[T](a, n)
 	clear(list)

@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// asParent makes TestMain start a child and die while that waits for it.
+// asParent makes TestMain start a child and die while the child waits for it.
 const asParent = "BELLJAR_TEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 
 const patience = time.Minute
 
-// child is the only child of this process.
+// child returns the only child of this process.
 func child(t *testing.T) int {
 	t.Helper()
 	tasks, err := os.ReadDir("/proc/self/task")
@@ -80,7 +80,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// hang appends a call that tells w and then never returns.
+// hang appends a call that notifies w and then never returns.
 func hang(p *forkexec.Program, w *os.File) {
 	p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str("x"), forkexec.Int(1))
 	p.Call(unix.SYS_PPOLL, forkexec.Int(0), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
@@ -160,12 +160,12 @@ func TestContextEndsTheChild(t *testing.T) {
 	})
 }
 
-// A child whose parent is killed while it waits for it ends as well.
+// A child whose parent is killed while the child waits for it ends as well.
 func TestParentsDeathEndsTheWait(t *testing.T) {
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), asParent+"=1")
 	parent.Stderr = os.Stderr
-	out, err := parent.StdoutPipe() // the child holds its other end, too
+	out, err := parent.StdoutPipe() // the child holds the other end, too
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestPipeTellsOfDeath(t *testing.T) {
 	}
 }
 
-// What is inserted lands where the operation was that stood there, and moves the ends of what encloses it.
+// Inserted operations come before the operation at that index, and extend the parts that contain them.
 func TestInsert(t *testing.T) {
 	say := func(p *forkexec.Program, w *os.File, what string) {
 		p.Call(unix.SYS_WRITE, forkexec.Int(int(w.Fd())), p.Str(what), forkexec.Int(1))

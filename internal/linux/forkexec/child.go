@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The runtime prepares a fork with these; they are the hooks that package syscall itself uses.
+// The runtime's hooks for a fork, which package syscall itself uses.
 
 //go:linkname beforeFork syscall.runtime_BeforeFork
 func beforeFork()
@@ -20,7 +20,7 @@ func afterFork()
 //go:linkname afterForkInChild syscall.runtime_AfterForkInChild
 func afterForkInChild()
 
-// report is what a child that fails sends its parent over the control socket, as raw memory.
+// report is the message of a failed child to its parent over the control socket, as raw memory.
 type report struct {
 	step  uint32
 	errno uint32
@@ -28,7 +28,7 @@ type report struct {
 
 const reportSize = 8
 
-// machine is everything the child needs, laid out before the fork in the arena.
+// machine is everything that the child needs, prepared in the arena before the fork.
 type machine struct {
 	ops     *op
 	count   int
@@ -48,29 +48,29 @@ type machine struct {
 	signals uint64 // the mask that the executed program gets
 	caught  uint64 // signals with a handler of the parent's, to be reset
 	none    [4]uint64
-	next    int     // operation to begin with
+	next    int     // index of the first operation
 	end     int     // index after the part of a further child, if this is one; else -1
-	keeps   bool    // there is to be a keeper: control takes its records
+	keeps   bool    // a keeper is required: control gets its records
 	kept    bool    // this is the child of one
 	apart   bool    // the keeper shares no memory with the parent
 	each    bool    // it reports each child that it reaps
-	clone3  bool    // there is such a call
-	beside  uintptr // where cloneBeside lies, which is how Go writes a func; 0 where a further child is a fork
-	entry   uintptr // of run, where one that shares our memory begins
+	clone3  bool    // clone3 is available
+	beside  uintptr // address of cloneBeside, in the form of a Go func value; 0 if a further child is a fork
+	entry   uintptr // of run, the entry of a child that shares our memory
 
 	cloneBeside uintptr // address of an assembly function, see fork_amd64.go
 }
 
-// further is what a further child has of its own, in the arena, where it shares the memory of the first.
+// further is the state of a further child, in the arena, if it shares the memory of the first.
 type further struct {
 	clone cloneArgs
 	m     machine
 }
 
-// forkWhole clones this process with all its memory and carries out the program in the child, on the stack of the
-// goroutine. It returns in the parent only.
+// forkWhole clones this process with all its memory and executes the program in the child, on the goroutine's stack. It
+// returns in the parent only.
 //
-// Preconditions: syscall.ForkLock is held for writing; everything that m and its operations point at is in the arena.
+// Preconditions: syscall.ForkLock is held for writing; everything that m and its operations point to is in the arena.
 //
 //go:noinline
 //go:norace
@@ -92,7 +92,7 @@ func forkWhole(m *machine) (pid uintptr, errno syscall.Errno) {
 	panic("unreachable")
 }
 
-// begin closes what is to be closed and carries out the operations. It never returns.
+// begin closes the descriptors in close and executes the operations. It never returns.
 //
 //go:noinline
 //go:norace
@@ -108,7 +108,7 @@ func begin(m *machine) {
 	run(m)
 }
 
-// run carries out the operations from the next on. It never returns.
+// run executes the operations from next on. It never returns.
 //
 //go:noinline
 //go:norace
@@ -142,7 +142,7 @@ func run(m *machine) {
 					continue
 				}
 				if e != 0 || n != 1 {
-					exit(127) // the parent has gone or given up
+					exit(127) // the parent has ended or cancelled
 				}
 				break
 			}
@@ -196,9 +196,9 @@ func run(m *machine) {
 	exit(126) // a program without exec
 }
 
-// spawn starts a further child, with the operations from next to end. Where it can, that shares our memory and runs
-// alongside us, on a stack and with a machine of its own; there is none to copy then, nor to tear down, nor pages to fault
-// on. Elsewhere it is a fork, which returns here as 0.
+// spawn starts a further child, with the operations from next to end. If possible the child shares our memory and runs
+// concurrently, with its own stack and machine, so that no memory is copied or torn down, and no pages fault. Otherwise it
+// is a fork, in which spawn returns 0.
 //
 //go:norace
 //go:nocheckptr
@@ -217,12 +217,12 @@ func spawn(m *machine, o *op, next, end int) (uintptr, syscall.Errno) {
 		return 0, unix.ENOSYS
 	}
 	f.clone.flags |= unix.CLONE_VM
-	// As words: a write barrier would look for a goroutine.
+	// As words: a write barrier would need a goroutine.
 	const words = unsafe.Sizeof(machine{}) / unsafe.Sizeof(uintptr(0))
 	*(*[words]uintptr)(unsafe.Pointer(&f.m)) = *(*[words]uintptr)(unsafe.Pointer(m))
 	f.m.next, f.m.end, f.m.kept = next, end, m.keeps
-	// By its address: an ordinary call of an assembly function loads the goroutine afterwards, from a thread's memory
-	// that we do not have.
+	// Called by its address: after an ordinary call of an assembly function, Go loads the goroutine from thread memory
+	// that the child does not have.
 	var clone func(call, arg0, arg1, arg2, entry uintptr, m *machine) int
 	*(*uintptr)(unsafe.Pointer(&clone)) = m.beside
 	var r int

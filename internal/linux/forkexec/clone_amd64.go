@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// legacyClone is clone(2), whose arguments are in another order on every architecture.
+// legacyClone is clone(2), whose argument order depends on the architecture.
 //
 //go:norace
 //go:nosplit

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// legacyClone is clone(2), whose arguments are in another order on every architecture; here tls comes before child_tid, both unused.
+// legacyClone is clone(2), whose argument order depends on the architecture; here tls comes before child_tid, both unused.
 //
 //go:norace
 //go:nosplit

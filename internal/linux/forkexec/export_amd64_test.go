@@ -2,5 +2,5 @@
 
 package forkexec
 
-// KernelWrites is for tests.
+// KernelWrites exports kernelWrites for tests.
 func KernelWrites() bool { return kernelWrites() }

@@ -53,7 +53,7 @@ func TestChildHasNoHeap(t *testing.T) {
 	runtime.KeepAlive(heap)
 }
 
-// A program has no blocked signal, whatever the thread that started it blocks, and a child, before it executes anything, none of its
+// A program has no blocked signal, whatever the thread that started it blocks. Before its execve, a child has none of the program's
 // handlers.
 func TestChildsSignals(t *testing.T) {
 	t.Run("mask", func(t *testing.T) {
@@ -93,10 +93,10 @@ func TestChildsSignals(t *testing.T) {
 	})
 }
 
-// compat marks the run of this binary where the kernel puts mappings among those that are taken for the heap.
+// compat marks the run of this binary in which the kernel places mappings within the heap's usual range.
 const compat = "BELLJAR_TEST_COMPAT"
 
-// With an unlimited stack, or such a personality, mappings lie from a third of the address space upwards.
+// With an unlimited stack, or such a personality, mappings start at a third of the address space and grow upwards.
 func TestMemoryAmongTheHeap(t *testing.T) {
 	if os.Getenv(compat) == "" {
 		cmd := exec.Command("setarch", "--addr-compat-layout", os.Args[0], "-test.run=^TestMemoryAmongTheHeap$", "-test.count=1")

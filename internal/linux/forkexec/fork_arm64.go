@@ -4,5 +4,5 @@ package forkexec
 
 import "syscall"
 
-// fork clones this process and carries out the program in the child; see [forkWhole].
+// fork clones this process and executes the program in the child; see [forkWhole].
 func fork(m *machine, _ *arena) (pid uintptr, errno syscall.Errno) { return forkWhole(m) }

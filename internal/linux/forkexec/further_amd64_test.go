@@ -43,7 +43,7 @@ func TestChildHasNoOtherMemory(t *testing.T) {
 	}
 }
 
-// A spawned child shares the memory of the first, and has results, a stack and a failure of its own.
+// A spawned child shares the memory of the first, and has its own results, stack and failure.
 func TestSpawnSharesMemory(t *testing.T) {
 	r, w := pipe(t)
 	in, feed := pipe(t)
@@ -57,7 +57,7 @@ func TestSpawnSharesMemory(t *testing.T) {
 	done, tell := p.Pipe()
 	pid := p.Spawn(func() {
 		p.Close(mine)
-		p.Reopen(mine, unix.SYS_GETPID) // another's result in the same place
+		p.Reopen(mine, unix.SYS_GETPID) // another child's result in the same slot
 		p.Call(unix.SYS_READ, forkexec.Int(int(in.Fd())), forkexec.Ptr(p, shared), forkexec.Int(len(shared)))
 		p.Call(unix.SYS_WRITE, tell, p.Str("x"), forkexec.Int(1))
 	})

@@ -14,34 +14,34 @@ import (
 // command has started, when its first process has ended, and when no process is left, and then exits. Its only descriptor
 // is the one for its reports.
 
-// RecordKind states what a keeper reports: any of these together.
+// RecordKind states what a record reports: any combination of these.
 type RecordKind uint32
 
 // The kinds of record.
 const (
 	RecordExited  RecordKind = 1 << iota // the command's first process was reaped
 	RecordEmpty                          // no process of the command is left; only in the last record
-	RecordStarted                        // the command has become its program, or died before
-	RecordFailed                         // a step has failed; in the first record, and others mean nothing but that all is over
+	RecordStarted                        // the command has executed its program, or died before
+	RecordFailed                         // a step has failed; in the first record, and all other fields only report the end
 	RecordReaped                         // another child was reaped, with its status and pid, and its usage alone
 )
 
 // RecordSize is the size of a record on the status descriptor.
 const RecordSize = int(unsafe.Sizeof(Record{}))
 
-// Record is what a keeper writes to its status descriptor, as raw memory in the machine's own byte order.
+// Record is a keeper's report on its status descriptor, as raw memory in the machine's own byte order.
 type Record struct {
 	Kind   RecordKind
 	Status uint32 // wait status with RecordExited, error number with RecordFailed
 	Pid    uint32 // of the first process with RecordStarted, of the child with RecordReaped
 	Step   uint32 // see [Program.Failure]; RecordFailed only
-	// What all processes reaped so far have used together; MaxRSS is that of the largest, in bytes.
+	// Usage of all processes reaped so far together; MaxRSS is that of the largest, in bytes.
 	UserMicros   uint64
 	SystemMicros uint64
 	MaxRSS       uint64
 }
 
-// ParseRecord reads a record; false if b is too short.
+// ParseRecord parses a record; false if b is too short.
 func ParseRecord(b []byte) (Record, bool) {
 	if len(b) < RecordSize {
 		return Record{}, false
@@ -49,9 +49,9 @@ func ParseRecord(b []byte) (Record, bool) {
 	return *(*Record)(unsafe.Pointer(unsafe.SliceData(b))), true
 }
 
-// StartKeeper starts a program with [Program.SplitKeeper] and returns the keeper, whose records report what becomes of it. Do not
-// free, change or restart the program before the keeper has ended and, unless it reported [RecordEmpty], the command's processes
-// too: they may have no copy.
+// StartKeeper starts a program with [Program.SplitKeeper] and returns the keeper, whose records report on the command. Do not
+// free, change or restart the program before the keeper has ended. If it did not report [RecordEmpty], the command's processes
+// must have ended, too: they may have no copy.
 func (p *Program) StartKeeper() (Child, error) {
 	m := p.machine(p.ops, 0)
 	m.control, m.apart, m.each = uintptr(p.statusFD), p.apart, p.each
@@ -64,7 +64,7 @@ func (p *Program) StartKeeper() (Child, error) {
 	return Child{Pid: int(pid), PidFD: int(m.pidfd)}, nil
 }
 
-// Failure is what a record of that kind reports.
+// Failure returns the error in a record of kind RecordFailed.
 func (p *Program) Failure(r Record) *Error {
 	return &Error{Step: p.steps[min(int(r.Step), len(p.steps)-1)], Errno: unix.Errno(r.Status)}
 }
@@ -75,7 +75,7 @@ func (p *Program) Failure(r Record) *Error {
 //go:nocheckptr
 //go:nosplit
 func keep(m *machine, main uintptr) {
-	// Every signal that can be blocked is: the command's own process group and terminal must not reach the keeper.
+	// Block every signal that can be blocked: the command's own process group and terminal must not reach the keeper.
 	m.mask = ^uint64(0)
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&m.mask)), 0, 8, 0, 0)
 	status := m.control
@@ -97,7 +97,7 @@ func keep(m *machine, main uintptr) {
 			r.Kind |= RecordEmpty
 			writeRecord(m)
 			exit(0)
-		case pid == 0: // those that are left live
+		case pid == 0: // the remaining children live
 			writeRecord(m)
 			r.Kind, r.Status, options = 0, 0, 0
 			continue
@@ -117,7 +117,7 @@ func keep(m *machine, main uintptr) {
 			continue
 		}
 		if pid == main {
-			// Mostly it was the only one: then one record says it all.
+			// It is usually the only child: then one record reports everything.
 			r.Kind, r.Status, options = RecordExited, m.status, unix.WNOHANG
 		}
 	}

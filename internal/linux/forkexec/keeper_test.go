@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// kept is a keeper that was started, and where its records are read.
+// kept is a started keeper, and the descriptor for its records.
 type kept struct {
 	forkexec.Child
 	t       *testing.T
@@ -25,7 +25,7 @@ type kept struct {
 	records *os.File
 }
 
-// keep starts a command below a keeper: before are the operations of the keeper's own, after those of its child's.
+// keep starts a command below a keeper. before appends the operations of the keeper, after those of its child.
 func keep(t *testing.T, before, after func(p *forkexec.Program)) *kept {
 	t.Helper()
 	r, w := pipe(t)
@@ -60,7 +60,7 @@ func (k *kept) next() *forkexec.Record {
 	return &rec
 }
 
-// end expects no further record, and a keeper that ends with that status.
+// end expects no further record, and that the keeper ends with that status.
 func (k *kept) end(status int) {
 	k.t.Helper()
 	if rec := k.next(); rec != nil {
@@ -79,7 +79,7 @@ func sh(script string) func(p *forkexec.Program) {
 	}
 }
 
-// Mostly there is one process, and one record of its end.
+// Usually there is one process, and one record of its end.
 func TestKeeperOfOne(t *testing.T) {
 	k := keep(t, nil, sh("exit 5"))
 	if rec := k.next(); rec == nil || rec.Kind != forkexec.RecordStarted || rec.Pid == 0 || int(rec.Pid) == k.Pid {
@@ -92,7 +92,7 @@ func TestKeeperOfOne(t *testing.T) {
 	k.end(0)
 }
 
-// The keeper reports the first process's end at once, waits for a double-forked grandchild, and exits only then.
+// The keeper reports the first process's end immediately, waits for a double-forked grandchild, and exits only then.
 func TestKeeperOfMore(t *testing.T) {
 	hold, release := pipe(t)
 	k := keep(t, nil, func(p *forkexec.Program) {
@@ -149,7 +149,7 @@ func TestKeeperFails(t *testing.T) {
 	}
 }
 
-// A child that dies before it becomes its program has ended like one that did.
+// A child that dies before its execve ends like one that dies after it.
 func TestKeptChildDies(t *testing.T) {
 	k := keep(t, nil, func(p *forkexec.Program) {
 		pid := p.Open(unix.SYS_GETPID)
@@ -163,8 +163,8 @@ func TestKeptChildDies(t *testing.T) {
 	k.end(0)
 }
 
-// A command has no blocked signal, whatever the thread that started it blocks, and no handler of this process's runs in what shares its
-// memory: what comes before the program is there waits for it.
+// A command has no blocked signal, whatever the thread that started it blocks. No handler of this process runs in a process that shares
+// its memory: signals before the execve wait for it.
 func TestKeptSignals(t *testing.T) {
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGUSR1)
@@ -215,7 +215,7 @@ func TestKeptSignals(t *testing.T) {
 	}
 }
 
-// A keeper's command does not see what its parent has, and its parent not what it does.
+// A keeper's command does not see its parent's memory, and its parent does not see the command's.
 func TestKeptMemory(t *testing.T) {
 	r, w := pipe(t)
 	heap := []byte(strings.Repeat("h", 1<<16))
@@ -234,7 +234,7 @@ func TestKeptMemory(t *testing.T) {
 	runtime.KeepAlive(heap)
 }
 
-// One that is kept apart tells the same, and what it writes is not written for its parent.
+// A keeper without shared memory sends the same reports, and does not write to its parent's memory.
 func TestKeeperApart(t *testing.T) {
 	for name, c := range map[string]struct {
 		path   string

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// withoutClone3 marks the run of this binary in which a filter refuses clone3, as that of many a container does.
+// withoutClone3 marks the run of this binary in which a filter refuses clone3, like the filters of many containers.
 const withoutClone3 = "BELLJAR_TEST_WITHOUT_CLONE3"
 
-// forbidClone3 makes clone3 fail with ENOSYS, for all threads and for good.
+// forbidClone3 makes clone3 fail with ENOSYS, for all threads and permanently.
 func forbidClone3() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -23,20 +23,20 @@ func forbidClone3() error {
 		return err
 	}
 	code := []unix.SockFilter{
-		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the call's number
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_CLONE3, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
 	prog := unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
-	const all = unix.SECCOMP_FILTER_FLAG_TSYNC // with no_new_privs, too
+	const all = unix.SECCOMP_FILTER_FLAG_TSYNC // also sets no_new_privs
 	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, all, uintptr(unsafe.Pointer(&prog))); e != 0 {
 		return e
 	}
 	return nil
 }
 
-// Everything holds where there is no clone3, but for what children have, or do not have, of each other's memory.
+// All tests pass without clone3, except those about memory that children share or do not share.
 func TestWithoutClone3(t *testing.T) {
 	if os.Getenv(withoutClone3) != "" {
 		t.Skip("this is it")

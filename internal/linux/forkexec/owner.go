@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As runs do with another effective user on this thread, and with the capabilities and the file system user that the thread
-// has. A user namespace that do makes belongs to that user, and the kernel charges that user for what is used inside.
-// 0 changes nothing. do must not rely on goroutines that it starts.
+// As runs do with another effective user on this thread, and keeps the thread's capabilities and file system user. A user
+// namespace that do makes belongs to that user, and the kernel charges that user for its resources. 0 changes nothing. do must
+// not rely on goroutines that it starts.
 //
-// The kernel clears the effective capabilities on the change, so As sets them again. The real and the saved user stay what they
-// are, which keeps the permitted ones.
+// The kernel clears the effective capabilities on the change, so As sets them again. The real and the saved user do not change,
+// which keeps the permitted capabilities.
 func As(user int, do func() error) error {
 	if user == 0 {
 		return do()
@@ -28,11 +28,11 @@ func As(user int, do func() error) error {
 		return fmt.Errorf("read capabilities: %w", err)
 	}
 	own := unix.Geteuid()
-	// A change of user takes the signal away that this thread gets when its parent dies.
+	// A change of user resets the signal that this thread gets when its parent dies.
 	var signal int32
 	unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&signal)), 0)
 	change := func(to int) error {
-		// Raw: the calls of package syscall change all threads.
+		// Raw calls: those of package syscall change all threads.
 		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(to), ^uintptr(0)); e != 0 {
 			return fmt.Errorf("become user %d: %w", to, e)
 		}
@@ -44,7 +44,7 @@ func As(user int, do func() error) error {
 	}
 	defer func() {
 		if err := change(own); err != nil {
-			panic(fmt.Sprintf("forkexec: a thread stays another user: %v", err)) // nothing may continue with it
+			panic(fmt.Sprintf("forkexec: a thread stays another user: %v", err)) // no code may continue on it
 		}
 		if signal != 0 {
 			unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(signal), 0)

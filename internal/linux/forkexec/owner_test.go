@@ -14,7 +14,8 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// A namespace belongs to the user given, the thread keeps its rights meanwhile, and is itself again afterwards.
+// A namespace belongs to the given user. The thread keeps its rights meanwhile, and its own user returns
+// afterwards.
 func TestOwner(t *testing.T) {
 	need.Root(t)
 	const owner = 2_000_000_001

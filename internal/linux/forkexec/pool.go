@@ -15,8 +15,8 @@ type Pool struct {
 	idle []*arena
 }
 
-// New returns an empty program, whose [Program.Free] gives its memory back to the pool. It panics when the kernel has
-// no memory.
+// New returns an empty program. Its [Program.Free] returns the memory to the pool. It panics when the kernel has no
+// memory.
 func (l *Pool) New() *Program {
 	p := newProgram(l.get())
 	p.pool = l
@@ -47,7 +47,7 @@ func (l *Pool) get() *arena {
 	return a
 }
 
-// put takes memory back, and reports whether there was room for it.
+// put returns memory to the pool, and reports whether there was room for it.
 func (l *Pool) put(a *arena) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -59,13 +59,13 @@ func TestFree(t *testing.T) {
 	panics(t, "store to another's", func() { p.Store((*int32)(unsafe.Pointer(two))) })
 }
 
-// Programs of any size: more operations than there is room for at first, strings larger than a block.
+// Programs may have any size: more operations than there is room for initially, and strings larger than a block.
 func TestLargeProgram(t *testing.T) {
 	var pool forkexec.Pool
 	defer pool.Drain()
 	for range 2 {
 		p := pool.New()
-		long := strings.Repeat("x", 100<<10) // the kernel takes up to 128 KiB
+		long := strings.Repeat("x", 100<<10) // the kernel accepts up to 128 KiB
 		argv := []string{"sh", "-c", `test ${#1} = 102400 && test ${#7} = 102400 && exit $8`, "sh", long, long, long, long, long, long, long, "9"}
 		for range 5000 {
 			p.Call(unix.SYS_GETPID)
@@ -80,7 +80,7 @@ func TestLargeProgram(t *testing.T) {
 	}
 }
 
-// Ptr takes the value of now.
+// Ptr copies the present value.
 func TestPtrCopies(t *testing.T) {
 	r, w := pipe(t)
 	p := forkexec.New()
@@ -100,7 +100,7 @@ func TestPtrCopies(t *testing.T) {
 	}
 }
 
-// Children are born while the heap grows and is collected.
+// Births work while the heap grows and is collected.
 func TestBirthsBesideABusyHeap(t *testing.T) {
 	var pool forkexec.Pool
 	defer pool.Drain()
@@ -147,7 +147,7 @@ func TestBirthsBesideABusyHeap(t *testing.T) {
 	busy.Wait()
 }
 
-// A birth costs the same whatever the heap.
+// BenchmarkBirth shows that a birth costs the same whatever the size of the heap.
 func BenchmarkBirth(b *testing.B) {
 	for _, size := range []int{0, 200 << 20} {
 		b.Run(fmt.Sprintf("heap=%dMB", size>>20), func(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 
 const (
 	maxSlots = 64
-	firstOps = 512 // that there is room for at first: as many as a sandbox needs
+	firstOps = 512 // initial capacity: enough for a sandbox
 )
 
 type opKind uint8
@@ -22,7 +22,7 @@ type opKind uint8
 const (
 	opCall opKind = iota
 	opSync
-	opFork  // the child runs the next n operations and exits; we wait for it and continue after them
+	opFork  // the child executes the next n operations and exits; we wait for it and continue after them
 	opSpawn // like opFork, without the wait
 	opKeep  // we become the keeper; the child continues
 	opPipe  // results out and out+1: the ends of a new pipe
@@ -37,7 +37,7 @@ type op struct {
 	args      [6]uintptr
 	store     *int32        // in the arena; the result goes here too, unless nil
 	child     *further      // in the arena; opSpawn and opKeep
-	tolerated [2]unix.Errno // these are no failure …
+	tolerated [2]unix.Errno // these errors are not failures …
 	skip      uint16        // … but skip this many further operations
 	want      uintptr       // any other result is …
 	unwanted  unix.Errno    // … this failure, unless 0
@@ -48,7 +48,7 @@ type op struct {
 // not usable; see [New] and [Pool]. A Program may be started many times, but not at the same time.
 type Program struct {
 	arena    *arena
-	pool     *Pool    // nil for a program of its own
+	pool     *Pool    // nil if the program owns its memory
 	m        *machine // in the arena
 	ops      []op     // in the arena
 	steps    []string
@@ -58,19 +58,19 @@ type Program struct {
 	keeps    bool // the child becomes a keeper, and executes nothing itself
 	apart    bool // the keeper shares no memory with us
 	each     bool // it reports each child that it reaps
-	statusFD int  // of the keeper's records
+	statusFD int  // for the keeper's records
 }
 
-// New returns an empty program with memory of its own, which is the process's until [Program.Free]. It panics when the
-// kernel has no memory. Use a [Pool] to start many children.
+// New returns an empty program with its own memory, which is in use until [Program.Free]. It panics when the kernel has no memory. Use a
+// [Pool] to start many children.
 func New() *Program { return newProgram(newArena()) }
 
 func newProgram(a *arena) *Program {
 	return &Program{arena: a, m: &take[machine](a, 1)[0], steps: []string{"setup"}}
 }
 
-// Free returns the program's memory to its pool or to the kernel. Nothing may use the program afterwards, nor what [Alloc]
-// and [Slice] returned. Once started, a child has its own copy. A keeper has not: it must have ended before Free. Free is idempotent.
+// Free returns the program's memory to its pool or to the kernel. Do not use the program afterwards, nor the results of [Alloc] and
+// [Slice]. A started child has its own copy. A keeper does not: it must have ended before Free. Free is idempotent.
 func (p *Program) Free() {
 	a, pool := p.arena, p.pool
 	*p = Program{} // a later use panics
@@ -103,7 +103,7 @@ func (p *Program) Step(name string) {
 	p.steps = append(p.steps, name)
 }
 
-// Str is a pointer to a NUL-terminated copy of s. It panics on a NUL byte in s: a caller checks its input before.
+// Str is a pointer to a NUL-terminated copy of s. It panics if s contains a NUL byte: the caller must check its input.
 func (p *Program) Str(s string) Arg {
 	if strings.IndexByte(s, 0) >= 0 {
 		panic(fmt.Sprintf("forkexec: NUL byte in %q", s))
@@ -111,7 +111,7 @@ func (p *Program) Str(s string) Arg {
 	return Arg{v: uintptr(unsafe.Pointer(p.copy(s)))}
 }
 
-// Strs is a pointer to a NULL-terminated array of strings, as execve wants.
+// Strs is a pointer to a NULL-terminated array of strings, as execve requires.
 func (p *Program) Strs(list []string) Arg {
 	ptrs := take[*byte](p.arena, len(list)+1)
 	for i, s := range list {
@@ -123,7 +123,7 @@ func (p *Program) Strs(list []string) Arg {
 	return Arg{v: uintptr(unsafe.Pointer(&ptrs[0]))}
 }
 
-// copy puts s and a NUL byte where they stay: hundreds of short strings lie side by side.
+// copy copies s and a NUL byte to a stable place: hundreds of short strings share a block.
 func (p *Program) copy(s string) *byte {
 	if len(s)+1 > cap(p.text)-len(p.text) {
 		p.text = p.arena.bytes(max(4096, len(s)+1), 1)[:0]
@@ -133,19 +133,19 @@ func (p *Program) copy(s string) *byte {
 	return &p.text[at]
 }
 
-// Alloc is a zero T where the child finds it, to be filled in or to be stored to. What it points at, if anything, must
-// be such memory, too.
+// Alloc returns a zero T that the child can access, to fill in or to store to. If it contains pointers, they must point to such memory,
+// too.
 func Alloc[T any](p *Program) *T { return &take[T](p.arena, 1)[0] }
 
-// Slice is a copy of a list that is not empty where the child finds it, for a structure that points at one.
+// Slice returns a copy of a non-empty list that the child can access, for a structure that points to one.
 func Slice[T any](p *Program, list []T) *T {
 	at := take[T](p.arena, len(list))
 	copy(at, list)
 	return &at[0]
 }
 
-// Ptr is a pointer to *v as it is now: to v itself if that comes from [Alloc] or [Slice], otherwise to a copy of it.
-// What *v points at, if anything, must come from there.
+// Ptr is a pointer to the present value of *v: to v itself if that comes from [Alloc] or [Slice], otherwise to a copy. If *v contains
+// pointers, they must point to memory from there.
 func Ptr[T any](p *Program, v *T) Arg {
 	if !p.arena.holds(unsafe.Pointer(v)) {
 		at := Alloc[T](p)
@@ -179,22 +179,22 @@ func (p *Program) Open(nr uintptr, args ...Arg) Arg {
 	return Arg{v: uintptr(p.slots - 1), slot: true}
 }
 
-// Reopen is Open whose result replaces that of an earlier one, for long programs that use many short-lived descriptors.
+// Reopen is Open with the result in the slot of an earlier call, for long programs that use many short-lived descriptors.
 func (p *Program) Reopen(result Arg, nr uintptr, args ...Arg) {
 	p.Call(nr, args...)
 	p.ops[len(p.ops)-1].out = int8(result.v)
 }
 
-// Expect makes any other result of the call just appended than want a failure with the given error, for calls whose
-// success is not enough: a read that ends.
+// Expect makes every result of the preceding call other than want a failure with the given error. Use it for calls whose success is not
+// enough, such as a read at the end of a file.
 func (p *Program) Expect(want int, otherwise unix.Errno) {
 	o := &p.ops[len(p.ops)-1]
 	o.want, o.unwanted = uintptr(want), otherwise
 }
 
-// Pipe appends the making of a pipe, close-on-exec, and returns its ends. The child makes it itself, so that no other
-// process has an end of it: not its parent, nor any process that the parent forks at the same time. A reader then sees the
-// death of the last writer, and a writer that of the last reader.
+// Pipe appends a pipe, close-on-exec, and returns its ends. The child makes it itself, so that no other process has an end: not its parent,
+// nor any process that the parent forks at the same time. A reader then detects the death of the last writer, and a writer that of the last
+// reader.
 func (p *Program) Pipe() (read, write Arg) {
 	if p.slots+2 > maxSlots {
 		panic("forkexec: too many results in one program")
@@ -204,10 +204,10 @@ func (p *Program) Pipe() (read, write Arg) {
 	return Arg{v: uintptr(p.slots - 2), slot: true}, Arg{v: uintptr(p.slots - 1), slot: true}
 }
 
-// Spawn is Fork without the wait: the program continues alongside the further child, whose process id it returns. The two may share memory,
-// so neither may read what the other, or the kernel for the other, has written. The program must wait for the child. A failure of the child
-// is the program's; a child that dies without a report is for the program to notice, for example by a [Program.Pipe] of which that child
-// has the last end.
+// Spawn is Fork without the wait: the program continues concurrently with the further child, whose process id it returns. The two may share
+// memory, so neither may read memory that the other, or the kernel for the other, has written. The program must wait for the child. If the
+// child fails, so does the program. The program itself must detect a child that dies without a report, for example by a [Program.Pipe] of
+// which that child has the last end.
 func (p *Program) Spawn(body func()) Arg {
 	at := len(p.ops)
 	p.Fork(body)
@@ -220,11 +220,11 @@ func (p *Program) Spawn(body func()) Arg {
 // Close closes a descriptor.
 func (p *Program) Close(fd Arg) { p.Call(unix.SYS_CLOSE, fd) }
 
-// Tolerate makes the given errors of the call just appended no failure. At most two.
+// Tolerate makes the given errors of the preceding call no failure. At most two.
 func (p *Program) Tolerate(errnos ...unix.Errno) { copy(p.ops[len(p.ops)-1].tolerated[:], errnos) }
 
-// UnlessError appends the operations that body appends, to be skipped if the call just appended has one of the given
-// errors, which are then no failure. At most two.
+// UnlessError appends the operations that body appends. They are skipped if the preceding call has one of the given errors, which are then
+// no failure. At most two.
 func (p *Program) UnlessError(body func(), errnos ...unix.Errno) {
 	p.Tolerate(errnos...)
 	at := len(p.ops)
@@ -232,15 +232,15 @@ func (p *Program) UnlessError(body func(), errnos ...unix.Errno) {
 	p.ops[at-1].skip = uint16(len(p.ops) - at)
 }
 
-// Sync makes the child wait here until the parent has run [Options.Sync], which the parent does as soon as there is a
-// child: what stands before Sync runs alongside it. Once in a program.
+// Sync makes the child wait here until the parent has run [Options.Sync]. The parent runs it as soon as there is a child, concurrently with
+// the operations before Sync. Use it once per program.
 func (p *Program) Sync() {
 	p.sync = true
 	p.add(op{kind: opSync, out: -1, step: uint16(len(p.steps) - 1)})
 }
 
-// Fork appends the operations that body appends as the program of a further child, which exits after them; the first
-// child waits for it, and it has a copy of that one's memory. Its failure is the program's.
+// Fork appends the operations that body appends as the program of a further child, which exits after them. The first child waits for it.
+// The further child has a copy of the first one's memory. If it fails, so does the program.
 func (p *Program) Fork(body func()) {
 	at := len(p.ops)
 	p.add(op{kind: opFork, out: -1, step: uint16(len(p.steps) - 1)})
@@ -248,9 +248,9 @@ func (p *Program) Fork(body func()) {
 	p.ops[at].n = uint16(len(p.ops) - at - 1)
 }
 
-// SplitKeeper splits the child: it becomes the keeper (see keeper.go), and its own child continues with the later operations,
-// in the cgroup2 folder of the descriptor cgroup unless that is 0. Records are written to the descriptor status. A
-// cgroup needs clone3; without it the step fails with ENOSYS. Such a program is started by [Program.StartKeeper].
+// SplitKeeper splits the child: it becomes the keeper (see keeper.go), and its own child continues with the later operations, in the
+// cgroup2 folder of the descriptor cgroup unless that is 0. The keeper writes records to the descriptor status. A cgroup needs clone3;
+// without it the step fails with ENOSYS. Start such a program with [Program.StartKeeper].
 func (p *Program) SplitKeeper(status, cgroup int) {
 	p.keeps, p.statusFD = true, status
 	o := op{kind: opKeep, out: -1, step: uint16(len(p.steps) - 1), child: p.further(cgroup)}
@@ -258,14 +258,14 @@ func (p *Program) SplitKeeper(status, cgroup int) {
 	p.add(o)
 }
 
-// UnshareMemory makes the keeper share no memory with this process, but only with its child, as other children do: for a child
-// that others may look into before it has become its program, or whose death would be that of all that share its memory.
+// UnshareMemory makes the keeper share no memory with this process, but only with its child. Use it for a child that others may inspect
+// before its execve, or whose death would end all processes that share its memory.
 func (p *Program) UnshareMemory() { p.apart = true }
 
-// ReportEach makes the keeper report every child that it reaps, at once: for a first process whose children become the keeper's.
+// ReportEach makes the keeper immediately report every child that it reaps: for a first process whose children become the keeper's.
 func (p *Program) ReportEach() { p.each = true }
 
-// further is what a child of the child takes, which is born into the cgroup unless that is 0.
+// further returns the state of a child of the child, which starts in the cgroup unless that is 0.
 func (p *Program) further(cgroup int) *further {
 	f := Alloc[further](p)
 	f.clone.exitSignal = uint64(unix.SIGCHLD)
@@ -277,11 +277,11 @@ func (p *Program) further(cgroup int) *further {
 	return f
 }
 
-// Len is how many operations there are.
+// Len returns the number of operations.
 func (p *Program) Len() int { return len(p.ops) }
 
-// Insert puts the operations that body appends before the one of number at, for tests that break a program in the
-// middle. What is inserted into the part of a forked child is that child's.
+// Insert inserts the operations that body appends before the operation with index at, for tests that break a program in the middle. Within
+// the part of a forked child, they become that child's.
 func (p *Program) Insert(at int, body func()) {
 	tail := slices.Clone(p.ops[at:])
 	p.ops = p.ops[:at]
@@ -313,13 +313,13 @@ func (p *Program) ExecFD(fd int, argv, env []string) {
 	p.Call(unix.SYS_EXECVEAT, Int(fd), p.Str(""), p.Strs(argv), p.Strs(env), Int(unix.AT_EMPTY_PATH))
 }
 
-// unblock lets all signals in: a keeper's child has none, and what blocks signals in the process that started this one, such as a
-// profiler, does not concern the program.
+// unblock unblocks all signals: a keeper's child starts with all blocked. Signals that are blocked in the process that started this one,
+// e.g. by a profiler, do not concern the program.
 func (p *Program) unblock() {
 	p.Call(unix.SYS_RT_SIGPROCMASK, Int(unix.SIG_SETMASK), Ptr(p, new(uint64)), Int(0), Int(8))
 }
 
-// Error is a failure of the child before it became another program.
+// Error is a failure of the child before its execve.
 type Error struct {
 	Step  string
 	Errno unix.Errno

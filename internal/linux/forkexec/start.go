@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options state how a program's child is cloned.
+// Options configure the clone of a program's child.
 type Options struct {
 	Flags uintptr // CLONE_NEW…; the exit signal is always SIGCHLD
 	// Cgroup is a descriptor of a cgroup2 folder that the child is born into; 0 for the parent's own.
 	Cgroup int
-	// Only are the descriptors that the program uses besides 0, 1 and 2: the child closes all others before anything
-	// else, so that it holds nothing of whatever its parent does at the same time. nil leaves all of them open until
-	// the child executes its new program.
+	// Only lists the descriptors that the program uses in addition to 0, 1 and 2. The child closes all others first, so
+	// that it holds none of the descriptors that its parent opens concurrently. nil leaves all of them open until the
+	// child's execve.
 	Only []int
-	// Owner is whose the new user namespace is, as [As] has it; 0 for the parent's own user.
+	// Owner is the user that owns the new user namespace, see [As]; 0 for the parent's own user.
 	Owner int
-	// Sync is called in the parent as soon as there is a child; see [Program.Sync]. Its error ends the child.
+	// Sync runs in the parent as soon as there is a child; see [Program.Sync]. Its error ends the child.
 	Sync func(pid int) error
 }
 
@@ -37,12 +37,12 @@ type Options struct {
 type Child struct {
 	Pid   int
 	PidFD int
-	// StartTime is when it was started, in clock ticks after boot: with Pid it names the process for good. 0 for a
-	// keeper, which is looked at by its descriptor.
+	// StartTime is the start time in clock ticks after boot: together with Pid it identifies the process permanently. 0
+	// for a keeper, which is watched through its descriptor.
 	StartTime uint64
 }
 
-// haveClone3 is false where a seccomp filter or an old kernel refuses clone3.
+// haveClone3 is false if a seccomp filter or an old kernel refuses clone3.
 var haveClone3 = sync.OnceValue(func() bool {
 	_, _, e := syscall.RawSyscall(unix.SYS_CLONE3, 0, 0, 0)
 	return e != unix.ENOSYS
@@ -51,9 +51,9 @@ var haveClone3 = sync.OnceValue(func() bool {
 // Start calls [Program.StartContext] without a deadline.
 func (p *Program) Start(o Options) (Child, error) { return p.StartContext(context.Background(), o) }
 
-// StartContext forks, carries the program out in the child and returns when the child has executed its new program.
-// When anything fails, or ctx ends before, the child has been killed and reaped. The error is an [*Error] if a step of
-// the program failed, Sync's own if that did, and otherwise wraps [ErrVanished] or the cause of ctx's end.
+// StartContext forks, executes the program in the child and returns after the child's execve. If a step fails, or ctx
+// ends before that, the child is killed and reaped. The error is an [*Error] if a step of the program failed, Sync's own
+// error if that failed, and otherwise wraps [ErrVanished] or the cause of ctx's end.
 func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
 	child, control, err := p.fork(o)
 	if err != nil {
@@ -86,10 +86,10 @@ func (p *Program) StartContext(ctx context.Context, o Options) (Child, error) {
 func (p *Program) fork(o Options) (Child, *os.File, error) {
 	defer p.arena.shrink(p.arena.mark())
 	ops := p.ops
-	var own []int // besides the program's
+	var own []int // in addition to the program's
 	clone3 := haveClone3()
 	if o.Cgroup > 0 && !clone3 {
-		// Without clone3 the child moves itself, through a descriptor that carries its parent's rights.
+		// Without clone3 the child moves itself, through a descriptor that has its parent's rights.
 		procs, err := unix.Openat(o.Cgroup, "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return Child{}, nil, fmt.Errorf("cgroup.procs: %w", err)
@@ -103,15 +103,15 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		m.clone.cgroup = uint64(o.Cgroup)
 	}
 
-	// Under the lock, so that no other child has an end of it: were it stopped, we would wait for our child's end of
-	// file until it continues.
+	// Under the lock, so that no other child inherits an end: if such a child were stopped, we would not get our child's
+	// end of file until it continues.
 	syscall.ForkLock.Lock()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		syscall.ForkLock.Unlock()
 		return Child{}, nil, fmt.Errorf("control socket: %w", err)
 	}
-	// The child has our end as well, and would wait for itself when we have died.
+	// The child inherits our end as well, and would wait for itself after our death.
 	gaps := [][2]uintptr{{uintptr(pair[0]), uintptr(pair[0])}}
 	if o.Only != nil {
 		gaps = between(append(own, pair[1]), o.Only)
@@ -132,13 +132,13 @@ func (p *Program) fork(o Options) (Child, *os.File, error) {
 		return Child{}, nil, err
 	}
 	child := Child{Pid: int(pid), PidFD: int(m.pidfd)}
-	// Our end waits in the poller: a thread that blocks in a read would keep other goroutines from running, and could
-	// not be made to stop. A socket can always be made so.
+	// Our end uses the poller: a thread that blocks in a read would keep other goroutines from running, and could not be
+	// interrupted. A socket always supports the poller.
 	unix.SetNonblock(pair[0], true)
 	return child, os.NewFile(uintptr(pair[0]), "control"), nil
 }
 
-// machine is the program's, set to begin.
+// machine returns the program's machine, ready to start.
 func (p *Program) machine(ops []op, flags uintptr) *machine {
 	m := p.m
 	*m = machine{ops: unsafe.SliceData(ops), count: len(ops), end: -1, keeps: p.keeps, clone3: haveClone3()}
@@ -150,13 +150,13 @@ func (p *Program) machine(ops []op, flags uintptr) *machine {
 	return m
 }
 
-// joined are the operations after another one, which moves the child into the cgroup whose cgroup.procs is open.
+// joined returns the operations after another one, which moves the child into the cgroup whose cgroup.procs is open.
 func (p *Program) joined(procs int) []op {
 	join := op{kind: opCall, nr: unix.SYS_WRITE, out: -1, args: [6]uintptr{uintptr(procs), p.Str("0").v, 1}}
 	return append(append(room[op](p.arena, len(p.ops)+1)[:0], join), p.ops...)
 }
 
-// between are the ranges of all descriptors but those given and 0, 1 and 2.
+// between returns the ranges of all descriptors except the given ones and 0, 1 and 2.
 func between(lists ...[]int) (gaps [][2]uintptr) {
 	stay := slices.Concat(lists...)
 	slices.Sort(stay)
@@ -170,14 +170,15 @@ func between(lists ...[]int) (gaps [][2]uintptr) {
 	return append(gaps, [2]uintptr{uintptr(next), uintptr(^uint32(0))})
 }
 
-// negotiate lets the child continue after Sync, and returns when it has become its new program or died (nil), or failed.
+// negotiate lets the child continue after Sync. It returns nil after the child's execve or death, or the child's
+// failure.
 func (p *Program) negotiate(control io.ReadWriter, pid int, onSync func(int) error) error {
 	if onSync != nil {
 		if err := onSync(pid); err != nil {
 			return err
 		}
 	}
-	// A child that has failed already cannot read it; its report is.
+	// A child that has already failed cannot read this; its report explains why.
 	var wrote error
 	if p.sync {
 		_, wrote = control.Write([]byte{1})
@@ -196,8 +197,8 @@ func (p *Program) negotiate(control io.ReadWriter, pid int, onSync func(int) err
 	return fmt.Errorf("%w: %w", ErrVanished, errors.Join(wrote, err))
 }
 
-// executed returns when a child of ours was started, which has closed its end of the control socket: it has become
-// another program, or else it is dead. Its process id is its own until we reap it.
+// executed returns after a child of ours has closed its end of the control socket: its execve succeeded, or it is dead.
+// Its process id is its own until we reap it.
 func executed(pid int) (uint64, error) {
 	stat, err := ReadStat(pid)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat is what the kernel reports about a process, as far as it is of use here.
+// Stat has the fields of a process's stat file that are used here.
 type Stat struct {
 	StartTime uint64 // clock ticks after boot
 	Forked    bool   // it has not executed a program since it was forked
 }
 
-// ReadStat reads a process's state, also that of one that has ended and is not reaped.
+// ReadStat reads a process's state, also after its end until it is reaped.
 func ReadStat(pid int) (Stat, error) {
 	raw, err := readSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -30,7 +30,7 @@ func ReadStat(pid int) (Stat, error) {
 	return stat, nil
 }
 
-// readSmall reads a file of less than a page in one go, without a look whether it could be waited for.
+// readSmall reads a file of less than a page in one read, without checking whether it supports the poller.
 func readSmall(name string) (string, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -50,11 +50,11 @@ func readSmall(name string) (string, error) {
 	}
 }
 
-// parseStat reads the text of /proc/pid/stat (proc_pid_stat(5)). The command in the second field may hold blanks and
-// brackets.
+// parseStat parses the text of /proc/pid/stat (proc_pid_stat(5)). The command in the second field may contain blanks
+// and parentheses.
 func parseStat(text string) (Stat, error) {
 	const (
-		flags     = 9 - 3 // the fields after the command begin with the third
+		flags     = 9 - 3 // the fields after the command start with the third
 		startTime = 22 - 3
 		forked    = 0x40 // PF_FORKNOEXEC of linux/sched.h
 	)

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// The child polls a descriptor that only its own dup has named, in the structure that Store fills.
+// The child polls a descriptor that only its own dup has made, through the structure that Store fills.
 func TestStoreFillsAStructure(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -19,13 +19,14 @@ import (
 // ErrExhausted means that every slot is claimed.
 var ErrExhausted = errors.New("all user id ranges are in use")
 
-// Range is the ids of one sandbox.
+// Range is one sandbox's ids.
 type Range struct {
 	UIDs, GIDs []Extent
-	// Owner is the host id that the sandbox's user namespace belongs to, and that the kernel charges for what is used in
-	// it. It is the range's own and mapped to nothing. 0 is the claiming user: without privileges no other is possible.
+	// Owner is the host id that owns the sandbox's user namespace, and that the kernel charges for its resources. It
+	// belongs to the range and is mapped to no id inside. 0 is the claiming user: without privileges no other is
+	// possible.
 	Owner  int
-	Shared bool // the ids are the user's own, and those of all of the user's sandboxes
+	Shared bool // the ids are the user's own, shared by all of the user's sandboxes
 	// Lock holds the claim while any process has it open; nil if Shared. It is close-on-exec.
 	Lock *os.File
 	Mode Mode
@@ -64,7 +65,7 @@ func (p *Pool) Claim() (*Range, error) {
 	return nil, ErrExhausted
 }
 
-// slot is the i-th of the pool's slots, counted among all ids of the host.
+// slot returns the number of the pool's i-th slot among all ids of the host.
 func (p *Pool) slot(i int) int64 {
 	n := int64(i)
 	for _, s := range p.spans {
@@ -76,7 +77,7 @@ func (p *Pool) slot(i int) int64 {
 	panic("idmap: slot out of range")
 }
 
-// Base is the first host id of the range, by which the claim is known; -1 when Shared.
+// Base returns the first host id of the range, which identifies the claim; -1 if Shared.
 func (r *Range) Base() int {
 	if r.Shared {
 		return -1
@@ -84,10 +85,10 @@ func (r *Range) Base() int {
 	return r.UIDs[0].Outside
 }
 
-// HostUID is the host's id for a user inside; -1 if the range does not map it.
+// HostUID returns the host's id for a user inside; -1 if the range does not map it.
 func (r *Range) HostUID(inside int) int { return outside(r.UIDs, inside) }
 
-// HostGID is the host's id for a group inside; -1 if the range does not map it.
+// HostGID returns the host's id for a group inside; -1 if the range does not map it.
 func (r *Range) HostGID(inside int) int { return outside(r.GIDs, inside) }
 
 func outside(extents []Extent, inside int) int {
@@ -99,15 +100,14 @@ func outside(extents []Extent, inside int) int {
 	return -1
 }
 
-// Close closes this process's hold on the claim only. It may be called twice.
+// Close closes only this process's hold on the claim. It may be called twice.
 func (r *Range) Close() {
 	if r.Lock != nil {
 		r.Lock.Close()
 	}
 }
 
-// Release closes the range and, if no sandbox holds the claim, removes what it left on disk. It may be called
-// twice.
+// Release closes the range and, if no sandbox holds the claim, removes its lock file. It may be called twice.
 func (r *Range) Release() error {
 	r.Close()
 	if r.Lock == nil {
@@ -116,8 +116,8 @@ func (r *Range) Release() error {
 	return forget(r.Lock.Name())
 }
 
-// Forget removes the lock file of the claim with that base, unless a sandbox still holds it. It is for a daemon that
-// did not make the claim.
+// Forget removes the lock file of the claim with that base, unless a sandbox still holds it. Use it in a daemon that did
+// not make the claim.
 func (p *Pool) Forget(base int) error {
 	if base < 0 {
 		return nil
@@ -125,8 +125,8 @@ func (p *Pool) Forget(base int) error {
 	return forget(filepath.Join(p.dir, strconv.Itoa(base)))
 }
 
-// Sweep removes every claim that is no longer held. A release leaves such a claim where a process that was being forked
-// just then still had its descriptor.
+// Sweep removes every claim that is no longer held. Release leaves such a claim if a process that was just being forked
+// still had its descriptor.
 func (p *Pool) Sweep() error {
 	entries, err := os.ReadDir(p.dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -42,8 +42,8 @@ func claim(t testing.TB, p *Pool) *Range {
 	return r
 }
 
-// Any sequence of claims and releases, in pools of any shape: living ranges never overlap, are within what is allowed,
-// and a pool is exhausted exactly when all its slots are out.
+// After any sequence of claims and releases, in pools of any shape, living ranges do not overlap and are within the
+// allowed ids. A pool is exhausted exactly when all its slots are claimed.
 func TestClaimsNeverOverlap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -222,7 +222,7 @@ func TestRangeInForce(t *testing.T) {
 
 func squeeze(s string) string { return strings.ReplaceAll(s, " ", "") }
 
-// Rootless for real: another user, in a mount namespace with accounts of the test's own.
+// A real rootless test: another user, in a mount namespace with the test's own accounts.
 func TestRootless(t *testing.T) {
 	need.Root(t)
 	need.Program(t, "newuidmap")
@@ -230,7 +230,7 @@ func TestRootless(t *testing.T) {
 	dir := t.TempDir()
 	run := func(t *testing.T, sub string) report {
 		t.Helper()
-		// Where the user, who cannot read a folder of root's, finds it.
+		// The user cannot read root's folders, so the program is copied.
 		self := copyTo(t, os.Args[0])
 		passwdFile, subFile := filepath.Join(dir, "passwd"), filepath.Join(dir, "sub")
 		for name, text := range map[string]string{passwdFile: passwd, subFile: sub} {
@@ -270,7 +270,7 @@ func TestRootless(t *testing.T) {
 	})
 }
 
-// copyTo copies a program to a folder of user 4242's.
+// copyTo copies a program to a folder of user 4242.
 func copyTo(t *testing.T, program string) string {
 	t.Helper()
 	text, err := os.ReadFile(program)

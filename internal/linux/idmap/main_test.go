@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// This binary, started again, is the other process of the tests.
+// This binary, started again, is the other process in the tests.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "-other" {
 		if err := other(os.Args[2], os.Args[3:]); err != nil {
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 func other(what string, args []string) error {
 	switch what {
-	case "claim": // claim in a folder, say the base, hold it until standard input ends
+	case "claim": // claim in a folder, print the base, hold the claim until standard input ends
 		p, err := Discover(Options{Dir: args[0]})
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func other(what string, args []string) error {
 		}
 		os.Stdin.Read(make([]byte, 1))
 		return nil
-	case "rootless": // claim as we are, and say what a namespace with the range looks like
+	case "rootless": // claim as this user, and print the view of a namespace with the range
 		p, err := Discover(Options{Dir: args[0]})
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ type report struct {
 // view is a user namespace seen from inside.
 type view struct{ UIDMap, GIDMap, Setgroups string }
 
-// look puts a range in force in a real user namespace.
+// look maps a range in a real user namespace.
 func look(r *Range) (view, error) {
 	c := exec.Command("/bin/sh", "-c", `echo; read go; for f in uid_map gid_map setgroups; do tr -s ' \n' ' ;' </proc/self/$f; echo; done`)
 	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, Pdeathsig: syscall.SIGKILL}

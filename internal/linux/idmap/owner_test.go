@@ -4,7 +4,7 @@ package idmap
 
 import "testing"
 
-// Every slot of root's has an owner of its own, which no slot maps.
+// Every slot of root has its own owner, which no slot maps.
 func TestOwners(t *testing.T) {
 	for name, pool := range map[string]*Pool{
 		"wide":   {layout: wide(), spans: wide().slots([]span{{rootFirst, rootEnd}})},

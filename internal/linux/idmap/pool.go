@@ -30,32 +30,31 @@ const (
 	ModeSingle Mode = "single" // the user's own id, shared by all of the user's sandboxes
 )
 
-// Options configure a pool. The zero value is right except in tests.
+// Options configure a pool. Set them in tests only.
 type Options struct {
-	// Dir holds the lock files and is shared by all installations on the machine; default ids in [rundir.Default].
-	// Only claims in one and the
-	// same folder see each other: share it between containers that share a user namespace.
+	// Dir holds the lock files and is shared by all installations on the machine; default ids in [rundir.Default]. Only
+	// claims in the same folder see each other: share it between containers that share a user namespace.
 	Dir string
-	// Root stands for "/" when /etc and /proc are read.
+	// Root replaces "/" when /etc and /proc are read.
 	Root string
-	// UID and GID stand for our own effective ids, when Root is set.
+	// UID and GID replace our own effective ids, if Root is set.
 	UID, GID int
 }
 
 // Pool holds the ids that this process may claim. It is safe for concurrent use.
 type Pool struct {
 	Mode  Mode
-	Slots int    // how many sandboxes can have ids at once; 0 in ModeSingle, which has no bound
+	Slots int    // how many sandboxes can have ids simultaneously; 0 in ModeSingle, which has no limit
 	Hint  string // how to get a better mode or more slots, "" if there is no better one
 
-	owned    bool // a namespace can belong to an id of its range
+	owned    bool // an id of its range can own a namespace
 	dir      string
 	uid, gid int
 	layout   layout
 	spans    []span // in slots
 }
 
-// Discover finds out where ids can come from. It changes nothing.
+// Discover finds the sources of ids. It changes nothing.
 func Discover(o Options) (*Pool, error) {
 	p := &Pool{dir: o.Dir, uid: o.UID, gid: o.GID}
 	if o.Root == "" {
@@ -89,7 +88,7 @@ func Discover(o Options) (*Pool, error) {
 	own := []span{{int64(p.uid), int64(p.uid) + 1}, {int64(p.gid), int64(p.gid) + 1}}
 	switch {
 	case p.uid == 0:
-		p.owned = may(o, unix.CAP_KILL) // without it only the owner may kill the processes inside
+		p.owned = may(o, unix.CAP_KILL) // without it only the owner can kill the processes inside
 		p.root(ids, append(taken, accounts(o)...))
 	default:
 		p.rootless(without(mine, append(own, accounts(o)...)), name)
@@ -149,7 +148,7 @@ func may(o Options, capabilities ...int) bool {
 	return true
 }
 
-// accounts are the ids of the accounts in /etc/passwd and /etc/group.
+// accounts returns the ids of the accounts in /etc/passwd and /etc/group.
 func accounts(o Options) []span {
 	var out []span
 	for _, file := range []string{"/etc/passwd", "/etc/group"} {
@@ -168,7 +167,7 @@ func accounts(o Options) []span {
 	return merge(out)
 }
 
-// userName returns the user's name, under which subordinate ids may be listed; "" if there is none.
+// userName returns the user's name, which may have subordinate ids; "" if there is none.
 func userName(o Options, uid int) string {
 	text, err := os.ReadFile(filepath.Join(o.Root, "/etc/passwd"))
 	if err == nil {
@@ -186,7 +185,7 @@ func userName(o Options, uid int) string {
 	return ""
 }
 
-// openDir opens the folder of the locks, creates it if it is missing, and refuses one that another user can write to.
+// openDir opens the folder of the locks, makes a missing one, and refuses one that another user can write to.
 func (p *Pool) openDir() error {
 	parent := filepath.Dir(p.dir)
 	if err := os.MkdirAll(parent, 0o755); err != nil {

@@ -7,34 +7,35 @@ type Extent struct {
 	Count   int `json:"count"`
 }
 
-// A layout states how a slot's ids are used. Slots lie at multiples of their size among all ids of the host, whatever ids are
-// ours: a claim made under yesterday's /etc/subuid and one made under today's never overlap.
+// A layout states how a slot's ids are used. Slots start at multiples of their size among all ids of the host, independent of
+// the available ids: claims made under different contents of /etc/subuid never overlap.
 type layout struct {
 	size   int64
 	inside []Extent // Outside counts from the slot's first id
-	// owners is the first of the ids that own the user namespaces, one for each slot in turn; 0 if the last id of each
-	// slot, which is mapped to nothing, is its owner.
+	// owners is the first of the ids that own the user namespaces, one for each slot in turn. 0 means that the last id of
+	// each slot is its owner, which is mapped to no id inside.
 	owners int64
 }
 
 const (
-	// Root's slots lie above the ids that systemd-nspawn hands out (they end at 1879048191), and below 2³¹, where some
-	// programs see a negative number. Their owners lie above them.
+	// Root's slots are above the ids of systemd-nspawn (they end at 1879048191), and below 2³¹, from which on some programs
+	// see a negative number. Their owners are above them.
 	rootFirst  = 0x70000000
 	rootEnd    = 0x7fff0000
 	rootOwners = rootEnd
-	// Where only part of the ids exist for us (root in a container), those below are taken for people's and services'.
+	// If only part of the ids exist for us (root in a container), those below this one are assumed to belong to people and
+	// services.
 	smallFirst = 10000
 	nobody     = 65534
 )
 
-// wide is for root: all the ids an image can know.
+// wide is root's layout: all the ids that an image can use.
 func wide() layout {
 	return layout{size: 65536, inside: []Extent{{Inside: 0, Outside: 0, Count: 65536}}, owners: rootOwners}
 }
 
-// narrow is for a small supply, so that a usual 65,536 subordinate ids are enough for 2,730 sandboxes: root, the user
-// and nobody, each with a few ids after it.
+// narrow is the layout for few ids, so that the usual 65,536 subordinate ids are enough for 2,730 sandboxes: root, the user
+// and the user nobody, each with a few ids after it.
 func narrow() layout {
 	return layout{size: 24, inside: []Extent{
 		{Inside: 0, Outside: 0, Count: 8},
@@ -55,7 +56,7 @@ func (l layout) slots(ids []span) []span {
 	return out
 }
 
-// owner is the id that owns the user namespace of the host's n-th slot.
+// owner returns the id that owns the user namespace of the host's n-th slot.
 func (l layout) owner(n int64) int64 {
 	if l.owners != 0 {
 		return l.owners + n - rootFirst/l.size
@@ -63,7 +64,7 @@ func (l layout) owner(n int64) int64 {
 	return (n+1)*l.size - 1
 }
 
-// extents is what the host's n-th slot maps.
+// extents returns the mappings of the host's n-th slot.
 func (l layout) extents(n int64) []Extent {
 	out := make([]Extent, len(l.inside))
 	for i, e := range l.inside {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// span is the host ids from first up to but not including end.
+// span is the range of host ids from first up to, but not including, end.
 type span struct{ first, end int64 }
 
 func (s span) size() int64 { return s.end - s.first }
@@ -16,8 +16,8 @@ func (s span) overlaps(t span) bool { return s.first < t.end && t.first < s.end 
 
 func (s span) intersect(t span) span { return span{max(s.first, t.first), min(s.end, t.end)} }
 
-// parseSub reads the text of /etc/subuid or /etc/subgid: the spans of one user, by name or number, and those of
-// every user. Lines that newuidmap would not understand are skipped, as it does.
+// parseSub parses the text of /etc/subuid or /etc/subgid: the spans of one user, by name or number, and those
+// of every user. Like newuidmap, it skips invalid lines.
 func parseSub(text, name, id string) (mine, all []span) {
 	for line := range strings.Lines(text) {
 		parts := strings.Split(strings.TrimSpace(line), ":")
@@ -38,7 +38,7 @@ func parseSub(text, name, id string) (mine, all []span) {
 	return merge(mine), all
 }
 
-// parseMap reads the text of /proc/self/uid_map: the ids that exist in our own user namespace.
+// parseMap parses the text of /proc/self/uid_map: the ids that exist in our own user namespace.
 func parseMap(text string) []span {
 	var mapped []span
 	for line := range strings.Lines(text) {
@@ -56,7 +56,7 @@ func parseMap(text string) []span {
 	return merge(mapped)
 }
 
-// merge sorts spans and joins those that touch or overlap.
+// merge sorts spans and joins adjacent and overlapping ones.
 func merge(spans []span) []span {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.first, b.first) })
@@ -71,7 +71,7 @@ func merge(spans []span) []span {
 	return out
 }
 
-// both returns the ids that are in one of a and in one of b.
+// both returns the ids that are both in a and in b.
 func both(a, b []span) []span {
 	var out []span
 	for _, s := range a {
@@ -84,7 +84,7 @@ func both(a, b []span) []span {
 	return merge(out)
 }
 
-// without returns the ids of a that are in none of b.
+// without returns the ids of a that are not in b.
 func without(a, b []span) []span {
 	out := merge(a)
 	for _, cut := range b {

@@ -57,7 +57,7 @@ func FuzzParseSub(f *testing.F) {
 		}
 		for _, s := range mine {
 			if len(both([]span{s}, all)) == 0 {
-				t.Errorf("%v is mine and nobody's", s)
+				t.Errorf("%v is in use and free", s)
 			}
 		}
 		for i := 1; i < len(mine); i++ {
@@ -68,7 +68,7 @@ func FuzzParseSub(f *testing.F) {
 	})
 }
 
-// The set operations against a plain set of numbers.
+// The set operations agree with those on a plain set of numbers.
 func TestSpansAreSets(t *testing.T) {
 	spans := rapid.Custom(func(t *rapid.T) []span {
 		return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) span {

@@ -26,7 +26,7 @@ func TestSweepForgetsOnlyWhatNobodyHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left.Close() // as after a crash: the file stays
+	left.Close() // like a crash: the file stays
 	if err := p.Sweep(); err != nil {
 		t.Fatal(err)
 	}

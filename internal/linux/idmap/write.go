@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Write puts the range in force for a process that is alone in a fresh user namespace, a child of ours that waits for it.
+// Write maps the range for a process that is alone in a new user namespace, a child of ours that waits for it.
 func (r *Range) Write(pid int) error {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	switch r.Mode {
 	case ModeSub:
-		// Two programs must run, so run them in parallel.
+		// Two programs have to run, so run them concurrently.
 		users := make(chan error, 1)
 		go func() { users <- runHelper("newuidmap", pid, r.UIDs) }()
 		groups := runHelper("newgidmap", pid, r.GIDs)
@@ -26,7 +26,7 @@ func (r *Range) Write(pid int) error {
 		}
 		return groups
 	case ModeSingle:
-		// An ordinary user may map a group only after the namespace has given up setgroups.
+		// An ordinary user may map a group only after the namespace has denied setgroups.
 		if err := writeFile(filepath.Join(proc, "setgroups"), "deny"); err != nil {
 			return err
 		}

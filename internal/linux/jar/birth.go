@@ -24,7 +24,7 @@ type Birth struct {
 	Jar *Jar         // the jar as far as it is built
 	IDs *idmap.Range // nil until they are claimed
 
-	// Mapped is called when the first process has its ids, and waits before it builds the root; nil for nothing.
+	// Mapped runs when the first process has its ids, and the process waits for it before it builds the root; nil for nothing.
 	Mapped func(pid int) error
 
 	over      func()
@@ -79,8 +79,8 @@ func (b *Birth) ClaimFolder() (err error) {
 	return nil
 }
 
-// Lock is how the first process shows the jar's lock: its last argument is JSON in which "lock" has it, for
-// processes that may not look at its descriptors.
+// Lock returns the text by which the first process shows the jar's lock to processes that cannot read its descriptors. Its last
+// argument must be JSON with this text in "lock".
 func (b *Birth) Lock() (told string, err error) {
 	own, err := roster.InodeOf(b.Jar.lock)
 	if err != nil {
@@ -89,7 +89,7 @@ func (b *Birth) Lock() (told string, err error) {
 	return own.String(), nil
 }
 
-// Inherit leaves files open in the first process, of which some may be nil. Its locks and its lifeline always are.
+// Inherit leaves files open in the first process; nil files are ignored. Its locks and its lifeline always stay open.
 func (b *Birth) Inherit(files ...*os.File) {
 	for _, f := range files {
 		if f != nil {
@@ -98,8 +98,8 @@ func (b *Birth) Inherit(files ...*os.File) {
 	}
 }
 
-// Limit makes the jar's cgroup, with those of the limits that this host can enforce; none where it has no cgroups. owner is
-// as [cgroup.Spec] has it.
+// Limit makes the jar's cgroup, with those of the limits that this host can enforce; none if it has no cgroups. owner is the
+// owner in [cgroup.Spec].
 func (b *Birth) Limit(l cgroup.Limits, owner *cgroup.Owner) (err error) {
 	j, host := b.Jar, b.Jar.rack.Cgroups
 	if err := j.rack.bounded(); err != nil {
@@ -115,7 +115,7 @@ func (b *Birth) Limit(l cgroup.Limits, owner *cgroup.Owner) (err error) {
 	return nil
 }
 
-// tasks are the files by which the first process enters cgroups.
+// tasks returns the files by which the first process enters cgroups.
 func (b *Birth) tasks() []int {
 	if b.Jar.Group == nil {
 		return nil
@@ -133,7 +133,7 @@ func (b *Birth) ExecDir() int {
 	return fd
 }
 
-// Lifeline makes a pipe and returns the end that the first process inherits: its reader gets end of file when this process ends.
+// Lifeline makes a pipe and returns the end that the first process inherits. Its reader gets end of file when this process ends.
 func (b *Birth) Lifeline() (fd int, err error) {
 	if b.theirs, b.Jar.lifeline, err = os.Pipe(); err != nil {
 		return 0, b.Jar.rack.o.Errors.Step(StepAgent, err, "")
@@ -142,8 +142,8 @@ func (b *Birth) Lifeline() (fd int, err error) {
 	return int(b.theirs.Fd()), nil
 }
 
-// Start forks the first process and returns when it has become the agent, by the program p. uses are descriptors that p
-// needs besides those that it inherits.
+// Start forks the first process and returns when it has become the agent, by the program p. uses are descriptors that p needs in
+// addition to those that it inherits.
 func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) error {
 	errs := b.Jar.rack.o.Errors
 	if _, err := b.Jar.rack.Agent.File(); err != nil {
@@ -152,7 +152,7 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	only := slices.Concat([]int{int(b.Jar.rack.null.Fd()), b.Jar.rack.Agent.fd()}, b.tasks(), b.inherited, uses)
 	var unmapped, failed error
 	options := forkexec.Options{Flags: Namespaces, Only: only, Owner: b.IDs.Owner, Sync: func(pid int) error {
-		// As its owner, which has all rights in the new namespace, whatever rights we have in ours.
+		// Write the maps as the namespace's owner, who has all rights in it, whatever rights we have in ours.
 		if unmapped = forkexec.As(b.IDs.Owner, func() error { return b.IDs.Write(pid) }); unmapped != nil {
 			return unmapped
 		}
@@ -184,7 +184,7 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	return nil
 }
 
-// Record is what finds the jar again.
+// Record returns the data that finds the jar again.
 func (b *Birth) Record() Record {
 	rec := Record{
 		Process: roster.Process{Pid: b.started.Pid, StartTime: b.started.StartTime, BootID: b.Jar.rack.boot},
@@ -216,7 +216,7 @@ func (b *Birth) Keep(box Box) error {
 	return nil
 }
 
-// Close ends the birth and removes everything that was made, unless the jar was kept.
+// Close ends the birth and removes all its parts, unless the jar was kept.
 func (b *Birth) Close() {
 	if b.theirs != nil {
 		b.theirs.Close()
@@ -230,7 +230,7 @@ func (b *Birth) Close() {
 	b.over()
 }
 
-// undo kills the processes and removes the rest in reverse order.
+// undo kills the processes and removes all other parts in reverse order.
 func (b *Birth) undo() {
 	j := b.Jar
 	if j.lifeline != nil {
@@ -251,7 +251,7 @@ func (b *Birth) undo() {
 	}
 }
 
-// kill kills a child that never became a jar's first process, and takes the pidfd.
+// kill kills a child that never became a jar's first process, and closes the pidfd.
 func kill(pidfd int) {
 	unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// budgets are the limits that a user namespace takes over as its own when it is made, and that hold for all its users
-// together. A process that is limited before it makes one limits everything inside.
+// budgets are the limits that a user namespace inherits when it is made, and that apply to all its users together. A process
+// that sets them before it makes a namespace limits everything inside.
 var budgets = map[int]uint64{
 	unix.RLIMIT_SIGPENDING: 1024,      // queued signals and POSIX timers
 	unix.RLIMIT_MSGQUEUE:   800 << 10, // bytes of POSIX message queues; the kernel's default
@@ -25,7 +25,7 @@ func bound(p *forkexec.Program) {
 	}
 }
 
-// Rlimit sets a limit, not above this process's own, which a process in a user namespace cannot raise.
+// Rlimit sets a limit, at most this process's own, which a process in a user namespace cannot raise.
 func Rlimit(p *forkexec.Program, resource int, most uint64) {
 	var own unix.Rlimit
 	if unix.Getrlimit(resource, &own) == nil {
@@ -35,12 +35,12 @@ func Rlimit(p *forkexec.Program, resource int, most uint64) {
 	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(resource), forkexec.Ptr(p, limit), forkexec.Int(0))
 }
 
-// watches are how many inotify instances and watches a sandbox may have where it shares a user with others: the kernel's
-// own limits are that user's.
+// watches are the limits of inotify instances and watches for a sandbox that shares a user with others: the kernel's own limits
+// are per user.
 var watches = map[string]int{"max_inotify_instances": 32, "max_inotify_watches": 16384}
 
-// BoundWatches bounds them in the user namespace of the program, in which it must be privileged. Where the sandbox has an owner
-// of its own, the limits of the host are its own.
+// BoundWatches sets them in the user namespace of the program, in which it must be privileged. A sandbox with its own owner has
+// the host's limits to itself.
 func (b *Birth) BoundWatches(p *forkexec.Program) {
 	if b.IDs.Owner != 0 {
 		return

@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Points of a claim, for tests that stop there, besides those of [roster.Roster.Rename].
+// Points of a claim at which tests stop, in addition to those of [roster.Roster.Rename].
 const (
 	PointLimited = "limited" // the new limits are set
 	PointNamed   = "named"   // the jar has its new name
@@ -17,11 +17,11 @@ const (
 
 // Claim renames the jar from, which was made or attached in this process, to the name to. settle adapts it to the caller, with
 // exclusive access. A jar can be claimed once: [Errors.Unknown] if from does not exist or is already claimed, [Errors.Gone] if
-// it has ended. A failure removes the jar under both names.
+// it has ended. A failed Claim removes the jar under both names.
 //
-// Its cgroups and its host ids keep their names, by which the record knows them; the record lies in the folder and the
-// lock file is the same file, so that the new name finds everything as soon as it is there. A daemon that is killed in
-// the middle leaves a jar that one name or both find: List has them, and Remove removes it.
+// Its cgroups and its host ids keep their names, which the record contains. The record is in the folder and the lock file is
+// the same file, so that the new name finds everything as soon as it exists. A daemon that is killed in the middle leaves a
+// jar with one name or both: List returns them, and Remove removes it.
 func (r *Rack) Claim(ctx context.Context, from, to string, settle func(Box) error) (Box, error) {
 	j, had, err := r.find(from), false, r.o.Errors.Unknown
 	if j != nil {
@@ -37,7 +37,7 @@ func (r *Rack) Claim(ctx context.Context, from, to string, settle func(Box) erro
 	return nil, err
 }
 
-// claim makes from the caller's. had is false if another caller had claimed it.
+// claim gives the jar from to the caller. had is false if another caller had claimed it.
 func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error) (had bool, err error) {
 	r := j.rack
 	ctx, over, err := r.begin(ctx, to)
@@ -78,7 +78,7 @@ func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error
 	return true, nil
 }
 
-// Folder is where the files of the jar of that name are.
+// Folder returns the path of a jar's files.
 func (r *Rack) Folder(id string) string { return r.roster.Folder(id) }
 
 // Rewrite replaces the record of a jar that is being claimed.
@@ -89,7 +89,7 @@ func (j *Jar) Rewrite(record any) error {
 	return nil
 }
 
-// Record replaces the record of a jar that lives.
+// Record replaces the record of a living jar.
 func (j *Jar) Record(record any) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

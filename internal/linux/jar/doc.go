@@ -3,11 +3,11 @@
 // again, renames them and removes their remains. The runtime supplies the rest: the birth as a list of system calls, the
 // program inside, and its protocol. The parts:
 //
-//	rack.go    the jars of an installation: which there are, and those that live
-//	birth.go   a jar in the making, and how it is unmade if that fails
+//	rack.go    the jars of an installation: all jars, and the living ones
+//	birth.go   a jar under construction, and its removal after a failure
 //	jar.go     a living jar, and its end
-//	claim.go   a jar that was made ahead becomes its caller's
-//	remove.go  every trace of a jar goes, whatever left it
+//	claim.go   a jar that was made in advance becomes its caller's
+//	remove.go  the removal of all traces of a jar
 //	sweep.go   which jars are orphaned
 //
 // On disk there is one folder per jar, with its sockets and a record, and one lock file next to it. The lock is held by the

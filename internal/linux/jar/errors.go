@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// Steps of making a jar, or of preparing to, as [Errors.Step] receives them. A runtime has others in addition.
+// Steps of making a jar, or of preparing it, as [Errors.Step] receives them. A runtime has additional ones.
 const (
 	StepState  = "state"
 	StepUserNS = "userns"
@@ -25,24 +25,24 @@ const (
 	StepDev    = "dev"
 	StepPivot  = "pivot_root"
 	StepAgent  = "agent"
-	StepBirth  = "birth" // no step of its own: the processes were killed, stopped, or given up
+	StepBirth  = "birth" // not a step: the processes were killed or stopped, or the birth was cancelled
 )
 
 // Errors are the runtime's own errors for the failures of a rack.
 type Errors struct {
-	// Step is an error that names the step that failed, and how to fix that, "" if it is not known.
+	// Step makes an error that names the failed step, with a hint, "" if there is none.
 	Step    func(step string, err error, hint string) error
-	Unknown error // there is no such jar
+	Unknown error // the jar does not exist
 	Gone    error // the jar has ended
-	NoImage error // there is no such image, or it was removed
+	NoImage error // the image does not exist, or was removed
 	Full    error // no host ids are left
 }
 
 // Hints for failures of more than one step.
 const (
-	// KilledHint is for a birth that another process has ended.
+	// KilledHint is for a birth that was killed from outside.
 	KilledHint = "something on this host killed it, most likely the out-of-memory killer: look for oom in the kernel's log"
-	// NamespaceHint is for one that may not make a user namespace.
+	// NamespaceHint is for a birth that may not make a user namespace.
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
 	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
 	helperHint    = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
@@ -65,7 +65,7 @@ func (e Errors) explain(ctx context.Context, err error) error {
 	return e.Step(StepBirth, err, "")
 }
 
-// hint returns what usually causes a failing step.
+// hint returns the usual cause of a failed step.
 func hint(e *forkexec.Error) string {
 	switch {
 	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
@@ -100,7 +100,7 @@ func chrooted() bool {
 	return err == nil && noRoot(string(mounts))
 }
 
-// noRoot reports whether none of these mounts is the root: that is how those look that a chroot leaves visible.
+// noRoot reports whether none of these mounts is the root: a chroot hides that mount.
 func noRoot(mountinfo string) bool {
 	for line := range strings.Lines(mountinfo) {
 		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" {

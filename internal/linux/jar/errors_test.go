@@ -36,7 +36,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// Who has no folder for a rack's files learns of both settings that give one. None gives root another.
+// The error for a user without a folder for a rack's files names both settings that provide one. Root has no such
+// setting.
 func TestNoFolder(t *testing.T) {
 	o := options(t.TempDir())
 	o.RunDir = "/proc/none"
@@ -48,7 +49,7 @@ func TestNoFolder(t *testing.T) {
 	}
 }
 
-// Tests do not run in a chroot; what one looks like is known.
+// Tests do not run in a chroot, but the mounts in one are known.
 func TestNoRoot(t *testing.T) {
 	for mounts, want := range map[string]bool{
 		"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n23 22 0:21 / /proc rw - proc proc rw\n": false,

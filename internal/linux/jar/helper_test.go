@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/idmap"
 )
 
-// A user whose helpers may not map subordinate ids, as in a container without new privileges, learns what they need.
+// If newuidmap may not map subordinate ids, as in a container without new privileges, the error names what it needs.
 func TestHelperMayNotMap(t *testing.T) {
 	dir := tempDir(t)
 	r := open(t, dir)

@@ -19,11 +19,11 @@ import (
 // Jar is a living jar. Its methods are safe for concurrent use.
 type Jar struct {
 	Pid   int           // of its first process
-	Base  int           // the first of its host ids; 0 if it has none of its own, or that is not on record
-	Group *cgroup.Group // nil where the host has no cgroups
+	Base  int           // the first of its host ids; 0 if it has none of its own, or the record lacks it
+	Group *cgroup.Group // nil if the host has no cgroups
 
 	rack     *Rack
-	box      Box          // nil for one that is only found to be ended
+	box      Box          // nil for a jar that turned out to have ended
 	lock     *os.File     // held while the jar lives; nil if attached: its first process holds it
 	lifeline *os.File     // its end shows the first process that its creator is gone; nil if detached
 	ids      *idmap.Range // nil if attached: the first process holds the claim
@@ -46,7 +46,7 @@ func (j *Jar) ID() string {
 // Folder returns the path of its files.
 func (j *Jar) Folder() string { return j.rack.roster.Folder(j.ID()) }
 
-// Change replaces the limits that it was made with, if this host can enforce them.
+// Change replaces the jar's limits, if this host can enforce the new ones.
 func (j *Jar) Change(from, to cgroup.Limits) error {
 	if j.Group == nil || j.rack.Cgroups == nil {
 		return nil
@@ -58,8 +58,8 @@ func (j *Jar) Change(from, to cgroup.Limits) error {
 	return nil
 }
 
-// watch begins to wait for the end of the first process. It owns pidfd if there is no error, which the runtime's poller
-// waits on: no thread, no polling.
+// watch starts waiting for the end of the first process. Unless it fails, it owns pidfd and waits through the runtime's
+// poller: no thread, no polling.
 func (j *Jar) watch(pidfd int, child bool) error {
 	if err := unix.SetNonblock(pidfd, true); err != nil {
 		return fmt.Errorf("pidfd: %w", err)
@@ -101,7 +101,7 @@ func ended(pid, pidfd int, status *unix.WaitStatus, child bool) bool {
 	}
 }
 
-// Ended reports whether it has ended.
+// Ended reports whether the jar has ended.
 func (j *Jar) Ended() bool {
 	select {
 	case <-j.gone:
@@ -111,7 +111,7 @@ func (j *Jar) Ended() bool {
 	}
 }
 
-// Await returns when it has ended, or the cause of ctx's end.
+// Await returns when the jar has ended, or the cause of ctx's end.
 func (j *Jar) Await(ctx context.Context) error {
 	if j.Ended() {
 		return nil
@@ -161,7 +161,7 @@ func (j *Jar) Destroy(ctx context.Context) error {
 	return nil
 }
 
-// Signal sends to the first process; ESRCH if that has ended.
+// Signal signals the first process; ESRCH if it has ended.
 func (j *Jar) Signal(sig unix.Signal) error {
 	if j.Ended() {
 		return unix.ESRCH

@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// The first process of the jars of these tests is this program. It ends when it is killed, or else with its lifeline.
+// This program is the first process of the jars in these tests. It ends when it is killed, or with its lifeline.
 func TestMain(m *testing.M) {
 	if os.Args[0] == AgentName {
 		var config struct{ Lifeline int }
@@ -86,7 +86,7 @@ type noted struct {
 
 func valid(name string) bool { return name != "" && !strings.ContainsAny(name, "./") }
 
-// options are those of racks whose things are in dir.
+// options are those of racks whose files are in dir.
 func options(dir string) Options {
 	return Options{
 		Kind: "kind", RunDir: filepath.Join(dir, "run"), IDDir: filepath.Join(dir, "ids"), Installation: "jar-test-" + filepath.Base(dir),
@@ -132,7 +132,7 @@ func openSelf(dir string) (*Rack, error) {
 	return Open(o)
 }
 
-// tempDir is short enough for a socket, and its own name in the cgroups.
+// tempDir returns a folder that is short enough for a socket, with a unique name for the cgroups.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "jar")
@@ -143,7 +143,7 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// begin has a birth that has claimed everything and is not started.
+// begin returns a birth that has claimed everything and is not started.
 func begin(t *testing.T, r *Rack, id string) (*Birth, context.Context) {
 	t.Helper()
 	b, ctx, err := r.Begin(t.Context(), id)
@@ -177,7 +177,7 @@ func birth(t *testing.T, r *Rack, id string, lifeline bool) *box {
 	return made
 }
 
-// bear is birth without a test. It tells reached of every step that it has done.
+// bear is birth without a test. It calls reached after every step.
 func bear(ctx context.Context, r *Rack, id string, lifeline bool, reached func()) (*box, error) {
 	b, ctx, err := r.Begin(ctx, id)
 	if err != nil {
@@ -257,7 +257,7 @@ func nothingLeft(t *testing.T, r *Rack) {
 	}
 }
 
-// A jar lives, is found again by another rack, and is gone when either has destroyed it.
+// A jar lives, another rack finds it again, and it is gone when either has destroyed it.
 func TestLife(t *testing.T) {
 	dir := tempDir(t)
 	here, there := open(t, dir), open(t, dir)
@@ -302,7 +302,7 @@ func TestLife(t *testing.T) {
 	nothingLeft(t, here)
 }
 
-// A jar with a lifeline ends with its creator's end of that, and says how.
+// A jar with a lifeline ends when its creator's end closes, and reports that.
 func TestLifeline(t *testing.T) {
 	r := open(t, tempDir(t))
 	made := birth(t, r, "one", true)
@@ -376,7 +376,7 @@ func TestFailedStep(t *testing.T) {
 	nothingLeft(t, r)
 }
 
-// Who removes what is being made ends that, and returns when it has.
+// Remove ends a birth in progress, and returns when it has ended.
 func TestRemoveInBirth(t *testing.T) {
 	r := open(t, tempDir(t))
 	b, ctx := begin(t, r, "one")

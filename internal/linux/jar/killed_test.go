@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// last is the last point of the daemon of these tests.
+// last is the last point at which the daemon of these tests is killed.
 const last = 16
 
-// killedAt is a daemon that makes a jar, claims it and destroys it, and is killed on the way, at a point from 1 to last.
+// killedAt is a daemon that makes a jar, claims it and destroys it, and is killed at a point from 1 to last.
 func killedAt(dir string, point int) error {
 	n := 0
 	reach := func() {
@@ -54,7 +54,7 @@ func killedAt(dir string, point int) error {
 	return fmt.Errorf("it came to its end, at point %d", n)
 }
 
-// Wherever a daemon is killed, the next process removes all of its remains, by name or by a sweep.
+// If a daemon is killed at any point, the next process removes all of its remains, by name or by a sweep.
 func TestKilledAnywhere(t *testing.T) {
 	for point := 1; point <= last; point++ {
 		for _, way := range []string{"removed", "swept and removed"} {
@@ -83,7 +83,7 @@ func TestKilledAnywhere(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				// A claim of ids without anything else has no name.
+				// A claim of ids without any other part has no name.
 				if err := r.IDs.Sweep(); err != nil {
 					t.Error(err)
 				}
@@ -94,7 +94,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// nobodyHas checks that no process has anything in a folder open.
+// nobodyHas checks that no process has a file in a folder open.
 func nobodyHas(t *testing.T, dir string) {
 	t.Helper()
 	open, err := filepath.Glob("/proc/[0-9]*/fd/*")

@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/cgroup"
 )
 
-// Installation is the installation as a whole, all kinds of jars together: what they use and their bound. nil where nothing
-// bounds them.
+// Installation returns the whole installation with all kinds of jars: their usage and their bound. nil if nothing limits
+// them.
 func (r *Rack) Installation() *cgroup.Installation {
 	if r.Cgroups == nil {
 		return nil
@@ -26,7 +26,7 @@ func (r *Rack) Installation() *cgroup.Installation {
 	return whole
 }
 
-// bounded refuses to make a jar whose installation should have a bound and cannot.
+// bounded returns an error if the installation should have a bound but cannot.
 func (r *Rack) bounded() error {
 	if r.o.Memory == 0 || r.o.MemoryWeak {
 		return nil
@@ -43,8 +43,8 @@ func (r *Rack) bounded() error {
 	return r.o.Errors.Step(StepCgroup, err, hint+"; or unset SANDBOX_NODE_MEMORY_MB")
 }
 
-// usualScore is what the kernel's out-of-memory killer is to add to the score of a jar's first process if ours is lower than
-// usual: a daemon that the kernel spares must not pass that on.
+// usualScore returns the value that the out-of-memory killer usually adds to the score of a process, if ours is lower: a
+// daemon that the kernel spares must not pass that on to a jar's first process.
 func usualScore() string {
 	raw, err := os.ReadFile("/proc/self/oom_score_adj")
 	n, convErr := strconv.Atoi(strings.TrimSpace(string(raw)))

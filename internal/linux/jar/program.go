@@ -8,11 +8,12 @@ import (
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
-// Namespaces are those that the first process is born into. The cgroup namespace follows when it is in its cgroup.
+// Namespaces are the namespaces of the first process from its clone on. The cgroup namespace follows when it is in its
+// cgroup.
 const Namespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS
 
-// Enter begins the program of a birth, before its Sync: the process gets its budgets, moves into those cgroups that it is not
-// born into, sees none above them, and shares its mounts with none.
+// Enter appends the beginning of a birth, before its Sync: the process gets its budgets, moves into the cgroups that it was
+// not cloned into, hides those above them, and stops sharing its mounts.
 func (b *Birth) Enter(p *forkexec.Program) {
 	p.Step(StepUserNS)
 	bound(p)
@@ -25,25 +26,25 @@ func (b *Birth) Enter(p *forkexec.Program) {
 	p.Call(unix.SYS_MOUNT, p.Str("none"), p.Str("/"), forkexec.Int(0), forkexec.Int(unix.MS_REC|unix.MS_PRIVATE), forkexec.Int(0))
 }
 
-// SetID takes an id that the process's user namespace maps, and no groups.
+// SetID sets an id that the process's user namespace maps, and clears the groups.
 func SetID(p *forkexec.Program, id int) {
 	p.Call(unix.SYS_SETGROUPS, forkexec.Int(0), forkexec.Int(0))
 	p.Call(unix.SYS_SETRESGID, forkexec.Int(id), forkexec.Int(id), forkexec.Int(id))
 	p.Call(unix.SYS_SETRESUID, forkexec.Int(id), forkexec.Int(id), forkexec.Int(id))
 }
 
-// SetDumpable gives a process the /proc entries that its user may open, which a change of ids takes away. The process that it
-// was forked from may lack them without knowing: a change of user in any process that shared its memory takes them away.
+// SetDumpable gives the process's user access to its /proc entries, which a change of ids removes. The process that it was
+// forked from may have lost that access, too: a change of user in any process that shared its memory removes it.
 func SetDumpable(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_DUMPABLE), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 }
 
-// Pivot makes an open folder the root. There is no way back to the old one.
+// Pivot makes an open folder the root. Afterwards the old root cannot be reached.
 func Pivot(p *forkexec.Program, root forkexec.Arg) {
 	p.Step(StepPivot)
 	p.Call(unix.SYS_FCHDIR, root)
 	p.Call(unix.SYS_PIVOT_ROOT, p.Str("."), p.Str("."))
-	// The old root now lies over the new one. Without it there is no way back, so a failure here is fatal.
+	// The old root is now mounted over the new one. A failure here is fatal: the old root would stay reachable.
 	p.Call(unix.SYS_UMOUNT2, p.Str("."), forkexec.Int(unix.MNT_DETACH))
 	p.Call(unix.SYS_CHDIR, p.Str("/"))
 }

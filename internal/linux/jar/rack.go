@@ -26,47 +26,47 @@ import (
 
 // Options configure a rack. Kind, Agent, ValidID, Adopt and Errors are required.
 type Options struct {
-	Kind   string    // of jars: a folder in RunDir, as native
+	Kind   string    // of jars: a folder in RunDir, e.g. native
 	Agent  io.Reader // the program that the first process of every jar becomes; read to its end, and closed if it can be
 	RunDir string    // holds sockets, locks and records; default as [rundir.Default]
-	IDDir  string    // where claims of host ids are kept, for all installations; default as [idmap.Options]
-	// Installation keeps jars of different daemons apart. Default cli, which commands share.
+	IDDir  string    // holds the claims of host ids, for all installations; default as [idmap.Options]
+	// Installation separates the jars of different daemons. Default cli, which commands share.
 	Installation string
-	// Memory is what all jars of the installation may use together, of all kinds, in bytes; 0 is [DefaultShare] of what
-	// there is. Where one that is given cannot be enforced, no jar can be made, unless MemoryWeak.
+	// Memory is the limit of all jars of the installation together, of all kinds, in bytes; 0 is [DefaultShare] of the
+	// available memory. If a given limit cannot be enforced, no jar can be made, unless MemoryWeak is set.
 	Memory     int64
 	MemoryWeak bool
-	// ValidID states what a jar, or an installation, can be called.
+	// ValidID reports whether a name is valid for a jar or an installation.
 	ValidID func(name string) bool
 	// Adopt makes a box of a jar that was found again, by its whole record.
 	Adopt func(j *Jar, record []byte) (Box, error)
-	// Tidy, unless nil, removes what a runtime keeps in an installation's folder for jars of which there are none now.
+	// Tidy, unless nil, removes a runtime's own files from an installation's folder when it has no jars.
 	Tidy   func(dir string)
 	Errors Errors
-	Logger *slog.Logger // logs what cannot be returned; nil discards
+	Logger *slog.Logger // logs errors that cannot be returned; nil discards
 }
 
 // Box is the runtime's part of a jar.
 type Box interface {
-	// OnEnd reports how the jar has ended, before any other report: once, and without a lock held.
+	// OnEnd receives how the jar has ended, before any other report: once, and without a lock held.
 	OnEnd(End)
 }
 
 // End describes the end of a jar's first process.
 type End struct {
 	Destroyed bool            // by [Jar.Destroy]
-	Status    unix.WaitStatus // if it was a child of ours
+	Status    unix.WaitStatus // if it was a child of this process
 	Child     bool
 }
 
 // Rack holds the jars of one kind and installation. Its methods are safe for concurrent use.
 type Rack struct {
 	IDs      *idmap.Pool
-	Cgroups  *cgroup.Host // nil where there are none
+	Cgroups  *cgroup.Host // nil if there are none
 	Agent    *Sealed
 	Programs forkexec.Pool
 
-	// Reached observes how far a claim is; nil except in tests.
+	// Reached observes the progress of a claim; nil except in tests.
 	Reached func(point string)
 
 	o      Options
@@ -74,7 +74,7 @@ type Rack struct {
 	null   *os.File
 	images rootfs.Cache
 	boot   string
-	score  string // that the first processes of jars get; "" to leave them ours
+	score  string // for the first processes of jars; "" to keep ours
 
 	mu     sync.Mutex
 	living map[string]*Jar
@@ -97,13 +97,13 @@ func Open(o Options) (*Rack, error) {
 	return r, nil
 }
 
-// sharedInstallation is that of commands, of which many may run at once.
+// sharedInstallation is the installation of commands, many of which may run simultaneously.
 const sharedInstallation = "cli"
 
-// DefaultShare is how much of the memory that there is all jars may use together, in per cent.
+// DefaultShare is the part of the available memory that all jars may use together, in per cent.
 const DefaultShare = 85
 
-// open takes what a rack has as long as it is open.
+// open opens the resources of a rack.
 func (r *Rack) open() (err error) {
 	if r.roster, err = roster.Open(r.o.RunDir, []string{r.o.Kind, r.o.Installation}, r.o.ValidID); err != nil {
 		return r.o.Errors.Step(StepState, err, rundir.Hint())
@@ -150,7 +150,7 @@ func (r *Rack) withInstallation(installation string) *Rack {
 	}
 }
 
-// Close releases what Open took, and the folders that are empty now. Living jars are not touched.
+// Close releases the resources of Open, and removes folders that are now empty. Living jars are not touched.
 func (r *Rack) Close() error {
 	r.Programs.Drain()
 	r.tidy()
@@ -170,21 +170,21 @@ func (r *Rack) tidy() {
 	os.Remove(r.Dir()) // refused while there is a jar in it
 }
 
-// group is the installation's name among cgroups.
+// group returns the installation's name among cgroups.
 func (r *Rack) group() string { return r.o.Installation + "/" + r.o.Kind }
 
-// Dir is the installation's folder.
+// Dir returns the installation's folder.
 func (r *Rack) Dir() string { return r.roster.Dir() }
 
-// WardenSocket is where the warden of this installation's memory limits listens, which is one for all kinds of jars.
+// WardenSocket returns the socket of this installation's warden, which serves all kinds of jars.
 func (r *Rack) WardenSocket() string {
 	return filepath.Join(filepath.Dir(filepath.Dir(r.Dir())), "warden", r.o.Installation)
 }
 
-// List names every jar that has left a trace.
+// List returns the names of all jars that have left a trace.
 func (r *Rack) List() ([]string, error) { return r.roster.List() }
 
-// OpenImage takes hold of an image, which stays there until the caller closes it, and looks at it; see [rootfs.Cache.Open].
+// OpenImage locks an image, so that it is not removed before the caller closes it, and examines it; see [rootfs.Cache.Open].
 func (r *Rack) OpenImage(ctx context.Context, dir, lock string, user rootfs.User) (*rootfs.LockedTree, error) {
 	held, err := r.images.Open(ctx, dir, lock, user)
 	if errors.Is(err, os.ErrNotExist) {
@@ -196,14 +196,14 @@ func (r *Rack) OpenImage(ctx context.Context, dir, lock string, user rootfs.User
 	return held, nil
 }
 
-// Record is what is needed to find a jar again, as part of its runtime's own.
+// Record has the data that finds a jar again, as part of its runtime's own record.
 type Record struct {
 	roster.Process
-	IDBase int             `json:"id_base,omitempty"` // of its claim of host ids; 0 if it has none
-	Cgroup []cgroup.Folder `json:"cgroup,omitempty"`  // wherever its maker lived, which need not be where we live
+	IDBase int             `json:"id_base,omitempty"` // base of its claim of host ids; 0 if it has none
+	Cgroup []cgroup.Folder `json:"cgroup,omitempty"`  // full paths, because its maker may have been in another cgroup
 }
 
-// group is the name of the cgroups that the record leads to, "" for none: what the jar was called at first.
+// group returns the name of the record's cgroups, "" for none: the jar's first name.
 func (rec Record) group() string {
 	if len(rec.Cgroup) == 0 {
 		return ""
@@ -211,7 +211,8 @@ func (rec Record) group() string {
 	return filepath.Base(rec.Cgroup[0].Path)
 }
 
-// Attach finds a living jar: one that was made or attached to here, or else by its record. [Errors.Unknown] if there is none.
+// Attach finds a living jar: one that was made or attached to in this process, or else by its record. [Errors.Unknown] if
+// there is none.
 func (r *Rack) Attach(id string) (Box, error) {
 	j, err := r.attach(id)
 	if err != nil {
@@ -264,7 +265,7 @@ func (r *Rack) adopt(id string) (*Jar, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if other := r.living[id]; other != nil {
-		j.pidfd.Close() // two attached at once; the watch of this one ends
+		j.pidfd.Close() // attached to twice simultaneously; this one's watch ends
 		return other, nil
 	}
 	r.living[id] = j

@@ -16,9 +16,9 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// A jar has no record from its claim until its first process runs. If its creator is killed in between, what may live on is
-// found by the lock, which that process has open from its first moment to its last, whatever cgroups this host has. Every
-// process is looked at, which takes a while, and is only done for such a one.
+// A jar has no record between its claim and the start of its first process. If its creator is killed in between, processes
+// that live on are found by the lock. The first process has it open from its first moment to its last, whatever cgroups
+// this host has. This requires a look at every process, which takes a while, and is only done for such a jar.
 
 // Remove destroys the jar id, whether living, dead or under construction, and all of its remains. It is idempotent and
 // returns when the jar is gone.
@@ -33,12 +33,12 @@ func (r *Rack) Remove(ctx context.Context, id string) error {
 		return j.Destroy(ctx)
 	}
 	if err := r.endHalfMade(ctx, id); err != nil {
-		return fmt.Errorf("end sandbox %s: %w", id, err) // its traces stay, to find it by
+		return fmt.Errorf("end sandbox %s: %w", id, err) // its traces stay, so that it can be found again
 	}
 	return r.clean(ctx, id)
 }
 
-// clean removes every trace of a jar whose processes are gone.
+// clean removes all traces of a jar whose processes have ended.
 func (r *Rack) clean(ctx context.Context, id string) error {
 	var errs []error
 	var rec Record
@@ -51,18 +51,18 @@ func (r *Rack) clean(ctx context.Context, id string) error {
 			errs = append(errs, r.IDs.Forget(rec.IDBase))
 		}
 	} else {
-		errs = append(errs, r.IDs.Sweep()) // a half-made one does not say which were its
+		errs = append(errs, r.IDs.Sweep()) // a half-made jar does not record its ids
 	}
 	if r.Cgroups != nil && (err == nil || !r.grouped(id)) {
 		errs = append(errs, r.Cgroups.Remove(ctx, r.group(), id))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err // what is left is found again by the traces
+		return err // the remaining traces find it again
 	}
 	return r.roster.Forget(id)
 }
 
-// grouped reports whether a jar that had the name before it was claimed lives on in the cgroups of that name.
+// grouped reports whether a jar that had this name before it was claimed still uses the cgroups of that name.
 func (r *Rack) grouped(name string) bool {
 	ids, err := r.List()
 	return err != nil || slices.ContainsFunc(ids, func(id string) bool {
@@ -71,7 +71,7 @@ func (r *Rack) grouped(name string) bool {
 	})
 }
 
-// program is how the first processes of jars are known among all.
+// program describes how to recognise the first processes of jars.
 func program() roster.Program {
 	return roster.Program{Prefix: "/memfd:" + AgentName, LockIn: func(args []string) string {
 		var config struct {
@@ -87,7 +87,7 @@ func program() roster.Program {
 // errUnseen means that a lock is held by a process that this one cannot see.
 var errUnseen = errors.New("its lock is held by a process that cannot be found")
 
-// endHalfMade kills what lives of a jar that cannot be attached to, and returns when it is gone.
+// endHalfMade kills the processes of a jar that cannot be attached to, and returns when it is gone.
 func (r *Rack) endHalfMade(ctx context.Context, id string) error {
 	const patience, longest = 2 * time.Second, 200 * time.Millisecond
 	until := time.Now().Add(patience)
@@ -108,12 +108,13 @@ func (r *Rack) endHalfMade(ctx context.Context, id string) error {
 			return r.end(ctx, id, found[i])
 		}
 		if len(found) > 0 {
-			return nil // a creator, which removes what is its own
+			return nil // a creator, which removes its own jar
 		}
 		if time.Now().After(until) {
 			return errUnseen
 		}
-		// It has ended since, or is about to close what it was forked with, which takes a while on a busy machine.
+		// The process has ended since, or is about to close its inherited descriptors, which takes a while on a busy
+		// machine.
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -122,13 +123,13 @@ func (r *Rack) endHalfMade(ctx context.Context, id string) error {
 	}
 }
 
-// end destroys the jar whose first process, or what was to become it, holds the lock.
+// end destroys the jar whose first process, or its predecessor, holds the lock.
 func (r *Rack) end(ctx context.Context, id string, first roster.Holder) error {
 	pidfd, err := unix.PidfdOpen(first.Pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
 		return nil // it has ended
 	}
-	// Again, now that the pid cannot become another's.
+	// Repeat the search, now that the pid cannot be reused.
 	found, err := r.roster.Holders(id, program())
 	if err != nil || !slices.Contains(found, first) {
 		unix.Close(pidfd)
@@ -146,11 +147,11 @@ func (r *Rack) end(ctx context.Context, id string, first roster.Holder) error {
 func (r *Rack) abandoned(id string) bool {
 	var rec Record
 	if r.roster.Read(id, &rec) == nil {
-		return false // without a look at every process
+		return false // decided without a look at every process
 	}
 	found, err := r.roster.Holders(id, program())
 	if err != nil || len(found) == 0 || slices.ContainsFunc(found, func(h roster.Holder) bool { return !h.First }) {
 		return false
 	}
-	return r.roster.Read(id, &rec) != nil // last: its creator may have written it, and ended, before we looked
+	return r.roster.Read(id, &rec) != nil // read it last: its creator may have written it and ended since
 }

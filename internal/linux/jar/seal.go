@@ -10,21 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AgentName is what the first process of a jar is called among processes.
+// AgentName is the process name of a jar's first process.
 const AgentName = "belljar-agent"
 
-// Sealed is a program in memory that no process can change, not even root inside a jar through /proc/self/exe
-// (CVE-2019-5736). Its copy is made in the background: that takes as long as everything else before the first jar.
+// Sealed is a program in memory that no process can change, not even root inside a jar through /proc/self/exe (CVE-2019-5736). It is
+// copied in the background: that takes as long as all other work before the first jar.
 type Sealed struct {
 	file *os.File
 	done chan struct{} // closed when err is known
 	err  error
 }
 
-// seal begins to copy a program into memory. It closes a program that can be closed when it has read it.
+// seal starts copying a program into memory. It closes the program after reading it, if it is an [io.Closer].
 func seal(program io.Reader) (*Sealed, error) {
 	const flags = unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
-	fd, err := unix.MemfdCreate(AgentName, flags|unix.MFD_EXEC) // without it, a host may make it not executable for good (vm.memfd_noexec)
+	fd, err := unix.MemfdCreate(AgentName, flags|unix.MFD_EXEC) // without it, a host may make the file permanently not executable (vm.memfd_noexec)
 	if err == unix.EINVAL {                                     // Linux before 6.3
 		fd, err = unix.MemfdCreate(AgentName, flags)
 	}
@@ -42,8 +42,8 @@ func seal(program io.Reader) (*Sealed, error) {
 	return s, nil
 }
 
-// copy copies the whole program and seals it. It takes large steps: the file's own way to copy tries two system calls that a memfd
-// refuses, and goes in small ones.
+// copy copies the whole program and seals it, in large steps. The file's own ReadFrom would try two system calls that a memfd refuses,
+// and then use small steps.
 func (s *Sealed) copy(program io.Reader) error {
 	n, err := io.CopyBuffer(struct{ io.Writer }{s.file}, struct{ io.Reader }{program}, make([]byte, 64<<10))
 	if err != nil || n == 0 {
@@ -54,7 +54,7 @@ func (s *Sealed) copy(program io.Reader) error {
 
 // forbidWriting seals a file in memory that no process has mapped for writing. F_SEAL_WRITE, which would revoke such mappings, fails with
 // EBUSY while the kernel, or any process, holds a page for a moment: under memory pressure, or in a pipe. F_SEAL_FUTURE_WRITE (Linux 5.1)
-// forbids every later write and mapping all the same.
+// still forbids every later write and mapping.
 func forbidWriting(f *os.File) error {
 	err := f.Chmod(0o555)
 	if err == nil {
@@ -67,7 +67,7 @@ func forbidWriting(f *os.File) error {
 	return nil
 }
 
-// File returns the program's file when it is sealed.
+// File waits for the seal and returns the program's file.
 func (s *Sealed) File() (*os.File, error) {
 	<-s.done
 	if s.err != nil {
@@ -79,7 +79,7 @@ func (s *Sealed) File() (*os.File, error) {
 // fd is the file's descriptor, which may not be sealed yet.
 func (s *Sealed) fd() int { return int(s.file.Fd()) }
 
-// Close waits for the copy, and gives the memory back when no process runs it.
+// Close waits for the copy, and frees the memory when no process runs it.
 func (s *Sealed) Close() error {
 	<-s.done
 	return s.file.Close()

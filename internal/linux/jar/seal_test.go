@@ -17,7 +17,8 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestSealHeldPage: a program is sealed although one of its pages is held elsewhere, here in a pipe, and no process writes to it then.
+// TestSealHeldPage tests that a program is sealed although one of its pages is held, here in a pipe, and that no process can write to
+// it then.
 func TestSealHeldPage(t *testing.T) {
 	t.Parallel()
 	fd, err := unix.MemfdCreate("held", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
@@ -55,7 +56,7 @@ func TestSealHeldPage(t *testing.T) {
 	}
 }
 
-// notExecutable is set in the environment of a process in a pid namespace of its own that makes memory files executable on demand only.
+// notExecutable is set in the environment of a process in its own pid namespace, in which memory files are executable on request only.
 const notExecutable = "BELLJAR_TEST_NOT_EXECUTABLE"
 
 // A host whose memory files are not executable unless that is asked for can execute the program. One that forbids that is named in a hint.

@@ -34,7 +34,7 @@ func (j *Jar) DialSocket(ctx context.Context, socket string) (net.Conn, error) {
 	return nil, err
 }
 
-// Listen makes a socket in the jar's folder, for its first process to accept on. The caller closes it.
+// Listen makes a socket in the jar's folder, on which its first process accepts. The caller closes it.
 func (b *Birth) Listen(socket string) (*os.File, error) {
 	f, err := listen(filepath.Join(b.Jar.Folder(), socket))
 	if err != nil {
@@ -65,8 +65,8 @@ func listen(path string) (*os.File, error) {
 	return f, nil
 }
 
-// socketName is a name for the socket at path that fits into an address: 107 bytes (unix(7)). A longer one goes through
-// its folder's descriptor, which done closes.
+// socketName returns a name for the socket at path that fits into an address: 107 bytes (unix(7)). A longer path goes
+// through its folder's descriptor, which done closes.
 func socketName(path string) (name string, done func(), err error) {
 	const longest = 107
 	if len(path) <= longest {

@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// Sweep removes the remains of this installation's jars whose creators and first processes are gone, and half-made ones
-// whose creators are: no process could attach to them. It returns how many it removed.
+// Sweep removes the remains of this installation's jars whose creators and first processes are gone. It also removes
+// half-made jars whose creators are gone, to which no process could attach. It returns how many it removed.
 func (r *Rack) Sweep(ctx context.Context) (int, error) {
 	swept, err := r.each(ctx, r.sweep)
 	return swept, errors.Join(err, r.IDs.Sweep())
@@ -61,9 +61,9 @@ func (r *Rack) sweep(ctx context.Context, id string) (bool, error) {
 	return err == nil, err
 }
 
-// SweepOthers removes what dead jars of other installations have left on this machine: those of a server that was
-// uninstalled end by their lease, and no daemon of theirs comes to clean up. What lives, or is being made, is not touched. It
-// returns how many it removed.
+// SweepOthers removes the remains of dead jars of other installations on this machine: the jars of an uninstalled server end
+// by their lease, and no daemon cleans up after them. Jars that live or are being made are not touched. It returns how many
+// it removed.
 func (r *Rack) SweepOthers(ctx context.Context) (int, error) {
 	entries, err := os.ReadDir(filepath.Dir(r.Dir()))
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *Rack) SweepOthers(ctx context.Context) (int, error) {
 	return swept, errors.Join(append(errs, ctx.Err())...)
 }
 
-// sweepDead removes a jar if it is dead: its first process has its lock from the first moment to the last.
+// sweepDead removes a jar if it is dead: the first process of a living one has its lock from its first moment to its last.
 func (r *Rack) sweepDead(ctx context.Context, id string) (bool, error) {
 	if ctx.Err() != nil {
 		return false, nil
@@ -113,9 +113,9 @@ func (r *Rack) sweepDead(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// SweepUntraced ends jars of this installation whose files were removed, as by cleaners of temporary folders do:
-// no process can find them by name, and they would run until their lease is over. Their cgroups know them. Call it
-// before the first jar is made or claimed. It returns how many it removed.
+// SweepUntraced ends jars of this installation whose files were removed, e.g. by a cleaner of temporary folders. No process
+// can find them by name, and they would run until their lease ends. Their cgroups identify them. Call it before the first jar
+// is made or claimed. It returns how many it removed.
 func (r *Rack) SweepUntraced(ctx context.Context) (int, error) {
 	if r.Cgroups == nil {
 		return 0, nil // their lease ends them
@@ -144,7 +144,7 @@ func (r *Rack) SweepUntraced(ctx context.Context) (int, error) {
 	return swept, errors.Join(append(errs, r.IDs.Sweep())...)
 }
 
-// traced are the names of cgroups that files lead to: those of records, and of jars without a record, which
+// traced returns the names of cgroups that still have files: those in records, and those of jars without a record, which
 // [Rack.Remove] finds by their locks.
 func (r *Rack) traced() (map[string]bool, error) {
 	ids, err := r.List()
@@ -162,11 +162,11 @@ func (r *Rack) traced() (map[string]bool, error) {
 	return known, nil
 }
 
-// sweepGroup kills what is in a cgroup and removes it.
+// sweepGroup kills the processes of a cgroup and removes it.
 func (r *Rack) sweepGroup(ctx context.Context, name string) error {
 	group, err := r.Cgroups.Open(r.group(), name)
 	if err != nil {
-		return nil // it went by itself
+		return nil // it is already gone
 	}
 	if killed, err := group.Kill(); err != nil || !killed && populated(group) {
 		return fmt.Errorf("end the processes of cgroup %s, which their lease will end: %w", name, errors.Join(err, errors.ErrUnsupported))

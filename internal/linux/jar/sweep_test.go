@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// A name that is taken is not claimed; one of a dead jar is swept.
+// A name that is in use cannot be claimed; a dead jar's name is swept.
 func TestTakenAndSwept(t *testing.T) {
 	dir := tempDir(t)
 	here, there := open(t, dir), open(t, dir)
@@ -45,7 +45,7 @@ func TestTakenAndSwept(t *testing.T) {
 	if n, err := there.Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("its creator lives, and %d were swept, %v", n, err)
 	}
-	made.lock.Close() // as if its creator had ended
+	made.lock.Close() // simulates the end of its creator
 	if n, err := there.Sweep(t.Context()); n != 1 || err != nil {
 		t.Errorf("swept %d, %v", n, err)
 	}
@@ -54,7 +54,7 @@ func TestTakenAndSwept(t *testing.T) {
 	}
 }
 
-// What another installation's dead have left goes, and what lives there stays.
+// The remains of another installation's dead jars are removed, and its living jars stay.
 func TestSweepOthers(t *testing.T) {
 	dir := tempDir(t)
 	theirs := open(t, dir)
@@ -82,7 +82,7 @@ func TestSweepOthers(t *testing.T) {
 	}
 }
 
-// A jar belongs to its claimant by the new name, or to no process.
+// After a claim a jar has the new name only, or is gone.
 func TestClaim(t *testing.T) {
 	dir := tempDir(t)
 	r := open(t, dir)
@@ -117,7 +117,7 @@ func TestClaim(t *testing.T) {
 	nothingLeft(t, r)
 }
 
-// Sockets have no bound on the length of their folder's name.
+// The length of a folder's name does not limit sockets.
 func TestLongFolder(t *testing.T) {
 	dir := filepath.Join(tempDir(t), strings.Repeat("long/", 30))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -143,7 +143,7 @@ func TestLongFolder(t *testing.T) {
 	}
 }
 
-// The layout of a record is that of earlier versions, whose jars outlive them.
+// Records keep the layout of earlier versions, whose jars outlive them.
 func TestRecordOfOld(t *testing.T) {
 	old := `{"pid":7,"start_time":9,"boot_id":"x","lifetime":"detached","pids":64,"id_base":131072,"cgroup":[{"version":2,"path":"/sys/fs/cgroup/belljar/a/one"}]}`
 	var rec Record
@@ -199,7 +199,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What cannot be opened takes nothing with it.
+// A failed Open leaves nothing.
 func TestOpenRefuses(t *testing.T) {
 	dir := tempDir(t)
 	for name, change := range map[string]func(*Options){
@@ -216,7 +216,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A program that cannot be copied fails the first birth, not what needs none.
+// A program that cannot be copied fails the first birth, but no call that does not need it.
 func TestSealRefuses(t *testing.T) {
 	for name, program := range map[string]io.Reader{
 		"empty": strings.NewReader(""), "broken": io.MultiReader(strings.NewReader("begun"), iotest.ErrReader(os.ErrClosed)),

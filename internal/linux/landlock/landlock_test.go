@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/landlock"
 )
 
-// role makes this test binary the program that a test confines.
+// role selects the program that this test binary runs as.
 const role = "BELLJAR_LANDLOCK_ROLE"
 
 func TestMain(m *testing.M) {
@@ -29,8 +29,8 @@ func TestMain(m *testing.M) {
 	json.NewEncoder(os.Stdout).Encode(attempt(os.Args[1], os.Args[2]))
 }
 
-// attempt tries everything that a rule can restrict, in a folder that allows it and in one that does not, and returns the error
-// numbers, 0 for success.
+// attempt tries all operations that a rule can restrict, in a folder that allows them and in one that does not, and returns the
+// error numbers, 0 for success.
 func attempt(in, out string) map[string]unix.Errno {
 	got := map[string]unix.Errno{}
 	note := func(what string, err error) {
@@ -103,7 +103,7 @@ func run(path string) error {
 // allowed is the result of attempt under the whole ruleset.
 func allowed() map[string]unix.Errno {
 	want := map[string]unix.Errno{
-		// Moves out of the folders fail as between two file systems, so that programs copy, or with EACCES.
+		// Moves out of the folders fail like moves between two file systems, so that programs copy, or with EACCES.
 		"move in to out": unix.EACCES, "link out to in": unix.EXDEV,
 		"null": 0, "proc": 0, "tcp": 0, "signal to the parent": unix.EPERM, "signal to itself": 0, "exec": 0,
 		"in char device": unix.EACCES, "in block device": unix.EACCES, "out char device": unix.EACCES, "out block device": unix.EACCES,

@@ -4,11 +4,12 @@ package landlock
 
 import "golang.org/x/sys/unix"
 
-// What a rule can grant. Making device nodes is restricted and never granted.
+// Rights that a rule can grant. Making device nodes is restricted and never granted.
 const (
 	readExec = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 
-	// use holds the rights to work with an existing file. Truncation is part of it: a shell's > asks for it in /proc too.
+	// use holds the rights to work with an existing file. They include truncation, which a shell's > requires in /proc
+	// too.
 	use = readExec | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 
 	readWrite = readExec | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE |
@@ -19,7 +20,7 @@ const (
 	devices = unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
 )
 
-// restricted are the rights that a version knows and that are gone unless a rule grants them.
+// restricted returns the rights that a version supports and that are refused unless a rule grants them.
 func restricted(abi int) uint64 {
 	all := uint64(readWrite | devices | use)
 	if abi < 5 {
@@ -31,7 +32,7 @@ func restricted(abi int) uint64 {
 	return all
 }
 
-// scoped lists what cannot leave the sandbox.
+// scoped lists the resources that are confined to the sandbox.
 func scoped(abi int) uint64 {
 	if abi < 6 {
 		return 0

@@ -15,13 +15,13 @@ import (
 type Ruleset struct {
 	ReadExec  []string // reading and executing
 	ReadWrite []string // also writing, creating and removing anything but device nodes, and moving between these folders
-	// Use is writing and ioctl, without creating or removing: /dev, /proc.
+	// Use allows writing and ioctl, without creating or removing: /dev, /proc.
 	Use []string
 	// Open are descriptors of folders without a path, with the rights of ReadWrite.
 	Open []int
 }
 
-// Sandbox is the ruleset of a sandbox's tree.
+// Sandbox returns the ruleset of a sandbox's tree.
 func Sandbox() Ruleset {
 	return Ruleset{
 		ReadExec:  []string{"/"},
@@ -30,8 +30,8 @@ func Sandbox() Ruleset {
 	}
 }
 
-// rulesetAttrSize is that of struct landlock_ruleset_attr up to version 6. An older kernel accepts it as long as the
-// fields it does not know are zero.
+// rulesetAttrSize is the size of struct landlock_ruleset_attr up to version 6. An older kernel accepts it as long as the fields that
+// it does not know are zero.
 const rulesetAttrSize = unsafe.Offsetof(unix.LandlockRulesetAttr{}.Scoped) + 8
 
 // Append makes the child of p set no_new_privs, which the kernel requires, and apply the ruleset. abi is the kernel's [ABI], or less.

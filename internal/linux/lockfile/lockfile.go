@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package lockfile locks files by flock(2). A lock is held as long as any process has the opened file.
+// Package lockfile locks files with flock(2). A lock is held as long as any process has the opened file.
 package lockfile
 
 import (
@@ -23,8 +23,8 @@ func Lock(f *os.File, how int) error {
 	}
 }
 
-// Open opens a file and locks it, as [Lock] does. A holder may remove the file between our open and our lock: then we lock the one that
-// has its name now.
+// Open opens a file and locks it with [Lock]. A holder may remove the file between open and lock: Open then locks the file that has the
+// name now.
 func Open(path string, flags, how int) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, flags|unix.O_NOFOLLOW, 0o600)

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package mount writes mounts into a forkexec program, with the file-descriptor mount API of Linux 5.12 only: a file
-// system or a tree is made detached, given its attributes, and attached below a folder that is held open. No path is
-// looked up in a tree that another process could change meanwhile.
+// Package mount writes mounts into a forkexec program, using only the file-descriptor mount API of Linux 5.12. A file system or a
+// tree is made detached, gets its attributes, and is attached below a folder that is held open. No path is resolved in a tree that
+// another process could change meanwhile.
 //
 // Used by the native and gVisor runtimes. Linux only.
 package mount
@@ -29,7 +29,7 @@ const (
 // Builder appends mounts to a program. Every descriptor it opens in the child is close-on-exec.
 type Builder struct {
 	p    *forkexec.Program
-	tree forkexec.Arg // the result in use for short-lived trees and contexts
+	tree forkexec.Arg // the slot for short-lived trees and contexts
 	made bool
 }
 
@@ -46,8 +46,8 @@ func (b *Builder) Temp(nr uintptr, args ...forkexec.Arg) forkexec.Arg {
 	return b.tree
 }
 
-// FS makes a new file system of the given type, detached, and returns it open. Options are key=value pairs as of
-// mount(8), or bare flags with an empty value.
+// FS makes a new file system of the given type, detached, and returns it open. Options are key=value pairs as in mount(8), or flags
+// with an empty value.
 func (b *Builder) FS(kind string, attr Attr, options ...[2]string) forkexec.Arg {
 	fd := b.p.Open(unix.SYS_FSOPEN, b.p.Str(kind), forkexec.Int(unix.FSOPEN_CLOEXEC))
 	b.configure(fd, attr, options)
@@ -101,8 +101,7 @@ func (b *Builder) Bind(source string, dir forkexec.Arg, name string, attr Attr) 
 	b.BindAt(forkexec.Int(unix.AT_FDCWD), source, dir, name, attr)
 }
 
-// BindAt is Bind for a source below the open folder from. A source that is a name, not a path, is never looked up
-// through a link.
+// BindAt is Bind for a source below the open folder from. If source is a single name, it is not followed if it is a link.
 func (b *Builder) BindAt(from forkexec.Arg, source string, dir forkexec.Arg, name string, attr Attr) {
 	fd := b.clone(from, source)
 	if attr != 0 {
@@ -111,7 +110,7 @@ func (b *Builder) BindAt(from forkexec.Arg, source string, dir forkexec.Arg, nam
 	b.Attach(fd, dir, name)
 }
 
-// BindOpen is Bind for a file or folder that is open, in the mount namespace of the program.
+// BindOpen is Bind for an open file or folder, in the mount namespace of the program.
 func (b *Builder) BindOpen(source, dir forkexec.Arg, name string, attr Attr) {
 	fd := b.Temp(unix.SYS_OPEN_TREE, source, b.p.Str(""),
 		forkexec.Int(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH))
@@ -132,19 +131,19 @@ func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 
 const hidden = ReadOnly | NoDev | NoExec | NoSUID
 
-// HideFiles mounts the host's /dev/null, as a device that does not open, over the files of these names below the mount dir: they can
-// be neither read nor written. A missing name is not an error. dir must belong to the caller alone, so that no process can replace a
-// file meanwhile. The last name should exist: its cover is prepared in any case.
+// HideFiles mounts the host's /dev/null, as a device that cannot be opened, over the files of these names below the mount dir: they
+// can be neither read nor written. A missing name is not an error. dir must belong to the caller alone, so that no process can
+// replace a file meanwhile. The last name should exist: its cover is prepared in any case.
 func (b *Builder) HideFiles(dir forkexec.Arg, names []string) {
 	b.hide(dir, names, b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null"))
 }
 
-// HideFolders does the same to folders, with the empty folder of that name below from.
+// HideFolders hides folders likewise, with the empty folder of that name below from.
 func (b *Builder) HideFolders(dir forkexec.Arg, names []string, from forkexec.Arg, empty string) {
 	b.hide(dir, names, b.clone(from, empty))
 }
 
-// hide mounts a cover over each name. Each further cover is a copy of the last mounted one, with its attributes.
+// hide mounts a cover over each name. Each further cover is a copy of the last one mounted, with its attributes.
 func (b *Builder) hide(dir forkexec.Arg, names []string, cover forkexec.Arg) {
 	b.SetAttr(cover, hidden, true)
 	for i, name := range names {
@@ -158,7 +157,7 @@ func (b *Builder) hide(dir forkexec.Arg, names []string, cover forkexec.Arg) {
 	}
 }
 
-// Tmpfs are the options of a memory file system with hard caps.
+// Tmpfs returns the options of a memory file system with hard caps.
 func Tmpfs(bytes, inodes int64, mode string, uid, gid int) [][2]string {
 	return [][2]string{
 		{"size", strconv.FormatInt(bytes, 10)},

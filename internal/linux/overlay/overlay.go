@@ -16,21 +16,21 @@ import (
 // Names in the file system that [Mount] makes. All others but Own are free.
 const (
 	Workspace = "workspace" // the overlay
-	Own       = "overlay"   // what it is made of
+	Own       = "overlay"   // its parts
 )
 
-// Inodes is how many inodes the file system needs besides its user's.
+// Inodes is how many inodes the file system needs in addition to its user's.
 const Inodes = 16
 
-// Order is a workspace to be made.
+// Order describes a workspace to make.
 type Order struct {
-	Dir              string // the lower files; they must stay as they are
-	Bytes, Files     int64  // that the file system in memory over them may hold
+	Dir              string // the lower files, which must not change
+	Bytes, Files     int64  // capacity of the memory file system above them
 	HostUID, HostGID int    // the workspace's owner, on the host
 }
 
-// Mount mounts a file system in memory over o.Dir, in the mount namespace of the process pid, and in it the workspace. The user
-// namespace of that process maps the owners of the lower files to those of the workspace.
+// Mount mounts a memory file system over o.Dir, in the mount namespace of the process pid, and in it the workspace. The user namespace of
+// that process maps the owners of the lower files to the workspace's owner.
 func Mount(pid int, o Order) error {
 	return within(pid, o.Dir, func(lower int) error { return o.mount(lower) })
 }
@@ -64,15 +64,15 @@ func within(pid int, dir string, do func(lower int) error) error {
 	})
 }
 
-// onOwnThread calls do on a thread that ends afterwards, with what do has made of it. The main thread is never taken: it does not end, and
-// /proc/self would show its namespaces for the whole process.
+// onOwnThread calls do on a thread that ends afterwards, together with its namespaces. It never uses the main thread, which does not end:
+// /proc/self would show that thread's namespaces for the whole process.
 func onOwnThread(do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // for good: a goroutine that ends like this takes its thread along
+		runtime.LockOSThread() // never unlocked, so that the thread ends with its goroutine
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- onOwnThread(do) // on another one, while this one is held
+			done <- onOwnThread(do) // on another thread, while this one is locked
 			return
 		}
 		done <- do()
@@ -80,7 +80,7 @@ func onOwnThread(do func() error) error {
 	return <-done
 }
 
-// mapped is a detached mount of a folder with the ids of a user namespace.
+// mapped returns a detached mount of a folder with the ids of a user namespace.
 func mapped(dir string, users int) (int, error) {
 	fd, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
 	if err != nil {
@@ -96,7 +96,7 @@ func mapped(dir string, users int) (int, error) {
 	return fd, nil
 }
 
-// mount makes the file system in memory, and in it the overlay over the lower files.
+// mount makes the memory file system, and in it the overlay over the lower files.
 func (o Order) mount(lower int) error {
 	uid, gid := strconv.Itoa(o.HostUID), strconv.Itoa(o.HostGID)
 	memory, err := filesystem("tmpfs", [][2]string{
@@ -122,7 +122,7 @@ func (o Order) mount(lower int) error {
 		err = unix.MoveMount(lower, "", memory, Own+"/lower", unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}
 	if err == nil {
-		err = unix.Fchdir(memory) // the overlay's folders are named from here
+		err = unix.Fchdir(memory) // the overlay's folders are relative to this one
 	}
 	if err != nil {
 		return step("place the overlay", err)
@@ -138,7 +138,7 @@ func (o Order) mount(lower int) error {
 	return step("place the overlay", unix.MoveMount(over, "", memory, Workspace, unix.MOVE_MOUNT_F_EMPTY_PATH))
 }
 
-// filesystem makes one, detached.
+// filesystem makes a file system, detached.
 func filesystem(kind string, options [][2]string) (int, error) {
 	fs, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -157,7 +157,7 @@ func filesystem(kind string, options [][2]string) (int, error) {
 	return fd, step("make the "+kind, err)
 }
 
-// lacks says of an error that the system lacks what an overlay needs.
+// lacks marks an error as a missing feature of the system.
 func lacks(err error) error {
 	if err != nil {
 		return errors.Join(errors.ErrUnsupported, err)
@@ -165,7 +165,7 @@ func lacks(err error) error {
 	return nil
 }
 
-// step adds to an error what was done.
+// step adds the name of the operation to an error.
 func step(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)

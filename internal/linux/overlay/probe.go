@@ -14,11 +14,11 @@ import (
 // attribute is an extended attribute of a file of the probe.
 const attribute = "user.belljar"
 
-// Probe reports by an error why a workspace over files next to o.Dir would not do everything that one in memory does. It makes a workspace
-// in the mount namespace of the process pid, and removes it again. uid and gid are its owner's ids in the user namespace of that process.
-// What the system lacks is [errors.ErrUnsupported]; other errors, such as that the process has ended, say nothing about the next time.
+// Probe returns an error if a workspace over files next to o.Dir would behave differently from one in memory. It makes a workspace in the
+// mount namespace of the process pid, and removes it again. uid and gid are its owner's ids in the user namespace of that process. A
+// missing feature of the system is [errors.ErrUnsupported]. After other errors, e.g. if the process has ended, the next probe may succeed.
 func Probe(pid int, o Order, uid, gid int) (err error) {
-	o.Bytes, o.Files = probeBytes, probeFiles // of o there may be too little left
+	o.Bytes, o.Files = probeBytes, probeFiles // o may have less left
 	if o.Dir, err = os.MkdirTemp(filepath.Dir(o.Dir), "probe-"); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func Probe(pid int, o Order, uid, gid int) (err error) {
 	return within(pid, o.Dir, func(lower int) error { return lacks(o.probe(lower)) })
 }
 
-// probeBytes and probeFiles are the size of the file system in memory of a probe.
+// probeBytes and probeFiles are the size of a probe's memory file system.
 const probeBytes, probeFiles = 1 << 20, 100
 
 func (o Order) probe(lower int) error {
@@ -61,7 +61,7 @@ func prepare(dir string, uid, gid int) error {
 	}))
 }
 
-// try does to an overlay what programs do to a workspace, and what one that cannot do all of it gets wrong.
+// try uses an overlay like programs use a workspace, including operations that some overlays get wrong.
 func (o Order) try(at int) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(at, "one", &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The main thread would stay in the namespaces of a sandbox, and /proc/self would show those.
+// The main thread would stay in a sandbox's namespaces, and /proc/self would show them.
 func TestNeverOnTheMainThread(t *testing.T) {
 	var all sync.WaitGroup
 	for range 200 {

@@ -8,18 +8,19 @@ import (
 	"strings"
 )
 
-// The files of /etc that every root has, whatever an image has in their place.
+// Files of /etc that every root has, whatever an image has in their place.
 const (
 	hosts    = "127.0.0.1 localhost " + Hostname + "\n::1 localhost\n"
 	nsswitch = "passwd: files\ngroup: files\nhosts: files dns\n"
-	// The agent answers there while the host relays. If it does not, glibc fails at once; musl waits for the timeout.
+	// The agent answers at this address while the host relays. Otherwise glibc fails immediately; musl waits for the
+	// timeout.
 	resolvConf = "nameserver 127.0.0.53\noptions timeout:3 attempts:2\n"
 )
 
-// Hostname is every sandbox's.
+// Hostname is the host name of every sandbox.
 const Hostname = "belljar"
 
-// userName is what the user is called where an image does not name it.
+// userName is the user's name if the image has none.
 const userName = "sandbox"
 
 // Accounts and groups that programs expect.
@@ -40,8 +41,8 @@ func passwd(u User) string { return withLine(rootUser+nobody, u.UID, passwdLine(
 
 func group(u User) string { return withLine(rootGroup+nogroup, u.GID, groupLine(u)) }
 
-// withLine is an account or group file in which an id has a name: as it is if it has, and with line after the rest if
-// neither id nor name is taken.
+// withLine returns an account or group file in which an id has a name: unchanged if it has one, and with line
+// appended if neither id nor name is taken.
 func withLine(text string, id int, line string) string {
 	for l := range strings.Lines(text) {
 		fields := strings.Split(strings.TrimSuffix(l, "\n"), ":")
@@ -55,7 +56,7 @@ func withLine(text string, id int, line string) string {
 	return text + line
 }
 
-// written are the files of /etc that are ours where an image has none.
+// written returns Belljar's files of /etc for an image that has none.
 func written(u User) []Part {
 	return []Part{
 		{Name: "etc/passwd", Kind: Text, Text: passwd(u)},

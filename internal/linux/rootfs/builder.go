@@ -12,10 +12,10 @@ import (
 	"github.com/belljar/belljar/internal/linux/mount"
 )
 
-// Sealed are the attributes of what a sandbox sees of the host, or of an image.
+// Sealed are the attributes of the mounts of the host or of an image.
 const Sealed = mount.ReadOnly | mount.NoSUID | mount.NoDev
 
-// Builder appends the making of a root to a program. No path is looked up through a link on the way.
+// Builder appends the steps that make a root to a program. No path is resolved through a link.
 type Builder struct {
 	Root forkexec.Arg // open
 
@@ -23,12 +23,12 @@ type Builder struct {
 	m       *mount.Builder
 	made    map[string]bool
 	sources map[string]forkexec.Arg // open folders of the image; nil for the host
-	covers  map[string]forkexec.Arg // open folders of the root in which something is covered
+	covers  map[string]forkexec.Arg // open folders of the root that contain covered files
 }
 
-// NewBuilder begins a root, a file system in memory with room for the parts of t and that many bytes and inodes besides them. It
-// lies over /proc, the one folder that every Linux has and that we do not need until we have our own. image is the open
-// folder that the sources of t are in; nil for the host's own root.
+// NewBuilder begins a root: a memory file system with room for the parts of t and that many additional bytes and inodes. It is
+// mounted over /proc, the one folder that every Linux has and that we do not need until we mount our own. image is the open
+// folder that contains the sources of t; nil for the host's own root.
 func NewBuilder(p *forkexec.Program, m *mount.Builder, t *Tree, image *forkexec.Arg, bytes, inodes int64) *Builder {
 	p.Call(unix.SYS_UMASK, forkexec.Int(0))
 	moreBytes, moreInodes := t.Room()
@@ -53,13 +53,13 @@ func (b *Builder) Dir(name string) {
 	b.made[name] = true
 }
 
-// File makes a file with a text in it.
+// File makes a file with the given text.
 func (b *Builder) File(name, text string) {
 	b.Dir(path.Dir(name))
 	b.FileIn(b.Root, name, text)
 }
 
-// FileIn makes one below another open folder.
+// FileIn makes a file below another open folder.
 func (b *Builder) FileIn(dir forkexec.Arg, name, text string) {
 	fd := b.m.Temp(unix.SYS_OPENAT, dir, b.p.Str(name), forkexec.Int(unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0o644))
 	if text != "" {
@@ -69,7 +69,7 @@ func (b *Builder) FileIn(dir forkexec.Arg, name, text string) {
 	b.p.Close(fd)
 }
 
-// BindOver mounts what is called source in the root over a name in it.
+// BindOver mounts source, a name in the root, over another name in it.
 func (b *Builder) BindOver(source, name string, attr mount.Attr) {
 	dir := path.Dir(name)
 	fd, ok := b.covers[dir]
@@ -80,8 +80,8 @@ func (b *Builder) BindOver(source, name string, attr mount.Attr) {
 	b.m.BindAt(b.Root, source, fd, path.Base(name), attr)
 }
 
-// Parts makes parts below a folder. Files that cover others lie in the folder spare, which stays hidden. Those that are
-// [BindWritable] need their target first, and are left out.
+// Parts makes parts below a folder. Files that cover others are in the folder spare, which stays hidden. It leaves out
+// [BindWritable] parts, which need their target first.
 func (b *Builder) Parts(parts []Part, below, spare string) {
 	for i, p := range parts {
 		name := path.Join(below, p.Name)
@@ -110,7 +110,7 @@ func (b *Builder) Parts(parts []Part, below, spare string) {
 	}
 }
 
-// bind shows a file or folder of the host by its path, one of an image below the open folders that it lies in.
+// bind mounts a file or folder: the host's by its path, an image's below the open folders that contain it.
 func (b *Builder) bind(source, name string) {
 	if b.sources == nil {
 		b.m.Bind("/"+source, b.Root, name, Sealed)
@@ -119,7 +119,7 @@ func (b *Builder) bind(source, name string) {
 	b.m.BindAt(b.source(path.Dir(source)), path.Base(source), b.Root, name, Sealed)
 }
 
-// source is a folder of the image, open.
+// source returns an open folder of the image.
 func (b *Builder) source(dir string) forkexec.Arg {
 	fd, ok := b.sources[dir]
 	if !ok {
@@ -129,7 +129,7 @@ func (b *Builder) source(dir string) forkexec.Arg {
 	return fd
 }
 
-// folder opens a folder of that name, which no link leads to.
+// folder opens a folder without following a link.
 func (b *Builder) folder(in forkexec.Arg, name string) forkexec.Arg {
 	return b.p.Open(unix.SYS_OPENAT, in, b.p.Str(name), forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC), forkexec.Int(0))
 }

@@ -19,14 +19,13 @@ import (
 // mostTrees is the largest number of cached images.
 const mostTrees = 128
 
-// Cache caches the roots that were examined. The zero value is empty; it is safe for concurrent use.
+// Cache caches examined roots. The zero value is empty; it is safe for concurrent use.
 type Cache struct {
 	mu    sync.Mutex
 	trees map[cacheKey]*Tree
 }
 
-// cacheKey identifies an examined root. The folder of an image that was removed and unpacked again is
-// another one.
+// cacheKey identifies an examined root. An image that was removed and unpacked again has a new folder.
 type cacheKey struct {
 	dir      string
 	user     User
@@ -37,18 +36,18 @@ type cacheKey struct {
 // LockedTree is an image that cannot be removed while it is held.
 type LockedTree struct {
 	Tree *Tree
-	Lock *os.File // nil for one that is never removed
+	Lock *os.File // nil for an image that is never removed
 }
 
-// Close releases it.
+// Close releases the image.
 func (h *LockedTree) Close() {
 	if h.Lock != nil {
 		h.Lock.Close()
 	}
 }
 
-// Open takes a shared flock(2) on the file lock, unless that is "", and looks at the image in dir, or at the host if that is
-// "". An image that is missing or was removed is [fs.ErrNotExist].
+// Open takes a shared flock(2) on the file lock, unless that is "", and examines the image in dir, or the host if that is "". A missing or
+// removed image is [fs.ErrNotExist].
 func (s *Cache) Open(ctx context.Context, dir, lock string, user User) (*LockedTree, error) {
 	h := &LockedTree{}
 	var err error
@@ -64,8 +63,8 @@ func (s *Cache) Open(ctx context.Context, dir, lock string, user User) (*LockedT
 	return h, nil
 }
 
-// look looks at a root, and only once at one that has not changed. The host changes with its packages, which put into /etc what their programs
-// need.
+// look examines a root, and only once while it does not change. The host changes with its packages, which put the files of their programs into
+// /etc.
 func (s *Cache) look(dir string, user User) (*Tree, error) {
 	key := cacheKey{dir: dir, user: user}
 	var st unix.Stat_t
@@ -98,8 +97,8 @@ func (s *Cache) look(dir string, user User) (*Tree, error) {
 	return t, nil
 }
 
-// lockImage opens an image's lock and takes a share of it. A process that removes the image has all of it for a moment; the file
-// that it is then may be another one, or none.
+// lockImage opens an image's lock file and takes a shared lock. A process that removes the image holds an exclusive lock for a moment;
+// afterwards the file may be another one, or missing.
 func lockImage(ctx context.Context, path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -121,7 +120,7 @@ func lockImage(ctx context.Context, path string) (*os.File, error) {
 	}
 }
 
-// share takes a shared lock on f, and closes f if it does not get it.
+// share takes a shared lock on f, and closes f if that fails.
 func share(ctx context.Context, f *os.File) error {
 	err := lockfile.Lock(f, unix.LOCK_SH|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
@@ -130,7 +129,7 @@ func share(ctx context.Context, f *os.File) error {
 		select {
 		case err = <-got:
 		case <-ctx.Done():
-			go func() { <-got; f.Close() }() // nothing ends the wait but the lock
+			go func() { <-got; f.Close() }() // only the lock ends the wait
 			return context.Cause(ctx)
 		}
 	}

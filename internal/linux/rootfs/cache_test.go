@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// The host is looked at again once it has lost something that sandboxes are shown, as when a package is removed.
+// The host is examined again once it has lost files that sandboxes see, e.g. when a package is removed.
 func TestCacheOfHost(t *testing.T) {
 	shown := filepath.Join(t.TempDir(), "belljar-test")
 	if err := os.Mkdir(shown, 0o755); err != nil {
@@ -50,8 +50,8 @@ func TestCacheOfHost(t *testing.T) {
 	}
 }
 
-// Image host has the certificates of Arch, to which links in /etc/ssl lead, and of Alpine. Programs that are installed while a server runs have
-// their part of /etc in the next sandbox.
+// The image host includes the certificates of Arch, to which links in /etc/ssl lead, and of Alpine. The next sandbox has the files in /etc of
+// programs that were installed while a server runs.
 func TestHostOfOthers(t *testing.T) {
 	need.Root(t)
 	const private = "BELLJAR_TEST_PRIVATE_ETC"
@@ -98,7 +98,7 @@ func TestHostOfOthers(t *testing.T) {
 		}
 		return etc.Ctim
 	}
-	for first := changed(); changed() == first; { // it goes in steps of milliseconds
+	for first := changed(); changed() == first; { // the clock of the file system has steps of milliseconds
 	}
 	if err := os.Mkdir("/"+later, 0o755); err != nil {
 		t.Fatal(err)

@@ -10,21 +10,21 @@ import (
 	"strings"
 )
 
-// usrLinks are the names besides /usr that a usr-merged host has as links, and an older one as folders. storeDirs hold
-// the programs of hosts that have none in /usr.
+// usrLinks are the names next to /usr that are links on a usr-merged host, and folders on an older one. storeDirs
+// contain the programs of hosts that have none in /usr.
 var (
 	usrLinks  = []string{"bin", "sbin", "lib", "lib32", "lib64", "libx32"}
 	storeDirs = []string{"nix/store", "gnu/store"}
 )
 
-// etcAllowed is all of the host's /etc that a sandbox sees: what programs in /usr need to find their own parts, and
-// nothing that reveals this machine or a user of it.
+// etcAllowed lists all files of the host's /etc that a sandbox sees: programs in /usr need them to find their own
+// parts, and they reveal nothing about this machine or its users.
 var etcAllowed = []string{
 	"alternatives", "ld.so.cache", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted",
 	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "matplotlibrc", "crypto-policies",
 }
 
-// Host returns the root with the machine's own programs.
+// Host returns the root with the host's own programs.
 func Host(u User) (*Tree, error) {
 	if info, err := os.Stat("/usr"); err != nil || !info.IsDir() {
 		return nil, errors.New("the host has no /usr folder to use as the image")
@@ -51,12 +51,12 @@ func Host(u User) (*Tree, error) {
 	return t, nil
 }
 
-// variable is /var where there is none.
+// variable returns the parts of /var for a root that has none.
 func variable() []Part {
 	return []Part{{Name: "var/tmp", Kind: Link, Target: "/tmp"}, {Name: "var/run", Kind: Link, Target: "/run"}}
 }
 
-// show takes what the host has of a name, if it is a folder, a file or a link.
+// show adds the host's folder, file or link of a name.
 func (t *Tree) show(name string) {
 	info, err := os.Lstat("/" + name)
 	if err != nil {
@@ -79,7 +79,7 @@ func (t *Tree) show(name string) {
 	t.Parts = append(t.Parts, p)
 }
 
-// there reports whether the host still has all that it shows: without a part of it no sandbox could be made.
+// there reports whether the host still has all parts of the tree: without one of them no sandbox could be made.
 func (t *Tree) there() bool {
 	return !slices.ContainsFunc(t.Parts, func(p Part) bool {
 		if p.Kind != Bind {

@@ -15,22 +15,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How much of an image is taken. Each name in the root folder is a mount.
+// Limits of an image's root. Each name in the root folder is a mount.
 const (
 	mostNames = 1000
-	mostEtc   = 256      // names in /etc, where it has to be put together
-	mostText  = 64 << 10 // bytes of a file in /etc that gets a line more
+	mostEtc   = 256      // names in /etc, if it has to be assembled
+	mostText  = 64 << 10 // bytes of a file in /etc to which a line is added
 )
 
 // ErrImage means that an image cannot be the root of a sandbox.
 var ErrImage = errors.New("the image cannot be used")
 
-// Image is the root made of an unpacked image: everything in its root folder, read-only, but for [Reserved] names. An error
-// is fs.ErrNotExist if dir is missing, and [ErrImage] if it cannot be used.
+// Image returns the root of an unpacked image: everything in its root folder, read-only, except [Reserved] names. An error is
+// fs.ErrNotExist if dir is missing, and [ErrImage] if it cannot be used.
 //
-// localhost, the user's own name and the names of a relay can be looked up, whatever the image has in /etc: over its files lie ours,
-// and where files are missing /etc is put together from the image's and ours. Its /var/tmp and /var/run, if they are
-// folders, are /tmp and /run.
+// localhost, the user's own name and the names of a relay can be looked up, whatever the image has in /etc: our files cover the
+// image's, and if files are missing, /etc is assembled from the image's and ours. Its /var/tmp and /var/run, if they are folders,
+// are /tmp and /run.
 func Image(dir string, u User) (*Tree, error) {
 	top, err := openFolder(unix.AT_FDCWD, dir)
 	if err != nil {
@@ -75,13 +75,12 @@ func Image(dir string, u User) (*Tree, error) {
 	return t, nil
 }
 
-// has reports whether there is anything of the name, or below it.
+// has reports whether the tree has a part of that name, or below it.
 func (t *Tree) has(name string) bool {
 	return slices.ContainsFunc(t.Parts, func(p Part) bool { return p.Name == name || strings.HasPrefix(p.Name, name+"/") })
 }
 
-// take shows what is called base in an open folder as name, if it is a folder, a file or a link. What else there may be is
-// left out.
+// take adds the folder, file or link base of an open folder as name. It ignores other types.
 func (t *Tree) take(folder *os.File, base, name string) error {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(folder.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -105,7 +104,7 @@ func (t *Tree) take(folder *os.File, base, name string) error {
 	return nil
 }
 
-// writable makes programs able to write where they expect it.
+// writable makes the folders of /var writable that programs expect to be.
 func (t *Tree) writable(top *os.File) error {
 	folder, err := openFolder(int(top.Fd()), "var")
 	if err != nil {
@@ -144,21 +143,21 @@ func (t *Tree) etc(top *os.File, u User) error {
 	return nil
 }
 
-// lacks reports whether an image has not all the files in /etc without which programs do not work.
+// lacks reports whether an image lacks files in /etc without which programs do not work.
 func lacks(etc *os.File) bool {
 	return slices.ContainsFunc([]string{"hosts", "passwd", "group"}, func(name string) bool { return mode(etc, name) == 0 }) || foreign(etc)
 }
 
-// foreign reports whether an image leaves its name servers to another program: the file is missing, or a link.
+// foreign reports whether an image leaves its list of name servers to another program: the file is missing, or a link.
 func foreign(etc *os.File) bool {
 	m := mode(etc, resolver)
 	return m == 0 || m == unix.S_IFLNK
 }
 
-// resolver is the file of the name servers.
+// resolver is the file that lists the name servers.
 const resolver = "resolv.conf"
 
-// patchwork puts /etc together from what the image has and what it lacks.
+// patchwork assembles /etc from the image's files and ours.
 func (t *Tree) patchwork(etc *os.File, names []string, ours []Part, u User) error {
 	named := func(name string) func(Part) bool {
 		return func(p Part) bool { return p.Name == "etc/"+name }
@@ -183,7 +182,7 @@ func (t *Tree) patchwork(etc *os.File, names []string, ours []Part, u User) erro
 	return nil
 }
 
-// covers lists Belljar's files that replace those of an image's /etc. Anything but a plain file there stays.
+// covers lists Belljar's files that replace those of an image's /etc. Only plain files are replaced.
 func covers(etc *os.File, u User) (list []Part) {
 	for _, p := range written(u) {
 		name := p.Name[len("etc/"):]
@@ -214,7 +213,7 @@ func covers(etc *os.File, u User) (list []Part) {
 	return list
 }
 
-// readText is a short file with nothing but text in it.
+// readText reads a short file that contains only text.
 func readText(folder *os.File, name string) (string, bool) {
 	fd, err := unix.Openat(int(folder.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -233,7 +232,7 @@ func readText(folder *os.File, name string) (string, bool) {
 	return string(text), true
 }
 
-// openFolder opens a folder, not through a link.
+// openFolder opens a folder without following a link.
 func openFolder(at int, name string) (*os.File, error) {
 	fd, err := unix.Openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -242,7 +241,7 @@ func openFolder(at int, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// notFolder is err, unless that means that there is no folder of the name.
+// notFolder returns err, or nil if it means that there is no folder of that name.
 func notFolder(err error) error {
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOENT) {
 		return nil
@@ -250,7 +249,7 @@ func notFolder(err error) error {
 	return err
 }
 
-// list names what is in a folder, sorted; an error if that is more than most.
+// list returns the sorted names in a folder; an error if there are more than most.
 func list(folder *os.File, most int) ([]string, error) {
 	names, err := folder.Readdirnames(most + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -263,7 +262,7 @@ func list(folder *os.File, most int) ([]string, error) {
 	return names, nil
 }
 
-// mode is what a name in a folder is, as S_IFMT has it; 0 for nothing.
+// mode returns the type of a name in a folder, as S_IFMT; 0 if it is missing.
 func mode(folder *os.File, name string) uint32 {
 	var st unix.Stat_t
 	if err := unix.Fstatat(int(folder.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {

@@ -14,9 +14,9 @@ func DeviceLinks() [][2]string {
 	}
 }
 
-// HiddenFiles are the files of /proc that reveal or affect the host. What only the host's root can read (kpageflags,
-// slabinfo, vmallocinfo …) no process in a user namespace can, so it is not worth a mount; of that, only what could harm
-// the host is here, as a second protection. Every kernel has the last.
+// HiddenFiles are the files of /proc that reveal or affect the host. No process in a user namespace can read those that only
+// the host's root can read (kpageflags, slabinfo, vmallocinfo …), so they are not worth a mount. The list has only those of
+// them that could harm the host, as a second protection. Every kernel has the last one.
 func HiddenFiles() []string {
 	return []string{
 		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",
@@ -25,16 +25,17 @@ func HiddenFiles() []string {
 	}
 }
 
-// HiddenSettings are the files below /proc/sys that count what all of the host uses. Every kernel has the last.
+// HiddenSettings are the files below /proc/sys that count the resources of the whole host. Every kernel has the last one.
 func HiddenSettings() []string { return []string{"sys/fs/aio-nr", "sys/fs/inode-nr", "sys/fs/file-nr"} }
 
-// BootID is the file of /proc that names the boot of the host: two sandboxes that read the same would know that they share one.
+// BootID is the file of /proc that identifies the boot of the host: two sandboxes that read the same id would know that they
+// share a host.
 const BootID = "sys/kernel/random/boot_id"
 
-// HiddenFolders are such folders of /proc. Every kernel has the last.
+// HiddenFolders are the folders of /proc that reveal or affect the host. Every kernel has the last one.
 func HiddenFolders() []string {
 	return []string{"acpi", "asound", "scsi", "driver", "bus", "irq", "tty", "pressure", "fs"}
 }
 
-// ReadOnly are the folders of /proc that can be read and not written.
+// ReadOnly lists the folders of /proc that are read-only.
 func ReadOnly() []string { return []string{"sys"} }

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/rootfs"
 )
 
-// image makes a folder: names that end in / are folders, a text that begins with -> is a link, | is a pipe.
+// image makes a folder from files: names that end in / are folders, texts that begin with -> links, and | is a pipe.
 func image(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "root")
@@ -48,7 +48,7 @@ func image(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// brief is a part in a line.
+// brief formats a part as one line.
 func brief(p rootfs.Part) string {
 	over := ""
 	if p.Over {
@@ -78,7 +78,7 @@ func briefs(tree *rootfs.Tree) (list []string) {
 	return list
 }
 
-// ours are the files of /etc where there is none.
+// ours are Belljar's files for a root without /etc.
 var ours = []string{
 	"etc/passwd text", "etc/group text", "etc/hostname text", "etc/hosts text", "etc/resolv.conf text", "etc/nsswitch.conf text",
 }
@@ -131,7 +131,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// sound checks what holds for every tree.
+// sound checks the properties of every tree.
 func sound(t *testing.T, tree *rootfs.Tree) {
 	t.Helper()
 	seen := map[string]rootfs.Part{}
@@ -196,7 +196,7 @@ func TestImageRefused(t *testing.T) {
 	}
 }
 
-// An /etc with more names than are put together stays as it is.
+// An /etc with too many names to assemble stays unchanged.
 func TestImageLargeEtc(t *testing.T) {
 	files := map[string]string{}
 	for i := range 300 {
@@ -235,7 +235,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// Whatever an image has for an account file: nothing of it is lost, and a text that is shown ends with a whole line.
+// For any account file of an image, nothing of it is lost, and the resulting text ends with a complete line.
 func FuzzPasswd(f *testing.F) {
 	f.Add("root:x:0:0::/:/bin/sh\n", 33)
 	f.Add("", 1000)

@@ -15,27 +15,28 @@ type Kind int
 const (
 	Folder       Kind = iota // empty
 	Link                     // a symbolic link to Target
-	Text                     // a file of ours, with Text in it
+	Text                     // a file of ours, with the text Text
 	Bind                     // a file or folder of the tree's Dir, read-only: Source
-	BindWritable             // the writable folder Target at a second place
+	BindWritable             // the writable folder Target at another place
 )
 
 // Part is one entry of the root.
 type Part struct {
-	Name   string // below the root, as etc/alternatives
+	Name   string // below the root, e.g. etc/alternatives
 	Kind   Kind
-	Source string // of a Bind, below Dir; no part of it is a link, unless Dir is the host's own root
-	File   bool   // a Bind is of a file, not of a folder
-	Target string // of a Link, as it is written; of a BindWritable, one of [Writable]
+	Source string // of a Bind, below Dir; none of its elements is a link, unless Dir is the host's own root
+	File   bool   // a Bind of a file, not of a folder
+	Target string // of a Link, unchanged; of a BindWritable, one of [Writable]
 	Text   string
-	// Over means that Name is there, a file or folder in another Bind, which the part covers. Its folder is no link.
+	// Over means that Name exists, as a file or folder in another Bind, and the part covers it. Its folder is not a
+	// link.
 	Over bool
 }
 
-// Tree is the whole root but for what every sandbox has of its own: [Reserved]. Folders above a part that no other part
-// makes are plain ones. Whatever lies above a part in the root comes before it.
+// Tree is the whole root, without the [Reserved] parts that every sandbox has of its own. Folders above a part that no
+// other part makes are plain folders. A part comes after all parts that are above it in the root.
 type Tree struct {
-	Dir   string // that Sources are in: / or the unpacked image
+	Dir   string // contains the Sources: / or the unpacked image
 	Parts []Part
 }
 
@@ -58,16 +59,16 @@ func (u User) Check(last int) error {
 	return nil
 }
 
-// Reserved are the names in the root that are never an image's.
+// Reserved are the names in the root at which an image's files are never visible.
 func Reserved() []string { return []string{"dev", "proc", "sys", "tmp", "run", "workspace"} }
 
-// pageBytes is what a file, or a long link, takes at least in memory.
+// pageBytes is the least memory of a file, or of a long link.
 const pageBytes = 4096
 
 // Room returns the most bytes and inodes that the parts need in a memory file system.
 func (t *Tree) Room() (bytes, inodes int64) {
 	for _, p := range t.Parts {
-		inodes += 2 // its folder, too
+		inodes += 2 // and its folder's
 		switch p.Kind {
 		case Link:
 			bytes += pageBytes
@@ -78,7 +79,7 @@ func (t *Tree) Room() (bytes, inodes int64) {
 	return bytes, inodes
 }
 
-// Without returns the tree without what lies at a name.
+// Without returns the tree without a part and the parts below it.
 func (t *Tree) Without(name string) *Tree {
 	rest := &Tree{Dir: t.Dir}
 	for _, p := range t.Parts {

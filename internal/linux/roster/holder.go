@@ -19,14 +19,14 @@ import (
 // Holder is a process that has an entry's lock open.
 type Holder struct {
 	Pid int
-	// First means that it is the process that the entry stands for, in birth or as the program it becomes: the first of a
-	// pid namespace. Others are its creators.
+	// First means that this is the entry's own process, before or after its execve: the first of a pid namespace. Others
+	// are its creators.
 	First bool
 }
 
-// Program describes what the processes of a roster become.
+// Program describes the program of a roster's processes.
 type Program struct {
-	// Prefix is what the link to the executable begins with, as /memfd:NAME.
+	// Prefix is the beginning of the link to the executable, e.g. /memfd:NAME.
 	Prefix string
 	// LockIn returns the lock that a process's arguments name, in the form of [Inode.String]; "" if they name none. Such a
 	// process shows its descriptors to root only.
@@ -36,7 +36,7 @@ type Program struct {
 // Inode identifies a file.
 type Inode struct{ Dev, Ino uint64 }
 
-// String returns the form in which a process shows its lock.
+// String returns the form in which a process names its lock.
 func (i Inode) String() string { return fmt.Sprintf("%d:%d", i.Dev, i.Ino) }
 
 // InodeOf returns the inode of an open file.
@@ -48,8 +48,8 @@ func InodeOf(f *os.File) (Inode, error) {
 	return Inode{uint64(st.Dev), st.Ino}, nil
 }
 
-// Holders finds the processes that have an entry's lock open, by looking at every process. One that has other locks open
-// as well is just being forked by a creator, and left out.
+// Holders finds the processes that have an entry's lock open, by looking at every process. It leaves out a process that
+// has other locks open as well: a creator is just forking it.
 func (r *Roster) Holders(name string, p Program) ([]Holder, error) {
 	locks, err := r.locks()
 	if err != nil {
@@ -76,18 +76,18 @@ func (r *Roster) Holders(name string, p Program) ([]Holder, error) {
 		}
 		namespace, err := os.Readlink(filepath.Join(dir, "ns/pid"))
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		first := namespace != own && p.isFirst(pid, dir)
 		if first && files > 1 || namespace != own && !first && forked(pid) {
-			continue // see above; or another process of a birth, which ends with the first
+			continue // as above; or another process of a birth, which ends with the first
 		}
 		found = append(found, Holder{Pid: pid, First: first})
 	}
 	return found, nil
 }
 
-// locks are the lock files there are. One has two names while its entry is renamed.
+// locks returns the existing lock files. A file has two names while its entry is renamed.
 func (r *Roster) locks() (map[Inode][]string, error) {
 	names, err := r.List()
 	if err != nil {
@@ -104,7 +104,8 @@ func (r *Roster) locks() (map[Inode][]string, error) {
 	return locks, nil
 }
 
-// openLocks are the entries whose locks a process has open, and how many files these are, as far as we may see.
+// openLocks returns the entries whose locks a process has open, and the number of these files, as far as they are visible
+// to us.
 func (p Program) openLocks(dir string, locks map[Inode][]string) (open map[string]bool, files int) {
 	open, seen := map[string]bool{}, map[Inode]bool{}
 	found := func(at Inode) {
@@ -146,8 +147,8 @@ func (p Program) toldLock(dir string, locks map[Inode][]string) (Inode, bool) {
 	return Inode{}, false
 }
 
-// isFirst reports whether a process of another pid namespace is what an entry stands for: it is number 1 there, and either
-// still a fork or become the program. A server in a container, which may be number 1 there, is neither.
+// isFirst reports whether a process of another pid namespace is an entry's own process: its pid there is 1, and it is
+// still a fork or has executed the program. A server in a container, which may be number 1 there, is neither.
 func (p Program) isFirst(pid int, dir string) bool {
 	status, err := os.ReadFile(filepath.Join(dir, "status"))
 	if err != nil {

@@ -24,14 +24,14 @@ const (
 
 // Roster is a folder of entries. Safe for concurrent use, by any number of processes.
 type Roster struct {
-	dir   string // within above
+	dir   string // below the above folder
 	above []string
 	valid func(name string) bool
 }
 
-// Open makes a roster's folder: names, one below the other, in the folder top. Another user's folder on the way could
-// hand us sockets and records of their making, so every one of them must be ours alone. valid states what an entry can be
-// called; other names in the folder are left alone.
+// Open makes a roster's folder: names, each below the previous one, in the folder top. Each of these folders must belong to us alone,
+// because another user's folder could contain forged sockets and records. valid reports whether a name is valid for an entry; other
+// names in the folder are ignored.
 func Open(top string, names []string, valid func(name string) bool) (*Roster, error) {
 	r := &Roster{above: []string{top}, valid: valid}
 	for _, name := range names {
@@ -49,7 +49,7 @@ func (r *Roster) Sibling(name string) *Roster {
 	return &other
 }
 
-// make makes the folders. Other processes remove at their end those that they find empty, also between two steps of ours.
+// make makes the folders. Other processes remove empty folders when they end, also between two steps of ours.
 func (r *Roster) make() (err error) {
 	for range 100 {
 		if err = r.tryMake(); !errors.Is(err, fs.ErrNotExist) {
@@ -92,7 +92,7 @@ func (r *Roster) Claim(name string) (*os.File, error) {
 		if _, statErr := os.Lstat(r.Folder(name)); statErr == nil {
 			return nil, taken
 		}
-		lock, err = r.Take(name, unix.LOCK_EX) // a sweeper looks at our new lock file, and will unlink it
+		lock, err = r.Take(name, unix.LOCK_EX) // a sweeper has our new lock file, and will unlink it
 	}
 	if err != nil {
 		return nil, err
@@ -108,8 +108,8 @@ func (r *Roster) Claim(name string) (*os.File, error) {
 	return lock, nil
 }
 
-// Take locks an entry's lock file, as [lockfile.Open] does. A sweeper may unlink the file meanwhile. The folder is missing if another
-// process found it empty at its end, and everything above it if that was cleaned up: it is made again.
+// Take locks an entry's lock file with [lockfile.Open]. A sweeper may unlink the file meanwhile. If the folder is missing, because
+// another process found it empty at its end, or because everything above it was cleaned up, Take makes it again.
 func (r *Roster) Take(name string, how int) (*os.File, error) {
 	for {
 		f, err := lockfile.Open(r.Lock(name), os.O_CREATE|os.O_RDWR, how)
@@ -122,8 +122,8 @@ func (r *Roster) Take(name string, how int) (*os.File, error) {
 	}
 }
 
-// Rename gives an entry another name, which must be free: fs.ErrExist. A process that looks at either name meanwhile finds its
-// lock held. reached, unless nil, is called at each point on the way, for tests that stop there.
+// Rename renames an entry; fs.ErrExist if the new name is taken. A process that looks at either name meanwhile finds its lock held.
+// reached, unless nil, is called at each point, for tests that stop there.
 func (r *Roster) Rename(from, to string, reached func(point string)) error {
 	at := func(point string) {
 		if reached != nil {
@@ -164,7 +164,7 @@ func (r *Roster) Forget(name string) error {
 	return nil
 }
 
-// List returns the names of all entries with any file.
+// List returns the names of all entries that have any file.
 func (r *Roster) List() ([]string, error) {
 	entries, err := os.ReadDir(r.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

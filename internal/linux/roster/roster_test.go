@@ -175,7 +175,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// However many claim, sweep and forget at once, an entry is one's at a time.
+// If many processes claim, sweep and forget concurrently, an entry belongs to one at a time.
 func TestAtOnce(t *testing.T) {
 	r := open(t)
 	var all sync.WaitGroup
@@ -241,7 +241,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// A process that has a lock open is found, and distinguished from the holder of the entry.
+// A process that has a lock open is found, and distinguished from the entry's own process.
 func TestHolders(t *testing.T) {
 	r := open(t)
 	lock, err := r.Claim("one")

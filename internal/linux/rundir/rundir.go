@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package rundir knows where files live that must not outlive the boot: sockets, locks, records of sandboxes.
+// Package rundir determines the folder for files that must not outlive the boot: sockets, locks, records of sandboxes.
 package rundir
 
 import (
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Default is the folder of this user's files: below /run for root, $XDG_RUNTIME_DIR for others, and the temporary folder
-// where that is not set. It need not exist yet, and its users check that it is theirs alone: two of these places are open
-// to every user.
+// Default returns the folder for this user's files: below /run for root, $XDG_RUNTIME_DIR for others, and the temporary
+// folder if that is unset. The folder may be missing. Its users must check that it belongs to them alone: two of these
+// places are open to every user.
 //
 // Every sandbox makes and removes some files there. In containers /run is often on a disk, where that takes longer than
-// making the sandbox's root; root then has them in /dev/shm, if that is in memory.
+// making the sandbox's root; root's files are then in /dev/shm, if that is in memory.
 func Default() string {
 	uid := os.Geteuid()
 	if uid == 0 {
@@ -33,15 +33,15 @@ func Default() string {
 	return filepath.Join(os.TempDir(), "belljar-"+strconv.Itoa(uid))
 }
 
-// Hint is for who cannot have the folder, or shares it with other users. No setting gives root another.
+// Hint is the hint if the folder cannot be made, or other users can write to it. No setting gives root another folder.
 func Hint() string {
 	if os.Geteuid() == 0 {
-		return "it must be possible to make the folder, and root alone may be able to write to it: move away what is there"
+		return "Belljar must be able to make the folder, and only root may write to it: move the existing file or folder away"
 	}
-	return "set XDG_RUNTIME_DIR, or TMPDIR where that is not set, to a folder of your own"
+	return "set XDG_RUNTIME_DIR (or TMPDIR if that is unset) to a folder that you own"
 }
 
-// inMemory reports whether a folder is on a file system that has no disk.
+// inMemory reports whether a folder is on a file system without a disk.
 func inMemory(path string) bool {
 	var s unix.Statfs_t
 	if unix.Statfs(path, &s) != nil {

@@ -26,7 +26,7 @@ func TestInMemory(t *testing.T) {
 		t.Error("/proc or a folder that does not exist holds files in memory")
 	}
 	if os.Geteuid() != 0 {
-		return // the rest mounts
+		return // the rest needs mounts
 	}
 	dir := t.TempDir()
 	if err := unix.Mount("belljar-test", dir, "tmpfs", 0, "size=64k"); err != nil {

@@ -12,7 +12,7 @@ import (
 // the jump is written.
 type assembler struct {
 	reversed []unix.SockFilter
-	returns  map[action]label // the nearest one of each
+	returns  map[action]label // the nearest return of each action
 }
 
 // label is a position in the program: the number of instructions from it to the end.

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A jump reaches its targets at any distance, also if one is just in reach and the other just out of it.
+// A jump reaches its targets at any distance, also if one is just within its range and the other just
+// outside.
 func TestJumpDistances(t *testing.T) {
 	for gap := range 2*farthest + 10 {
 		a := &assembler{returns: make(map[action]label)}

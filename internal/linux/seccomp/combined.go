@@ -4,8 +4,8 @@ package seccomp
 
 import "fmt"
 
-// Combined builds one program of both filters, for commands of a sandbox in which an engine installs its own profile instead of the
-// Agent filter. Calls that the profile refuses stay refused.
+// Combined builds one program from both filters, for commands of a sandbox in which an engine installs its own profile instead of
+// the Agent filter. Calls that the profile refuses stay refused.
 func Combined(o Options) (Program, error) {
 	agent, exec, err := policies(o)
 	if err != nil {

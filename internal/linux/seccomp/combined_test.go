@@ -11,7 +11,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 )
 
-// The combined program acts as the two stacked ones: the stricter action, and of two errors that of the filter installed last.
+// The combined program returns the same as the two stacked ones: the stricter action, and of two errors that of the filter
+// installed last.
 func TestCombined(t *testing.T) {
 	for _, shared := range []bool{false, true} {
 		o := Options{Arch: "amd64", Kernel: Kernel{6, 0}, SharedUID: shared}

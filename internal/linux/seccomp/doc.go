@@ -1,11 +1,11 @@
-// Package seccomp builds the system-call filters of a sandbox: an allow-list that starts from Docker's default profile,
-// adds Belljar's own rules, and is compiled by this package to classic BPF. It needs no cgo.
+// Package seccomp builds the system-call filters of a sandbox: an allow-list that starts from Docker's default profile, adds
+// Belljar's own rules, and is compiled by this package to classic BPF. It needs no cgo.
 //
-// There are two filters. Agent is installed once, before the agent is executed, and inherited by everything inside;
-// it allows what the agent itself needs. Exec is small, and stacked on top right before the execve of every command; it forbids what
-// only the agent may do. The kernel runs both and applies the stricter action.
+// There are two filters. Agent is installed once, before the agent is executed, and inherited by everything inside; it allows what
+// the agent itself needs. Exec is small, and stacked on top right before the execve of every command; it forbids what only the agent
+// may do. The kernel runs both and applies the stricter action.
 //
-// # What a program sees
+// # Effects on programs
 //
 //   - Another architecture (int 0x80 on amd64, 32-bit ARM on arm64): the process is killed. Numbers there mean other calls.
 //   - An x32 call, a number without a name, and a call newer than the newest one that the profile knows: ENOSYS, so
@@ -17,27 +17,27 @@
 //     that the first socket would load, or ping's, whose queues no cgroup is charged for.
 //   - A BPF program: as a socket filter EPERM, as a seccomp filter of a command EINVAL, as on a kernel without seccomp filters.
 //     Queries of the available actions are allowed.
-//   - The calls of asynchronous I/O (io_setup and kin): ENOSYS; libraries fall back to threads.
+//   - The calls of asynchronous I/O (io_setup and similar): ENOSYS; libraries fall back to threads.
 //   - memfd_secret: ENOSYS, as on a kernel built without it. Its memory splits the large pages of the kernel's map of all memory.
 //   - A lock of an open file description (F_OFD_SETLK): EINVAL, as on a kernel before 3.15. It has no owner to count it for.
 //   - modify_ldt: ENOSYS, as on a kernel built without it; only 16-bit and 32-bit code uses it.
 //   - Everything else that is not allowed: EPERM, as under Docker.
 //
-// # What differs from Docker
+// # Differences from Docker
 //
-// The profile's rules are evaluated for a process without any capability. What Belljar adds is denied whatever the
-// profile states: creating and entering namespaces, both mount APIs, bpf, perf_event_open, the key rings,
-// userfaultfd, io_uring, kexec, modules, terminal injection (TIOCSTI, TIOCLINUX) and line disciplines (TIOCSETD).
-// ptrace and process_vm_readv stay: debuggers are useful, and reach only processes of the same user. So does vmsplice.
+// The profile's rules are evaluated for a process without any capability. Belljar's additional rules deny, whatever the profile
+// states: creating and entering namespaces, both mount APIs, bpf, perf_event_open, the key rings, userfaultfd, io_uring, kexec,
+// modules, terminal injection (TIOCSTI, TIOCLINUX) and line disciplines (TIOCSETD). ptrace and process_vm_readv stay allowed:
+// debuggers are useful, and reach only processes of the same user. vmsplice stays allowed, too.
 //
-// If agent and commands share a user ([Options].SharedUID), Exec also prevents a command from tampering with the agent:
-// it may change limits, priorities and scheduling of the calling thread only (pid 0, not its own pid either, which a
-// filter cannot know), and may not trace. Signals cannot be distinguished; the agent has to survive them.
+// If agent and commands share a user ([Options].SharedUID), Exec also prevents a command from tampering with the agent: it may
+// change limits, priorities and scheduling of the calling thread only (pid 0, not its own pid either, which a filter cannot know),
+// and may not trace. Signals cannot be distinguished; the agent has to survive them.
 //
 // # Arguments
 //
-// The kernel hands a filter six 64-bit arguments but many calls read only the lower half of one. Such an argument is
-// compared by its lower half, so that bits above it cannot carry a call past a rule.
+// The kernel hands a filter six 64-bit arguments but many calls read only the lower half of one. Such an argument is compared by its
+// lower half, so that bits above it cannot carry a call past a rule.
 package seccomp
 
 //go:generate go run generate.go

@@ -12,9 +12,9 @@ import (
 // agent.
 type Options struct {
 	Arch   string // a GOARCH: amd64 or arm64; "" for this program's own
-	Kernel Kernel // that the filters will run on
-	// Clone3 means that clone3 makes no namespaces on that kernel, as with our gVisor, so that commands may have it. They may
-	// install filters, too, and an agent in there must.
+	Kernel Kernel // the kernel that the filters will run on
+	// Clone3 means that clone3 makes no namespaces on that kernel, as in our gVisor, so that commands may use it. Commands
+	// may also install filters there, which an agent inside must do.
 	Clone3 bool
 	// SharedUID means that agent and commands run as the same user, so that only Exec can protect the agent.
 	SharedUID bool
@@ -23,7 +23,7 @@ type Options struct {
 // Filter is the pair of programs of a sandbox. Building one takes a fraction of a millisecond; it may be kept and
 // used for any number of sandboxes.
 type Filter struct {
-	Agent Program // for the agent and all that it starts; installed before the agent is executed
+	Agent Program // for the agent and its children; installed before the agent is executed
 	Exec  Program // for commands, on top of Agent; installed right before the command is executed
 }
 
@@ -43,7 +43,7 @@ func Sandbox(o Options) (Filter, error) {
 	return f, nil
 }
 
-// policies are what the two filters enforce.
+// policies returns the policies of the two filters.
 func policies(o Options) (agent, exec policy, err error) {
 	if o.Arch == "" {
 		o.Arch = runtime.GOARCH

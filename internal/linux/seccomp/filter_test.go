@@ -39,7 +39,7 @@ func a(args ...uint64) (out [6]uint64) {
 	return out
 }
 
-// sandboxDecisions hold for a command, under both filters together, whether or not it shares its user with the agent.
+// sandboxDecisions apply to a command, under both filters together, whether or not it shares its user with the agent.
 var sandboxDecisions = []decision{
 	{"read", a(), 0}, {"write", a(), 0}, {"openat", a(), 0}, {"execve", a(), 0}, {"futex", a(), 0}, {"rt_sigreturn", a(), 0},
 	{"exit_group", a(), 0}, {"mmap", a(), 0}, {"setresuid", a(), 0}, {"prctl", a(), 0}, {"seccomp", a(), 0},
@@ -101,7 +101,7 @@ var sandboxDecisions = []decision{
 	{"personality", a(0x0040000), eperm}, {"personality", a(high | 0x0400000), eperm}, // ADDR_NO_RANDOMIZE, READ_IMPLIES_EXEC
 }
 
-// These differ with the user that a command runs as: the second column of want is for a shared one.
+// These depend on the user that a command runs as: the second column of want is for a shared one.
 var sharedDecisions = []struct {
 	decision
 	shared unix.Errno
@@ -278,7 +278,7 @@ func TestComparedArgumentsAreNarrow(t *testing.T) {
 	}
 }
 
-// A name in the rules that neither architecture has belongs to another architecture; it is not misspelt or new.
+// A name in the rules that neither architecture has belongs to another architecture; it is neither misspelt nor new.
 func TestNamesAreKnown(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range profile.DefaultProfile().Syscalls {

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// This program writes the tables of system calls, from the ones in golang.org/x/sys/unix.
+// This program writes the tables of system calls, from those in golang.org/x/sys/unix.
 package main
 
 import (
@@ -41,7 +41,7 @@ func generate(dir, arch string) error {
 	for scan := bufio.NewScanner(bytes.NewReader(in)); scan.Scan(); {
 		m := line.FindStringSubmatch(scan.Text())
 		if m == nil || m[1] == "ARCH_SPECIFIC_SYSCALL" {
-			continue // the latter is where a range starts, not a call
+			continue // the latter is the start of a range, not a call
 		}
 		rows = append(rows, fmt.Sprintf("\t{%q, %s},\n", strings.ToLower(m[1]), m[2]))
 	}

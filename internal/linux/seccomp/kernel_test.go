@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// role makes this test binary a program that a test runs under the filters.
+// role selects the program that this test binary runs under the filters.
 const role = "BELLJAR_SECCOMP_ROLE"
 
 func TestMain(m *testing.M) {
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// confined runs a program as a command of a sandbox is run: Agent first, Exec on top. It returns what it printed.
+// confined runs a program like a command of a sandbox: Agent first, Exec on top. It returns its output.
 func confined(t *testing.T, path string, argv, env []string) (string, unix.WaitStatus) {
 	t.Helper()
 	f, err := Sandbox(Options{SharedUID: true})
@@ -96,7 +96,7 @@ type attempt struct {
 	errno  unix.Errno
 }
 
-const bad = 1 // a pointer to nowhere
+const bad = 1 // an invalid pointer
 
 func attempts() []attempt {
 	none := ^uintptr(0)
@@ -232,7 +232,7 @@ func goProgram() {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			runtime.LockOSThread() // and never unlock: a thread each
+			runtime.LockOSThread() // never unlocked: each goroutine keeps its thread
 			_, err := os.ReadFile("/proc/self/status")
 			check(err)
 		})

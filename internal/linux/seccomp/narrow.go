@@ -1,7 +1,7 @@
 package seccomp
 
-// narrow reports whether the kernel reads only the lower 32 bits of an argument: it is an int or a pid there, or cut to
-// 32 bits as clone's flags are. It must know every argument that a rule compares.
+// narrow reports whether the kernel reads only the lower 32 bits of an argument: it is an int or a pid there, or
+// truncated to 32 bits like clone's flags. It must know every argument that a rule compares.
 func narrow(name string, arg int) bool {
 	switch name {
 	case "fcntl":

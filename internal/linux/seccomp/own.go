@@ -48,7 +48,7 @@ func conditional() map[string][]rule {
 	}
 	// Stream, datagram and raw are types 1 to 3, below flags. Other types load rarely used modules.
 	plain := condition{arg: 1, narrow: true, op: masked, mask: 0xc}
-	// Not those of ping, which an engine opens to all users: no cgroup is charged for what waits in such sockets.
+	// ping's protocols are excluded, which an engine allows to all users: no cgroup is charged for the queues of such sockets.
 	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_MPTCP} {
 		socket = append(socket, rule{[]condition{plain, is("socket", 2, protocol)}, allow})
 	}
@@ -57,7 +57,7 @@ func conditional() map[string][]rule {
 			{[]condition{{narrow: true, op: masked, mask: namespaces}}, allow},
 			{action: fails(unix.EPERM)},
 		},
-		"clone3":     {{action: allow}}, // for the agent, which starts processes in cgroups with it; Exec forbids it
+		"clone3":     {{action: allow}}, // for the agent, which uses it to start processes in cgroups; Exec forbids it
 		"ioctl":      refuse("ioctl", 1, unix.TIOCSTI, unix.TIOCLINUX, unix.TIOCSETD),
 		"modify_ldt": {{action: fails(unix.ENOSYS)}},
 		"socket":     append(socket, rule{action: fails(unix.EPROTONOSUPPORT)}),
@@ -71,12 +71,12 @@ func conditional() map[string][]rule {
 	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
 		rules[name] = []rule{{action: fails(unix.ENOSYS)}}
 	}
-	// Each page of such memory leaves the kernel's map of all memory, whose large pages it splits for good: the host is slower from then on.
+	// Each page of such memory is removed from the kernel's map of all memory, which permanently splits large pages and slows the host.
 	rules["memfd_secret"] = []rule{{action: fails(unix.ENOSYS)}}
 	return rules
 }
 
-// socketOptions refuse options that make the kernel allocate memory that it charges to no cgroup.
+// socketOptions returns rules that refuse options for which the kernel allocates memory that it charges to no cgroup.
 func socketOptions(is func(name string, arg int, value uint64) condition) (list []rule) {
 	refuse := func(level uint64, options ...uint64) {
 		for _, option := range options {
@@ -85,16 +85,17 @@ func socketOptions(is func(name string, arg int, value uint64) condition) (list 
 	}
 	// BPF programs: the host limits the machine code of all of them together.
 	refuse(unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
-	// Flow labels (IPV6_FLOWLABEL_MGR): there are 4096 for all of the host.
+	// Flow labels (IPV6_FLOWLABEL_MGR): the whole host has 4096.
 	refuse(unix.IPPROTO_IPV6, 32)
-	// Keys of signed connections, as routers have (TCP_MD5SIG, TCP_AO_ADD_KEY and theirs): more than 100 KiB a socket.
+	// Keys of signed connections, as used by routers (TCP_MD5SIG, TCP_AO_ADD_KEY and the TCP_AO options after it): more than 100 KiB per
+	// socket.
 	refuse(unix.IPPROTO_TCP, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40)
-	// Protocols above TCP in the kernel, such as TLS with its ciphers: programs have their own, which take their own memory.
+	// Protocols above TCP in the kernel, such as TLS with its ciphers: programs have their own implementations, in their own memory.
 	refuse(unix.IPPROTO_TCP, unix.TCP_ULP)
 	return append(list, rule{action: allow})
 }
 
-// execRules are what a command may not do although the agent may.
+// execRules returns rules that forbid calls to commands that the agent may make.
 func execRules(o Options) map[string][]rule {
 	when := func(name string, arg int, value uint64) condition {
 		return condition{arg: arg, narrow: narrow(name, arg), op: equal, value: value}
@@ -115,11 +116,11 @@ func execRules(o Options) map[string][]rule {
 			{[]condition{when("prctl", 0, unix.PR_SCHED_CORE)}, fails(unix.EINVAL)},
 			{action: allow},
 		},
-		// Reported as done: writable files are not on a disk, and a sandbox must not flush the host's.
+		// These calls report success and do nothing: writable files are not on a disk, and a sandbox must not flush the host's.
 		"sync":   {{action: fails(0)}},
 		"syncfs": {{action: fails(0)}},
 	}
-	if o.Clone3 { // a kernel in user space, whose filters are memory of its own
+	if o.Clone3 { // a kernel in user space, which keeps filters in its own memory
 		rules = map[string][]rule{}
 	}
 	if !o.SharedUID {
@@ -139,7 +140,7 @@ func execRules(o Options) map[string][]rule {
 	own("ioprio_set", 1, 0) // IOPRIO_WHO_PROCESS
 	for _, name := range []string{
 		"ptrace", "process_vm_readv", "process_vm_writev", "process_mrelease",
-		// These can imitate a fault of the agent itself, which ends it.
+		// These can simulate a fault of the agent itself, which would end it.
 		"rt_sigqueueinfo", "rt_tgsigqueueinfo",
 	} {
 		rules[name] = []rule{{action: fails(unix.EPERM)}}

@@ -9,7 +9,7 @@ const (
 	kill  action = 0x80000000 // SECCOMP_RET_KILL_PROCESS
 )
 
-// fails is the action of letting the call fail with errno.
+// fails returns the action that makes the call fail with errno.
 func fails[T ~int | ~uint | ~uintptr](errno T) action {
 	return 0x00050000 | action(errno&0xffff) // SECCOMP_RET_ERRNO
 }
@@ -20,10 +20,10 @@ type rule struct {
 	action action
 }
 
-// policy is the action for every call: the compiler's input.
+// policy is the compiler's input: the action for every call.
 type policy struct {
-	audit   uint32 // the architecture it is for …
-	foreign action // … and the answer on every other
+	audit   uint32 // the architecture of the rules …
+	foreign action // … and the action on every other
 	// rules by number; the first one that holds decides. The last of each list has no conditions.
 	rules     map[uint32][]rule
 	otherwise action // for the numbers without rules

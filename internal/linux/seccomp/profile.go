@@ -16,7 +16,7 @@ import (
 // calls and returns EPERM for the rest, and it cannot exclude several values of an argument. [Combined], installed for every command,
 // is complete. Calls that both filters always refuse are refused here, too.
 func Profile(o Options) ([]byte, error) {
-	var all []string // allowed whatever the arguments
+	var all []string // allowed for all arguments
 	conditions := map[string][]*profile.Syscall{}
 	for _, goarch := range []string{"amd64", "arm64"} {
 		o.Arch = goarch
@@ -66,7 +66,7 @@ func Profile(o Options) ([]byte, error) {
 // refused reports whether a list refuses every call.
 func refused(list []rule) bool { return len(list) == 1 && list[0].action != allow }
 
-// sockets are the rules for sockets that the format can express: the families, and the one protocol of netlink.
+// sockets returns the rules for sockets that the format can express: the families, and netlink's one protocol.
 func sockets() []*profile.Syscall {
 	family := func(v uint64) condition { return condition{arg: 0, op: equal, value: v} }
 	return []*profile.Syscall{

@@ -15,7 +15,7 @@ type Program []unix.SockFilter
 
 const instructionSize = int(unsafe.Sizeof(unix.SockFilter{}))
 
-// Bytes is the program as raw memory, in this machine's byte order, to pass to another process.
+// Bytes returns the program as raw memory, in this machine's byte order, to pass to another process.
 func (p Program) Bytes() []byte {
 	if len(p) == 0 {
 		return nil
@@ -24,8 +24,8 @@ func (p Program) Bytes() []byte {
 	return append([]byte(nil), raw...)
 }
 
-// Append makes the child that f prepares run under p from there on: no_new_privs, which the kernel demands, and the
-// filter. Append it as late as possible, since it applies to the calls after it.
+// Append makes the child that f prepares run under p from there on: it sets no_new_privs, which the kernel requires,
+// and the filter. Append it as late as possible, since it applies to all later calls.
 func (p Program) Append(f *forkexec.Program) {
 	fprog := &unix.SockFprog{Len: uint16(len(p)), Filter: forkexec.Slice(f, p)}
 	f.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))

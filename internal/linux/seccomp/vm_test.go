@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// tester is the part that testing and rapid have in common.
+// tester is the common part of testing and rapid.
 type tester interface {
 	Helper()
 	Fatal(args ...any)
@@ -43,7 +43,8 @@ func newMachine(t tester, p Program) machine {
 
 func (m machine) run(t tester, d data) action {
 	t.Helper()
-	// The machine loads words in network order, the kernel in its own; words written in network order give the same.
+	// The machine loads words in network order, the kernel in its own; writing them in network order gives the same
+	// values.
 	words := []uint32{d.number, d.audit, 0, 0}
 	for _, a := range d.args {
 		words = append(words, uint32(a), uint32(a>>32))

@@ -9,8 +9,8 @@ import (
 
 const mib = 1 << 20
 
-// Programs that stay at their limit are within the promise: 5 %, or 8 MiB where that is more. Three quarters of that are the
-// kernel's margin, and the warden begins to look before the limit is near.
+// Programs at their limit are within the documented tolerance: 5 %, or 8 MiB if that is more. Three quarters of that are the
+// kernel's margin, and the warden starts to look before the limit is near.
 func TestBounds(t *testing.T) {
 	for _, c := range []struct{ bytes, threshold, limit int64 }{
 		{8 * mib, 4 * mib, 14 * mib},
@@ -24,7 +24,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// The next look comes before programs at full pace are at the limit, and neither at once nor never.
+// The next look comes before programs at full pace reach the limit, and neither immediately nor never.
 func TestNextLook(t *testing.T) {
 	for _, c := range []struct {
 		bytes, held int64

@@ -20,8 +20,8 @@ import (
 	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
-// Client makes sure that there is one warden process for all clients with the same path, and talks to it. Its methods are safe
-// for concurrent use.
+// Client makes sure that there is one warden process for all clients with the same path, and sends it requests. Its methods
+// are safe for concurrent use.
 type Client struct {
 	path    string
 	program func() (*os.File, error)
@@ -30,29 +30,29 @@ type Client struct {
 	mu      sync.Mutex
 	closed  bool
 	conn    net.Conn
-	answers chan reply    // of conn; closed when that ends
-	ended   chan struct{} // closed when the process has ended that this one started last; nil if it started none
+	answers chan reply    // of conn; closed when conn ends
+	ended   chan struct{} // closed when the warden that this client started last has ended; nil if it started none
 	watched map[string]Group
-	pruned  int // groups there were when those that are gone were last forgotten
+	pruned  int // number of groups after the last prune
 }
 
 // patience bounds the wait for a warden's answer.
 const patience = 10 * time.Second
 
-// NewClient prepares a client. The socket is at path, whose folder is made if need be; program returns what knows [Command].
-// It touches nothing before the first call. The caller closes it.
+// NewClient prepares a client. The socket is at path; a missing folder is made. program returns the program that implements
+// [Command]. It touches nothing before the first call. The caller must close the client.
 func NewClient(path string, program func() (*os.File, error)) *Client {
 	return &Client{path: path, program: program, watched: map[string]Group{}}
 }
 
-// NewOwnClient prepares a client whose warden is its own, at a path that no other has, and ends with it.
+// NewOwnClient prepares a client with its own warden, at a path that no other has. The warden ends with the client.
 func NewOwnClient(path string, program func() (*os.File, error)) *Client {
 	c := NewClient(path, program)
 	c.own = true
 	return c
 }
 
-// Start starts the warden in the background, unless there is one. The next call waits for it, and tries again if it fails.
+// Start starts the warden in the background, unless there is one. The next call waits for it, and retries if it fails.
 func (c *Client) Start() {
 	go func() {
 		c.mu.Lock()
@@ -61,10 +61,10 @@ func (c *Client) Start() {
 	}()
 }
 
-// Close leaves the warden alone, which continues with what it watches, or ends one of its own.
+// Close disconnects. A shared warden continues to watch its groups; the client's own warden ends.
 func (c *Client) Close() error { return c.End()() }
 
-// End is [Client.Close], and leaves the wait for the end of a warden of its own to the function that it returns.
+// End is [Client.Close], but the returned function waits for the end of the client's own warden.
 func (c *Client) End() (wait func() error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Client) End() (wait func() error) {
 	}
 }
 
-// Watch is [Warden.Watch]. When it returns without an error, the group is watched.
+// Watch is [Warden.Watch]. When it returns nil, the group is watched.
 func (c *Client) Watch(g Group) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *Client) Figures(dir string) (Figures, error) {
 	return a.Figures, err
 }
 
-// prune forgets groups that are gone.
+// prune drops groups that are gone.
 func (c *Client) prune() {
 	for dir := range c.watched {
 		if !there(dir) {
@@ -118,7 +118,7 @@ func (c *Client) prune() {
 	c.pruned = len(c.watched)
 }
 
-// ask sends a request. A warden that ends meanwhile has another in its place.
+// ask sends a request. If the warden ends meanwhile, it starts another one.
 func (c *Client) ask(q request) (a reply, err error) {
 	for range 3 {
 		if err = c.connect(); err != nil {
@@ -160,7 +160,7 @@ func (c *Client) hangUp() {
 	c.conn = nil
 }
 
-// connect finds the warden, or starts it, and sends it what is to be watched.
+// connect finds or starts the warden, and sends it the groups to watch.
 func (c *Client) connect() error {
 	if c.closed {
 		return os.ErrClosed
@@ -181,7 +181,7 @@ func (c *Client) connect() error {
 		return err
 	}
 	defer dir.Close()
-	// By the folder's descriptor: a long path does not fit into an address.
+	// Use the folder's descriptor: a long path does not fit into an address.
 	name := "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(c.path)
 	conn, err := net.Dial("unix", name)
 	if err != nil {
@@ -229,7 +229,7 @@ func (c *Client) start(name string) error {
 	}
 	cmd := exec.Command("/proc/self/fd/4", Command, string(config))
 	cmd.Args[0] = "belljar-agent"
-	// A thread that comes back from a wait needs a processor of Go's, of which those of other waiting threads are not free.
+	// A thread that returns from a wait needs one of Go's processors, and other waiting threads may keep theirs.
 	cmd.Env = []string{"TZ=", "GOMAXPROCS=6", "GOTRACEBACK=none", "GOMEMLIMIT=64MiB"}
 	cmd.Dir = "/"
 	cmd.ExtraFiles = []*os.File{socket, program}
@@ -240,13 +240,14 @@ func (c *Client) start(name string) error {
 	ended := make(chan struct{})
 	c.ended = ended
 	go func() {
-		cmd.Wait() // it may end before us
+		cmd.Wait() // the warden may end before us
 		close(ended)
 	}()
 	return nil
 }
 
-// listen takes the answers of a connection. Its end between requests is that of the warden, which then has a successor.
+// listen receives the answers of a connection. If the connection ends between requests, the warden has ended, and listen
+// starts another one.
 func (c *Client) listen(conn net.Conn, answers chan<- reply) {
 	in := json.NewDecoder(conn)
 	for {
@@ -261,6 +262,6 @@ func (c *Client) listen(conn net.Conn, answers chan<- reply) {
 	defer c.mu.Unlock()
 	if c.conn == conn {
 		c.hangUp()
-		_ = c.connect() // or at the next call
+		_ = c.connect() // if this fails, the next call retries
 	}
 }

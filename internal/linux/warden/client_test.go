@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Start starts a warden without another call. One that fails is tried again by the next call, which has the error.
+// Start starts a warden without another call. If it fails, the next call retries, and returns the error.
 func TestStart(t *testing.T) {
 	tried, broken := make(chan struct{}, 8), errors.New("no program")
 	c := NewOwnClient(filepath.Join(t.TempDir(), "warden"), func() (*os.File, error) {

@@ -18,44 +18,44 @@ import (
 type Group struct {
 	Dir     string `json:"dir"`     // of the group
 	Version int    `json:"version"` // 1 or 2
-	Bytes   int64  `json:"bytes"`   // what its programs may have
+	Bytes   int64  `json:"bytes"`   // limit of its programs
 }
 
-// Figures are what a warden has seen of a group.
+// Figures are the highest values that a warden has seen of a group.
 type Figures struct {
 	PeakMemory int64 `json:"peak_memory"` // of the programs, at a look
 	PeakFiles  int64 `json:"peak_files"`
 }
 
-// Mounts are where a sandbox has file systems of ours in memory.
+// Mounts are the places of our memory file systems in a sandbox.
 func Mounts() []string { return []string{"", "workspace", "tmp", "run", "dev", "dev/shm"} }
 
-// watch is one group under watch. Only the loop uses it, but for arming.
+// watch is one watched group. Only the loop uses it, except for arming.
 type watch struct {
 	Group
 	files
-	max  int64 // the kernel's limit, as the look has found or set it
+	max  int64 // the kernel's limit, as the last look found or set it
 	seen Figures
 
 	event   int // reports a charge above the threshold; -1 while there is none
 	arming  bool
-	quiet   bool      // the event is awaited, and nothing is looked at
+	quiet   bool      // the event is enabled, and there are no looks
 	charged int64     // at the last look
-	calm    int       // looks in a row that have found the charge below the threshold
+	calm    int       // consecutive looks that found the charge below the threshold
 	due     time.Time // of the next look, unless quiet
 
-	// Open while it is looked at, else -1.
+	// Open while the group has looks, else -1.
 	fdUsage, fdLimit, fdBoth, fdStat int
 	proc                             int      // the /proc folder of one of its processes
 	mounts                           [][]byte // below its root
-	held                             int64    // by our file systems, at the last look
+	held                             int64    // size of our file systems at the last look
 }
 
 func newWatch(g Group) *watch {
 	return &watch{Group: g, files: filesOf(g.Version), event: -1, fdUsage: -1, fdLimit: -1, fdBoth: -1, fdStat: -1, proc: -1}
 }
 
-// open takes what a look needs, or nothing.
+// open opens the descriptors for a look, or none.
 func (w *watch) open() (err error) {
 	if w.fdUsage >= 0 {
 		return nil
@@ -101,7 +101,7 @@ func (w *watch) end() {
 	}
 }
 
-// inForce is the kernel's limit. Others change it too: the other loop, and who asks for another limit.
+// inForce returns the kernel's limit. The other loop, and requests for another limit, change it too.
 func (w *watch) inForce() (int64, error) {
 	limit, err := number(w.fdLimit)
 	if errors.Is(err, strconv.ErrSyntax) { // "max"
@@ -110,9 +110,8 @@ func (w *watch) inForce() (int64, error) {
 	return limit, err
 }
 
-// look sets the limit that the files ask for, and returns what the group is charged, and how much of that its programs
-// hold at most. An error means that the group is gone. A look leaves no garbage, whose
-// collection would delay the next.
+// look sets the limit for the present size of the files. It returns the group's charge, and an upper bound of the memory of its programs.
+// An error means that the group is gone. A look allocates no memory, because a garbage collection would delay the next.
 func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	if err := w.open(); err != nil {
 		return 0, 0, err
@@ -126,12 +125,12 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	}
 	held = max(charged-files, 0)
 	want := pages(Limit(w.Bytes) + files)
-	if want > w.max { // at once, since files may be growing fast
+	if want > w.max { // first, since files may be growing fast
 		if err := w.change(want); err != nil {
 			return 0, 0, err
 		}
 	}
-	if held > w.Bytes/2 { // it may be cache, and that costs more to find out
+	if held > w.Bytes/2 { // it may include cache, which takes longer to find out
 		cache, err := sum(w.fdStat, w.cache[:], buf)
 		if err != nil {
 			return 0, 0, err
@@ -141,8 +140,8 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	w.seen.PeakMemory, w.seen.PeakFiles = max(w.seen.PeakMemory, held), max(w.seen.PeakFiles, files)
 	switch {
 	case want < w.max && held > Limit(w.Bytes):
-		// The programs have taken what files gave up. What they hold is their limit from here on: they get no more, and
-		// the process that asks for it is killed.
+		// The programs have taken memory that files freed. Their present memory becomes their limit: the kernel kills the process that
+		// allocates more.
 		if want = max(want, pages(charged)); want < w.max {
 			err = w.change(want)
 		}
@@ -152,8 +151,8 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	return charged, held, err
 }
 
-// change sets another limit, unless the limit is no longer what the look found: the processor may have been away meanwhile, while
-// files grew and the other loop saw it.
+// change sets another limit, unless the limit has changed since the look: this thread may have been preempted, while files grew and the
+// other loop noticed it.
 func (w *watch) change(limit int64) error {
 	if now, err := w.inForce(); err != nil || now != w.max {
 		return err
@@ -161,8 +160,8 @@ func (w *watch) change(limit int64) error {
 	return w.set(limit)
 }
 
-// set sets the kernel's limit. What the kernel refuses is left to the next look: a limit below the charge, or one that does not fit to
-// what another sets at the same time.
+// set sets the kernel's limit. The kernel refuses a limit below the charge, or one that conflicts with a concurrent change; the next look
+// retries.
 func (w *watch) set(limit int64) error {
 	var buf [32]byte
 	value := strconv.AppendInt(buf[:0], limit, 10)
@@ -184,8 +183,8 @@ func (w *watch) set(limit int64) error {
 	return nil
 }
 
-// inFiles is what our file systems hold. A process of the group leads to them. Where none does, as when all are about to
-// end, it is what they held last.
+// inFiles returns the size of our file systems, which are reached through a process of the group. If there is none, e.g. when all are about
+// to end, it returns the last size.
 func (w *watch) inFiles() int64 {
 	for range 2 {
 		if w.proc >= 0 {
@@ -193,7 +192,7 @@ func (w *watch) inFiles() int64 {
 				w.held = total
 				break
 			}
-			unix.Close(w.proc) // it has ended
+			unix.Close(w.proc) // the process has ended
 			w.proc = -1
 		}
 		w.find()
@@ -201,10 +200,10 @@ func (w *watch) inFiles() int64 {
 	return w.held
 }
 
-// rootOf is the root of the process whose /proc folder is open.
+// rootOf returns the root of the process whose /proc folder is open.
 func rootOf(proc int) string { return "/proc/self/fd/" + strconv.Itoa(proc) + "/root/" }
 
-// Files is what our file systems hold in the sandbox whose first process that is; 0 if it has ended.
+// Files returns the size of our file systems in the sandbox with that first process; 0 if it has ended.
 func Files(pid int) int64 {
 	total, err := holdings(mountsOf("/proc/" + strconv.Itoa(pid) + "/root/"))
 	if err != nil {
@@ -213,10 +212,10 @@ func Files(pid int) int64 {
 	return total
 }
 
-// inodeBytes is what the kernel charges for a file that is empty: its inode and its name.
+// inodeBytes is what the kernel charges for an empty file: its inode and its name.
 const inodeBytes = 960
 
-// mountsOf are the paths of the mounts below a sandbox's root, as [statfs] takes them.
+// mountsOf returns the paths of the mounts below a sandbox's root, in the form that [statfs] needs.
 func mountsOf(root string) (paths [][]byte) {
 	for _, name := range Mounts() {
 		paths = append(paths, append([]byte(root+name), 0))
@@ -224,8 +223,8 @@ func mountsOf(root string) (paths [][]byte) {
 	return paths
 }
 
-// holdings adds up what the file systems of mounts hold. /workspace and /tmp, one after the other, may be the same. A workspace that begins
-// with files is an overlay, which has the figures of the file system in memory over them.
+// holdings adds up the sizes of the file systems of mounts. /workspace and the following /tmp may be the same one. A workspace that begins
+// with files is an overlay, which reports the figures of its memory file system.
 func holdings(mounts [][]byte) (total int64, err error) {
 	var last unix.Statfs_t
 	for i, path := range mounts {
@@ -245,20 +244,20 @@ func inMemory(st *unix.Statfs_t) bool {
 	return st.Type == unix.TMPFS_MAGIC || st.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
-// alike reports whether two mounts may be of one file system: it has one size.
+// alike reports whether two mounts may have the same file system: their sizes are equal.
 func alike(a, b *unix.Statfs_t) bool {
 	return inMemory(a) && inMemory(b) && a.Blocks == b.Blocks && a.Files == b.Files
 }
 
-// same reports whether two paths lie in one file system.
+// same reports whether two paths are in one file system.
 func same(a, b []byte) bool {
 	one, err1 := device(a)
 	other, err2 := device(b)
 	return err1 == nil && err2 == nil && one == other
 }
 
-// find looks for a process of the group that has a root; one whose first thread has ended has none. Their root is the
-// sandbox's, which they can neither change nor mount upon.
+// find looks for a process of the group that has a root; a process whose first thread has ended has none. The root is the sandbox's, which
+// programs can neither change nor mount upon.
 func (w *watch) find() {
 	list, err := os.ReadFile(w.Dir + "/cgroup.procs")
 	if err != nil {
@@ -270,7 +269,7 @@ func (w *watch) find() {
 			continue
 		}
 		var st unix.Statfs_t
-		// The list again, now that the descriptor cannot become another's.
+		// Read the list again, now that the descriptor cannot become another process's.
 		list, err := os.ReadFile(w.Dir + "/cgroup.procs")
 		if err == nil && strings.Contains("\n"+string(list), "\n"+pid+"\n") && unix.Statfs(rootOf(fd), &st) == nil {
 			w.proc, w.mounts = fd, mountsOf(rootOf(fd))
@@ -280,27 +279,27 @@ func (w *watch) find() {
 	}
 }
 
-// enableEvent has the kernel report the next charge above the threshold.
+// enableEvent makes the kernel report the next charge above the threshold.
 func (w *watch) enableEvent() error {
 	if w.Version == 2 {
 		return writeFile(w.Dir, "memory.high", strconv.FormatInt(Threshold(w.Bytes), 10))
 	}
 	var count [8]byte
-	unix.Read(w.event, count[:]) // of crossings that are over
+	unix.Read(w.event, count[:]) // of earlier crossings
 	return nil
 }
 
-// disableEvent removes what enableEvent has set, which slows the programs.
+// disableEvent removes the setting of enableEvent, which slows the programs.
 func (w *watch) disableEvent() error {
 	if w.Version == 2 {
 		var buf [1 << 10]byte
-		_, err := text(w.event, buf[:]) // which arms the next
+		_, err := text(w.event, buf[:]) // the read arms the next event
 		return errors.Join(err, writeFile(w.Dir, "memory.high", "max"))
 	}
 	return nil
 }
 
-// arm makes the event. It may take long, and is not for the loop.
+// arm makes the event. It may take long, so the loop does not call it.
 func arm(g Group) (event int, err error) {
 	switch g.Version {
 	case 1:

@@ -10,7 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A look leaves no garbage, whose collection would delay the next. The race detector makes some of its own.
+// A look allocates no memory, because a garbage collection would delay the next. The race detector itself
+// allocates.
 func TestLookLeavesNoGarbage(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -31,7 +32,7 @@ func TestLookLeavesNoGarbage(t *testing.T) {
 	var held int64
 	buf := make([]byte, 8<<10)
 	allocs := testing.AllocsPerRun(10, func() {
-		w.max = 1 // so that it sets the limit
+		w.max = 1 // so that the look sets the limit
 		if _, held, err = w.look(buf); err != nil {
 			t.Fatal(err)
 		}

@@ -23,7 +23,7 @@ type files struct {
 
 func filesOf(version int) files {
 	if version == 1 {
-		// total_: with what is in child groups, as the other figures.
+		// The total_ keys include child groups, like the other figures.
 		return files{usage: "memory.usage_in_bytes", limit: "memory.limit_in_bytes", both: "memory.memsw.limit_in_bytes",
 			cache: [2]string{"total_inactive_file ", "total_active_file "}}
 	}
@@ -84,7 +84,7 @@ func sum(fd int, keys []string, buf []byte) (total int64, err error) {
 	return total, nil
 }
 
-// statfs is [unix.Statfs] of a path that ends with a zero. It leaves no garbage.
+// statfs is [unix.Statfs] for a path that ends with a zero. It allocates no memory.
 func statfs(path []byte, st *unix.Statfs_t) error {
 	if _, _, errno := unix.Syscall(unix.SYS_STATFS, uintptr(unsafe.Pointer(&path[0])), uintptr(unsafe.Pointer(st)), 0); errno != 0 {
 		return errno
@@ -92,7 +92,7 @@ func statfs(path []byte, st *unix.Statfs_t) error {
 	return nil
 }
 
-// device is the file system that a path, which ends with a zero, lies in. It leaves no garbage.
+// device returns the file system of a path that ends with a zero. It allocates no memory.
 func device(path []byte) (uint64, error) {
 	var st unix.Statx_t
 	at := unix.AT_FDCWD
@@ -125,13 +125,13 @@ func writeFile(dir, name, value string) error {
 	return nil
 }
 
-// gone reports that an error means that a group, or a process, is there no longer.
+// gone reports whether an error means that a group, or a process, no longer exists.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
 }
 
-// threshold makes an event that comes when a v1 group is charged more or less than at. It takes as long as the kernel
-// needs to see all of its processors, which is many milliseconds.
+// threshold makes an event that fires when the charge of a v1 group crosses at. The kernel synchronises all of its
+// processors for that, which takes many milliseconds.
 func threshold(dir string, at int64) (event int, err error) {
 	event, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // loop watches groups from one thread.
 type loop struct {
 	logger     *slog.Logger
-	on         unix.CPUSet // empty for any processor
+	on         unix.CPUSet // empty for all processors
 	poll       int
 	timer      int
 	wake       int
@@ -28,16 +28,16 @@ type loop struct {
 	watched    map[string]*watch // by folder
 	events     map[int32]*watch  // by their event
 	tidied     time.Time
-	active     int           // groups that are looked at
+	active     int           // groups with looks
 	nextIsSoon bool          // a look is due within shortWait
 	cost       time.Duration // of a look, on average
 	buf        []byte
 }
 
-// tidyEvery is how often groups that are gone are forgotten.
+// tidyEvery is how often groups that are gone are dropped.
 const tidyEvery = 10 * time.Second
 
-// shortWait is a wait that Go's scheduler does not interrupt.
+// shortWait is the longest wait that Go's scheduler does not interrupt.
 const shortWait = 2 * time.Millisecond
 
 func newLoop(logger *slog.Logger, on unix.CPUSet) (*loop, error) {
@@ -82,10 +82,10 @@ func (l *loop) closeFDs() {
 	}
 }
 
-// notify makes the loop look at what has changed.
+// notify makes the loop check for changes.
 func (l *loop) notify() { unix.Write(l.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0}) }
 
-// watch begins to watch a group.
+// watch starts watching a group.
 func (l *loop) watch(g Group) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,7 +105,7 @@ func (l *loop) watch(g Group) error {
 		}
 		l.drop(old)
 	}
-	if g.Version == 2 { // an earlier watch, or an earlier warden, may have left a threshold, which slows the programs
+	if g.Version == 2 { // an earlier watch or warden may have left a threshold, which slows the programs
 		if err := writeFile(g.Dir, "memory.high", "max"); err != nil && !gone(err) {
 			l.logger.Warn("watch memory", "cgroup", g.Dir, "error", err)
 		}
@@ -131,7 +131,7 @@ func (l *loop) count() int {
 	return len(l.watched)
 }
 
-// run is the loop's thread, on its processors. Where they are gone it is on any.
+// run runs the loop on its thread and processors. If they are offline, it runs on any.
 func (l *loop) run() {
 	defer close(l.stopped)
 	runtime.LockOSThread()
@@ -156,8 +156,8 @@ func (l *loop) run() {
 	l.closeFDs()
 }
 
-// wait waits for events. A short wait keeps Go's processor: to give it away and to get it back takes locks that threads of the other loop may
-// hold, whose processor may be away, and as much time as a look.
+// wait waits for events. A short wait keeps Go's processor: releasing and reacquiring it takes as long as a look, and needs locks that
+// threads of the other loop may hold while they are preempted.
 func (l *loop) wait(events []unix.EpollEvent) (int, error) {
 	if !l.nextIsSoon {
 		return unix.EpollWait(l.poll, events, -1)
@@ -169,7 +169,7 @@ func (l *loop) wait(events []unix.EpollEvent) (int, error) {
 	return int(n), nil
 }
 
-// turn does what is due. It returns false when it was the last.
+// turn does all work that is due. It returns false at the end.
 func (l *loop) turn(events []unix.EpollEvent) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +182,7 @@ func (l *loop) turn(events []unix.EpollEvent) bool {
 			l.triggered(one, now)
 			continue
 		}
-		if fd := int(e.Fd); fd == l.timer || fd == l.wake { // else its group was dropped just now
+		if fd := int(e.Fd); fd == l.timer || fd == l.wake { // else its group was just dropped
 			var count [8]byte
 			unix.Read(fd, count[:])
 		}
@@ -214,7 +214,7 @@ func (l *loop) turn(events []unix.EpollEvent) bool {
 	return true
 }
 
-// triggered notes that a group has reached the threshold.
+// triggered handles a group that has reached the threshold.
 func (l *loop) triggered(one *watch, now time.Time) {
 	if !one.quiet {
 		return
@@ -226,7 +226,7 @@ func (l *loop) triggered(one *watch, now time.Time) {
 	}
 }
 
-// step looks at one group and sets when to look again, or leaves that to the kernel's event.
+// step looks at one group and schedules the next look, or waits for the kernel's event.
 func (l *loop) step(one *watch) {
 	begin := time.Now()
 	charged, held, err := one.look(l.buf)
@@ -257,7 +257,7 @@ func (l *loop) step(one *watch) {
 	}
 }
 
-// rest leaves a group alone until the kernel reports it.
+// rest stops the looks at a group until the kernel reports it.
 func (l *loop) rest(one *watch) {
 	err := one.enableEvent()
 	if err == nil {
@@ -275,7 +275,7 @@ func (l *loop) rest(one *watch) {
 	}
 	one.quiet = true
 	l.active--
-	// What came between the look and the event was not reported.
+	// The kernel did not report a change between the look and the event.
 	if charged, err := number(one.fdUsage); err != nil || charged >= Threshold(one.Bytes) {
 		l.triggered(one, time.Now())
 		return
@@ -289,7 +289,7 @@ func (l *loop) rest(one *watch) {
 	one.release()
 }
 
-// arm makes the event of a group, which is looked at meanwhile.
+// arm makes the event of a group. The looks continue meanwhile.
 func (l *loop) arm(one *watch) {
 	defer l.background.Done()
 	event, err := arm(one.Group)
@@ -297,7 +297,7 @@ func (l *loop) arm(one *watch) {
 	defer l.mu.Unlock()
 	one.arming = false
 	if err == nil && l.watched[one.Dir] != one {
-		unix.Close(event) // forgotten meanwhile
+		unix.Close(event) // dropped meanwhile
 		return
 	}
 	if err == nil {
@@ -307,7 +307,7 @@ func (l *loop) arm(one *watch) {
 		}
 	}
 	if err != nil {
-		if !gone(err) { // looks continue, and try again
+		if !gone(err) { // looks continue and retry
 			l.logger.Warn("watch memory", "cgroup", one.Dir, "error", err)
 		}
 		return
@@ -316,7 +316,7 @@ func (l *loop) arm(one *watch) {
 	l.events[int32(event)] = one
 }
 
-// forget ends the watch over a group.
+// forget stops watching a group.
 func (l *loop) forget(one *watch) {
 	if !one.quiet {
 		l.active--
@@ -325,7 +325,7 @@ func (l *loop) forget(one *watch) {
 	delete(l.watched, one.Dir)
 }
 
-// drop gives back what a watch has.
+// drop releases the resources of a watch.
 func (l *loop) drop(one *watch) {
 	if one.event >= 0 {
 		delete(l.events, int32(one.event))
@@ -334,7 +334,7 @@ func (l *loop) drop(one *watch) {
 	one.end()
 }
 
-// tidy forgets groups that are gone.
+// tidy drops groups that are gone.
 func (l *loop) tidy() {
 	for _, one := range l.watched {
 		if !there(one.Dir) {
@@ -343,7 +343,7 @@ func (l *loop) tidy() {
 	}
 }
 
-// abandon forgets groups in which nothing runs any longer.
+// abandon drops groups without processes.
 func (l *loop) abandon() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -359,7 +359,7 @@ func there(dir string) bool {
 	return unix.Lstat(dir, &st) == nil
 }
 
-// populated reports whether a process is in a group, or in one below it.
+// populated reports whether a group, or one below it, has a process.
 func populated(dir string) bool {
 	list, err := os.ReadFile(dir + "/cgroup.procs")
 	if err != nil || len(list) > 0 {

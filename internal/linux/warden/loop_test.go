@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A watch begins without the threshold that another has left: the kernel slows programs that are above it.
+// A new watch removes a threshold of an earlier one: the kernel slows programs that are above it.
 func TestWatchRemovesTheThreshold(t *testing.T) {
 	w, err := New(nil)
 	if err != nil {
@@ -33,7 +33,7 @@ func TestWatchRemovesTheThreshold(t *testing.T) {
 	}
 }
 
-// A look that could not open all of its files, as where there are no descriptors left, is made again later.
+// A look that could not open all of its files, e.g. for lack of descriptors, is repeated later.
 func TestLookAgain(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -59,7 +59,7 @@ func TestLookAgain(t *testing.T) {
 	}
 }
 
-// Looks at many groups take a small part of a processor, whatever a look takes on this machine.
+// Looks at many groups take a small part of a processor, however long a look takes on this machine.
 func TestLooksAreRare(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"memory.usage_in_bytes": "67108864\n", "memory.limit_in_bytes": "73400320\n", "memory.stat": "cache 0\n"} {
@@ -79,7 +79,7 @@ func TestLooksAreRare(t *testing.T) {
 	l.cost = dearest
 	before := time.Now()
 	l.step(w)
-	if wait := w.due.Sub(before); wait < 50*dearest { // less would be all of its time
+	if wait := w.due.Sub(before); wait < 50*dearest { // a shorter wait would take all of its time
 		t.Errorf("50 groups of which a look takes %v have the next after %v", dearest, wait)
 	}
 }

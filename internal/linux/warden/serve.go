@@ -17,17 +17,17 @@ import (
 	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
-// Command is the argument by which a program is a warden.
+// Command is the argument that makes a program run as a warden.
 const Command = "warden"
 
-// Config states what a warden's process works with. As JSON it is its argument.
+// Config is the configuration of a warden's process. As JSON it is its argument.
 type Config struct {
 	ListenFD int    `json:"listen_fd"` // a listening Unix socket
 	Path     string `json:"path"`      // of the socket
 	Own      bool   `json:"own"`       // ends with its client
 }
 
-// request is what a client asks: to watch a group, or for what was seen of one.
+// request is a client's request: to watch a group, or for the figures of one.
 type request struct {
 	Watch   *Group `json:"watch,omitempty"`
 	Figures string `json:"figures,omitempty"`
@@ -39,19 +39,19 @@ type reply struct {
 	Figures Figures `json:"figures"`
 }
 
-// process is a warden as a process of its own.
+// process is a warden's process.
 type process struct {
 	*Warden
 	listener *net.UnixListener
 	path     string
 	own      bool
-	done     chan error // how the process ends
+	done     chan error // receives the result of the process
 
 	mu      sync.Mutex
 	clients int
 }
 
-// Serve is the life of such a process. It returns when there is nothing to watch and no client.
+// Serve runs a warden's process. It returns when there is no group to watch and no client.
 func Serve(config []byte) error {
 	var cfg Config
 	if err := json.Unmarshal(config, &cfg); err != nil {
@@ -61,7 +61,7 @@ func Serve(config []byte) error {
 	var most unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &most) == nil {
 		most.Cur = most.Max
-		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &most) // as many as there are will do
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &most) // as many as allowed
 	}
 	file := os.NewFile(uintptr(cfg.ListenFD), "listener")
 	listener, err := net.FileListener(file)
@@ -139,7 +139,8 @@ func (p *process) serve(conn *net.UnixConn) {
 	}
 }
 
-// leave ends the process if it has no clients. With the lock of the socket no client comes in between.
+// leave ends the process if it has no clients. It holds the socket's lock, so that no client connects
+// in between.
 func (p *process) leave() {
 	p.mu.Lock()
 	clients := p.clients
@@ -155,11 +156,11 @@ func (p *process) leave() {
 	}
 	lock, err := lockfile.Open(lockOf(p.path), os.O_RDWR|os.O_CREATE, unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, os.ErrNotExist) {
-		p.end() // the folder is gone: no client can find us
+		p.end() // the folder is gone: no client can connect
 		return
 	}
 	if err != nil {
-		return // a client is coming
+		return // a client is connecting
 	}
 	defer lock.Close()
 	p.mu.Lock()
@@ -180,5 +181,5 @@ func (p *process) end() {
 	}
 }
 
-// lockOf is the lock of a socket's name.
+// lockOf returns the lock of a socket's name.
 func lockOf(path string) string { return path + ".lock" }

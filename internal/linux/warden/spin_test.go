@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spins is set in the environment of a process that is a warden gone wrong.
+// spins is set in the environment of a faulty warden process.
 const spins = "BELLJAR_TEST_SPINS"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// The kernel ends a warden whose thread computes without end: with precedence it would take a processor from all others.
+// The kernel ends a warden with a thread that computes without end: with precedence it would block a processor.
 func TestSpinEnds(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), spins+"=1")

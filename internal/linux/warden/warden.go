@@ -19,7 +19,7 @@ type Warden struct {
 	loops []*loop
 }
 
-// New starts a warden. The caller closes it. A nil logger discards.
+// New starts a warden. The caller must close it. A nil logger discards.
 func New(logger *slog.Logger) (*Warden, error) {
 	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	w := &Warden{}
@@ -34,7 +34,7 @@ func New(logger *slog.Logger) (*Warden, error) {
 	return w, nil
 }
 
-// Close ends the watch over all groups. Their limits stay as they are.
+// Close stops watching all groups. Their limits stay unchanged.
 func (w *Warden) Close() error {
 	for _, l := range w.loops {
 		l.close()
@@ -42,8 +42,8 @@ func (w *Warden) Close() error {
 	return nil
 }
 
-// Watch begins to watch a group, whose limit is [Limit] of its bytes, or takes note of a new figure for one. It ends by
-// itself when the group is removed.
+// Watch starts watching a group, and sets its limit to [Limit] of its bytes. For a watched group it changes the bytes. The watch
+// ends when the group is removed.
 func (w *Warden) Watch(g Group) error {
 	if g.Version != 1 && g.Version != 2 || g.Bytes <= 0 {
 		return fmt.Errorf("watch memory of %s: version %d, %d bytes", g.Dir, g.Version, g.Bytes)
@@ -56,7 +56,7 @@ func (w *Warden) Watch(g Group) error {
 	return nil
 }
 
-// Figures are what was seen of a group that is watched; zero if its charge was never worth a look.
+// Figures returns the highest values seen of a watched group; zero if its charge never reached the threshold.
 func (w *Warden) Figures(dir string) (most Figures) {
 	for _, l := range w.loops {
 		seen := l.figures(dir)
@@ -65,7 +65,7 @@ func (w *Warden) Figures(dir string) (most Figures) {
 	return most
 }
 
-// Watched is how many groups are watched.
+// Watched returns how many groups are watched.
 func (w *Warden) Watched() (n int) {
 	for _, l := range w.loops {
 		n = max(n, l.count())
@@ -73,7 +73,7 @@ func (w *Warden) Watched() (n int) {
 	return n
 }
 
-// abandon forgets groups in which nothing runs any longer, and that are removed by the next daemon if there is one.
+// abandon drops groups without processes. The next daemon, if there is one, removes them.
 func (w *Warden) abandon() {
 	for _, l := range w.loops {
 		l.abandon()
@@ -85,7 +85,7 @@ func (w *Warden) abandon() {
 func halves() []unix.CPUSet {
 	var all unix.CPUSet
 	if unix.SchedGetaffinity(0, &all) != nil || all.Count() < 2 {
-		return []unix.CPUSet{{}} // anywhere
+		return []unix.CPUSet{{}} // all processors
 	}
 	sets := make([]unix.CPUSet, 2)
 	for cpu, n := 0, 0; n < all.Count(); cpu++ {
@@ -97,18 +97,18 @@ func halves() []unix.CPUSet {
 	return sets
 }
 
-// longestSpin is how long a thread with precedence may compute without a wait. A look takes microseconds.
+// longestSpin is how long a thread with precedence may compute without waiting. A look takes microseconds.
 const longestSpin = 500 * time.Millisecond
 
-// raisePriority gives all threads of this process precedence over programs, as far as it may, so that the loop comes before
-// programs fill what room is left. Threads that are made later inherit it. One thread is not enough: the loop also depends on
-// those of Go's monitor, garbage collector and scheduler, and a thread with precedence that spins until one of them continues
-// keeps the processor from it. For the same reason the threads take turns. A thread that still spins for longestSpin could
-// take a processor from the whole machine: the kernel kills the process, and its client starts another.
+// raisePriority gives all threads of this process precedence over programs, if it may, so that the loop runs before programs
+// fill the remaining room. Later threads inherit it. One thread is not enough: the loop also depends on the threads of Go's
+// monitor, garbage collector and scheduler, and a thread with precedence that spins for one of them would keep the processor
+// from it. For the same reason the threads take turns. A thread that spins for longestSpin could block a processor of the
+// machine: the kernel kills the process, and its client starts another.
 func raisePriority() {
 	microseconds := uint64(longestSpin.Microseconds())
 	if unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: microseconds, Max: microseconds}) != nil {
-		return // no precedence without its bound
+		return // no precedence without this limit
 	}
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}
 	for done, more := map[string]bool{}, true; more; {
@@ -119,7 +119,7 @@ func raisePriority() {
 			if err != nil || done[task.Name()] {
 				continue
 			}
-			done[task.Name()], more = true, true // it may have made another meanwhile
+			done[task.Name()], more = true, true // it may have made another thread meanwhile
 			if unix.SchedSetAttr(tid, &attr, 0) != nil {
 				unix.Setpriority(unix.PRIO_PROCESS, tid, -20)
 			}

@@ -131,7 +131,7 @@ func TestPlainThousandReaders(t *testing.T) {
 				}
 				if n++; n == 1+i%(frames/2) {
 					begun.Done()
-					<-hold // each at another place in the log
+					<-hold // each at another position in the log
 				}
 			}
 			if n != frames {

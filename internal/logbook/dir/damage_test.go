@@ -147,7 +147,7 @@ func TestDamaged(t *testing.T) {
 			if n < headSize {
 				whole = 0
 			}
-			if !sealed || n < headSize || n >= ends[len(ends)-1] { // else the log still counts as sealed
+			if !sealed || n < headSize || n >= ends[len(ends)-1] { // otherwise the log still counts as sealed
 				check(t, log.Seal())
 			}
 			got := frames(t, log)

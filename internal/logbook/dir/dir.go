@@ -16,7 +16,7 @@ import (
 
 // Options configure a book.
 type Options struct {
-	Path   string       // the book's folder; made if there is none
+	Path   string       // the book's folder; created if missing
 	Logger *slog.Logger // logs damage; nil discards
 }
 
@@ -109,7 +109,7 @@ func (b *Book) Open(id string) (logbook.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	sealed := l.now.sealed // others have it next
+	sealed := l.now.sealed // the cache may share it afterwards
 	if err := b.keep(l); err != nil {
 		l.leave()
 		return nil, err
@@ -141,7 +141,7 @@ func (b *Book) Remove(id string) error {
 	delete(b.logs, id)
 	b.mu.Unlock()
 	if l != nil {
-		l.end(func(v *view) { v.sealed = true }) // which closes its file
+		l.end(func(v *view) { v.sealed = true }) // also closes its file
 	}
 	if err := os.Remove(b.file(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a log: %w", err)

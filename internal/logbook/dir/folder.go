@@ -24,7 +24,8 @@ type round struct {
 	err  error
 }
 
-// sync returns when every name in the folder at the time of the call survives a loss of power.
+// sync waits until every name that is in the folder at the time of the call is durable against a
+// power failure.
 func (f *folder) sync() error {
 	f.mu.Lock()
 	if r := f.next; r != nil {

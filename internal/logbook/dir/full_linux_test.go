@@ -99,7 +99,7 @@ func TestDiskFull(t *testing.T) {
 	})
 }
 
-// On a disk without any room a log cannot be sealed, and ends for its readers all the same. It is sealed when there is room again.
+// On a disk without any room a log cannot be sealed, but it ends for its readers. It is sealed when there is room again.
 func TestSealWithoutRoom(t *testing.T) {
 	onSmallDisk(t, "64k", func(path string) {
 		log, err := openBook(t, path).Create("run")

@@ -20,15 +20,15 @@ type Log struct {
 	codec codec
 
 	sealing sync.Mutex // held by Seal
-	settled bool       // Seal has synced the file or failed permanently
+	settled bool       // Seal has already synced the file or failed permanently
 	failed  error      // error of that sync
 
 	writing sync.Mutex // held while the file or the log's end changes; comes before mu
 	dirty   bool       // the file may have bytes after the end
 
-	mu       sync.Mutex // held for moments only, never over a write; readers take it
+	mu       sync.Mutex // held only briefly, never during a write; readers take it
 	file     *os.File   // nil while the log is sealed and has no readers
-	users    int        // of the file, besides the writer
+	users    int        // users of the file, besides the writer
 	now      view
 	marks    []mark        // in the order of the file; readers add to them too
 	changed  chan struct{} // closed at the next change; nil without waiters
@@ -115,7 +115,7 @@ func estimate(frames []belljar.Frame) int {
 	return n
 }
 
-// open returns an error if the log takes no more frames, and truncates leftovers of a failed write. The caller holds
+// open returns an error if the log accepts no more frames, and truncates leftovers of a failed write. The caller holds
 // writing.
 func (l *Log) open() error {
 	switch {
@@ -143,7 +143,7 @@ func (l *Log) cut() error {
 func (l *Log) write(b []byte, at int64) error {
 	if _, err := l.file.WriteAt(b, at); err != nil {
 		l.dirty = true
-		_ = l.cut() // the next write tries again
+		_ = l.cut() // the next write retries
 		return fmt.Errorf("write log %s: %w", l.id, err)
 	}
 	return nil
@@ -315,7 +315,7 @@ func (l *Log) retire() {
 // leave closes the log because the book is closed.
 func (l *Log) leave() { l.end(func(v *view) { v.closed = true }) }
 
-// end ends the log as change says, without a write, and closes its file.
+// end applies change to the log, without a write, and closes its file.
 func (l *Log) end(change func(*view)) {
 	l.writing.Lock()
 	defer l.writing.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Orphans returns the ids of logs that were last written before t and that known does not know, except those that this
-// process writes. The ids are valid even with an error, which lists the files that could not be examined.
+// Orphans returns the ids of logs that were last written before t and for which known returns false, except those that
+// this process writes. The ids are valid even with an error, which lists the files that could not be examined.
 func (b *Book) Orphans(t time.Time, known func(id string) bool) ([]string, error) {
 	var ids []string
 	var errs []error

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFile makes the contents of a file survive a loss of power.
+// syncFile makes the contents of a file durable against a power
+// failure.
 func syncFile(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))
@@ -16,7 +17,8 @@ func syncFile(f *os.File) error {
 	}
 }
 
-// syncFolder makes the names in a folder survive a loss of power.
+// syncFolder makes the names in a folder durable against a power
+// failure.
 func syncFolder(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"runtime"
 )
 
-// syncFile makes the contents of a file survive a loss of power.
+// syncFile makes the contents of a file durable against a power failure.
 func syncFile(f *os.File) error { return f.Sync() }
 
-// syncFolder makes the names in a folder survive a loss of power. Windows has no such call and leaves it to the file
-// system.
+// syncFolder makes the names in a folder durable against a power failure. Windows has no such call and leaves it to
+// the file system.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

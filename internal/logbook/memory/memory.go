@@ -1,4 +1,4 @@
-// Package memory keeps logs in memory. They end with the process.
+// Package memory stores logs in memory. They end with the process.
 //
 // A log costs little more than its output, however small its frames are: a program that writes single bytes makes millions
 // of frames. Output is therefore stored in large segments, each frame with a head of a few bytes. Events are few and are

@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// attach connects to the stdin and stdout of a container's agent, which carry the multiplexer's byte stream. What the
-// agent writes to stderr goes to stderr.
+// attach connects to the stdin and stdout of a container's agent, which carry the multiplexer's byte stream. The
+// agent's standard error is copied to stderr.
 func (e *engine) attach(ctx context.Context, container string, stderr *tail) (*wire.MuxHost, error) {
 	got, err := e.api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
@@ -30,7 +30,7 @@ type line struct {
 	io.WriteCloser
 }
 
-// The streams that an engine mixes into one connection, as their frames' first byte shows.
+// The streams that an engine mixes into one connection. The first byte of a frame names its stream.
 const (
 	frameStdin  = 0 // echoed; never seen
 	frameStdout = 1
@@ -38,7 +38,7 @@ const (
 	frameSystem = 3 // an error of the engine itself
 )
 
-// frameHeader is the stream, three zeros, and the length (big endian) of what follows.
+// frameHeader is the size of a frame's header: the stream, three zeros and the length of the data (big endian).
 const frameHeader = 8
 
 // errFrame means that an engine's stream is not in the multiplexed format.
@@ -48,7 +48,7 @@ var errFrame = errors.New("the engine sends no container output")
 type demux struct {
 	r      io.Reader
 	stderr *tail
-	left   int64 // of the frame under way
+	left   int64 // remaining bytes of the current frame
 	kind   byte
 }
 
@@ -92,10 +92,10 @@ func (d *demux) Read(b []byte) (int, error) {
 	}
 }
 
-// maxTail is how much of an agent's stderr is kept, the last of it.
+// maxTail is how many bytes of an agent's stderr are kept, from its end.
 const maxTail = 2 << 10
 
-// tail keeps the end of what is added. Safe for concurrent use; the zero value is empty.
+// tail keeps the end of a text. Safe for concurrent use; the zero value is empty.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

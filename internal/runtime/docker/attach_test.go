@@ -76,7 +76,7 @@ func FuzzDemux(f *testing.F) {
 	})
 }
 
-// A caller that waits for a sandbox of an unreachable engine gets that error, as well as the reason why the wait ended.
+// A caller that waits for a sandbox of an unreachable engine gets both that error and the reason why the wait ended.
 func TestDialWithoutEngine(t *testing.T) {
 	over := errors.New("the time is over")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -28,7 +28,7 @@ func timed(b *testing.B, f func()) {
 	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
 }
 
-// BenchmarkDocker measures the figures that docs/specification.md promises for this runtime, next to Docker's own
+// BenchmarkDocker measures the figures that docs/specification.md promises for this runtime, and those of Docker's own
 // commands.
 func BenchmarkDocker(b *testing.B) {
 	engine := dockerd.Start(b)

@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Blank implements [runtime.Claimer]. An engine can change the limits of a container, but takes longer for it than a
-// program may have to wait; so they are settled at birth, and sandboxes of other limits are of another kind.
+// Blank implements [runtime.Claimer]. An engine can change the limits of a container, but takes too long for a program that waits.
+// So limits are settled at birth, and sandboxes with other limits are of another kind.
 func (r *Runtime) Blank(spec runtime.Spec) runtime.Spec {
 	l := spec.Limits
 	spec.ID, spec.Lease, spec.Root.Env = "", 0, nil
@@ -30,7 +30,7 @@ func (r *Runtime) Blank(spec runtime.Spec) runtime.Spec {
 	return spec
 }
 
-// Claim implements [runtime.Claimer]. The container keeps everything but its name, by which it is found.
+// Claim implements [runtime.Claimer]. Only the container's name changes, by which it is found.
 func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (runtime.Sandbox, error) {
 	r.mu.Lock()
 	s := r.living[from]
@@ -49,7 +49,7 @@ func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (ru
 	return nil, err
 }
 
-// claim makes from the caller's. had is false if another caller had claimed it.
+// claim gives the sandbox from to the caller of spec. had is false if another caller had claimed it.
 func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (had bool, err error) {
 	r := s.rt
 	ctx, over, err := r.begin(ctx, spec.ID)
@@ -98,10 +98,10 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 	return true, context.Cause(ctx)
 }
 
-// rename gives a sandbox's container its new name, and returns as soon as the engine has received that. It writes the name down
-// safely before it answers, which takes longer than all the rest; it does so whatever becomes of us meanwhile. A caller that looks
-// for containers by name waits for the answer ([Runtime.settled]). A sandbox whose container keeps its name after all
-// would not be found again, and is removed.
+// rename renames a sandbox's container, and returns as soon as the engine has received the request. The engine answers only after
+// it has stored the name, which takes longer than all the rest. It completes the rename even if this process ends. A caller that
+// looks for containers by name waits for the answer ([Runtime.settled]). If the rename fails, the sandbox is removed, because it
+// could not be found again.
 func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
 	told, over := make(chan struct{}), make(chan struct{})
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Patience)

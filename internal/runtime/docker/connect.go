@@ -13,7 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// connect makes a client for the engine at host; for "" see [Options.Host]. It sends nothing. An error has a hint.
+// connect makes a client for the engine at host; for "" see [Options.Host]. It sends nothing. If it fails, it also returns a
+// hint.
 func connect(host string) (*client.Client, string, error) {
 	if host == "" {
 		host = os.Getenv(client.EnvOverrideHost)
@@ -47,8 +48,8 @@ func connect(host string) (*client.Client, string, error) {
 	return api, host, nil
 }
 
-// tlsOption is what the environment states about TLS. DOCKER_CERT_PATH has the keys; with DOCKER_TLS_VERIFY alone they are in
-// ~/.docker, as for Docker's own command: an engine that is to be verified is never reached in the clear.
+// tlsOption returns the TLS settings of the environment. DOCKER_CERT_PATH is the folder of the keys. With DOCKER_TLS_VERIFY
+// alone they are in ~/.docker, as for Docker's own command: if TLS is required, a connection never falls back to clear text.
 func tlsOption() client.Opt {
 	if os.Getenv(client.EnvOverrideCertPath) != "" || os.Getenv(client.EnvTLSVerify) == "" {
 		return client.WithTLSClientConfigFromEnv()
@@ -64,24 +65,24 @@ func tlsOption() client.Opt {
 	return client.WithTLSClientConfig(file("ca.pem"), file("cert.pem"), file("key.pem"))
 }
 
-// nowhere is a client without an engine: every request fails with the reason.
+// nowhere returns a client without an engine: every request fails with why.
 func nowhere(why error) (*client.Client, error) {
 	return client.New(client.WithHost(client.DefaultDockerHost), client.WithDialContext(func(context.Context, string, string) (net.Conn, error) {
 		return nil, why
 	}))
 }
 
-// usual is where an engine has its socket by default: the machine's, or else the one that this user runs.
+// usual returns the default socket of an engine: the machine's, or else that of this user's rootless engine.
 func usual() string {
 	if !strings.HasPrefix(client.DefaultDockerHost, "unix://") {
 		return client.DefaultDockerHost
 	}
 	places := []string{strings.TrimPrefix(client.DefaultDockerHost, "unix://")}
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
-		places = append(places, filepath.Join(dir, "docker.sock")) // a rootless engine's
+		places = append(places, filepath.Join(dir, "docker.sock")) // rootless engine
 	}
 	if home, err := os.UserHomeDir(); err == nil {
-		places = append(places, filepath.Join(home, ".docker", "run", "docker.sock")) // Docker Desktop's
+		places = append(places, filepath.Join(home, ".docker", "run", "docker.sock")) // Docker Desktop
 	}
 	for _, place := range places {
 		if _, err := os.Stat(place); err == nil {

@@ -47,8 +47,8 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	return s, nil
 }
 
-// make builds a sandbox. Twice if the engine turns out to have lost what it was taken to have: an image that was
-// removed, or an agent's volume that is empty.
+// make builds a sandbox. It tries twice if the engine no longer has something that was cached as present: an image that
+// was removed, or an agent's volume that is empty.
 func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandbox, error) {
 	refill := false
 	for again := false; ; again = true {
@@ -103,7 +103,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	s := r.sandbox(spec.ID, id, spec.Lifetime == runtime.LifetimeDetached, min(spec.Limits.Pids, spec.Limits.NProc))
 	s.memory, s.memoryMB = p.host.Memory, spec.Limits.MemoryMB
 	s.born, s.kernel = spec, f.isolation(p.host.Runtime) == runtime.IsolationUserKernel
-	// Before it is started: what an agent writes without a reader is lost.
+	// Attach before the start: an agent's output without a reader is lost.
 	host, err := r.attach(ctx, id, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)
@@ -127,8 +127,8 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	return s, nil
 }
 
-// create makes the container. Engines differ in whether they continue once the caller is gone; so a caller
-// that goes still waits for the engine's answer.
+// create makes the container. It waits for the engine's answer even if the caller cancels, because some engines then
+// continue and others do not.
 func (e *engine) create(ctx context.Context, p *plan) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
@@ -153,7 +153,7 @@ func (e *engine) create(ctx context.Context, p *plan) (string, error) {
 	case cerrdefs.IsNotFound(err) && strings.Contains(err.Error(), "image"):
 		return "", fmt.Errorf("%w: %w", runtime.ErrNoImage, err)
 	}
-	e.removeQuietly(ctx, p.name) // what may have become of it all the same
+	e.removeQuietly(ctx, p.name) // the engine may have made it nevertheless
 	return "", fault(stepCreate, err)
 }
 

@@ -21,28 +21,28 @@ const Name = "docker"
 
 // Options configure a runtime. Agent is required.
 type Options struct {
-	// Host is the engine's address: unix:///path, npipe:////./pipe/name or tcp://host:port. "" is that of the environment
-	// (DOCKER_HOST), or else the socket where engines usually have it. TLS comes from the environment in any case:
+	// Host is the engine's address: unix:///path, npipe:////./pipe/name or tcp://host:port. "" is the address in the
+	// environment (DOCKER_HOST), or else the usual socket of engines. The TLS settings always come from the environment:
 	// DOCKER_CERT_PATH, DOCKER_TLS_VERIFY.
 	Host string
-	// OCIRuntime is the program that the engine isolates with, by the name that it knows: runc, runsc, kata … "" is the
+	// OCIRuntime is the program that the engine uses for isolation, by its name in the engine: runc, runsc, kata … "" is the
 	// engine's default.
 	OCIRuntime string
 	// Seccomp is a file with a seccomp profile in Docker's form; "" is Belljar's own.
 	Seccomp string
-	// AppArmor is the name of an AppArmor profile that is loaded where the engine is; "" is the engine's default.
+	// AppArmor is the name of an AppArmor profile that is loaded on the engine's machine; "" is the engine's default.
 	AppArmor string
-	// CgroupParent is the cgroup that containers are made below; "" is the engine's default.
+	// CgroupParent is the parent cgroup of the containers; "" is the engine's default.
 	CgroupParent string
 	// Agent opens the program that becomes PID 1 of every sandbox, for an architecture by Go's name (amd64, arm64).
 	Agent func(arch string) (io.ReadCloser, error)
 	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
 	Installation string
-	// Keychain has the credentials for registries; nil is Docker's own, of ~/.docker/config.json and its helpers.
+	// Keychain has the credentials for registries; nil is Docker's own: ~/.docker/config.json and its helpers.
 	Keychain authn.Keychain
 	// Patience is how long an engine may be unreachable before its sandboxes count as lost. Default 30 seconds.
 	Patience time.Duration
-	// Logger logs what cannot be returned; nil discards.
+	// Logger logs errors that cannot be returned; nil discards.
 	Logger *slog.Logger
 }
 
@@ -53,12 +53,12 @@ type Runtime struct {
 	volumes   *volumes
 	closeOnce sync.Once
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	living map[string]*sandbox
 	births map[string]*birth
-	// attaching has the sandboxes that are being attached to; closed when that is done.
+	// attaching has the sandboxes that are being attached to. A channel is closed when the attempt is over.
 	attaching map[string]chan struct{}
-	renames   map[chan struct{}]bool // under way; closed when they are over
+	renames   map[chan struct{}]bool // pending renames; each is closed when it is over
 }
 
 var (
@@ -112,7 +112,7 @@ var errClosed = errors.New("the docker runtime is closed")
 // errRemoved ends a Create whose sandbox is removed meanwhile.
 var errRemoved = errors.New("the sandbox was removed while it was made")
 
-// birth is a Create that is under way.
+// birth is a Create in progress.
 type birth struct {
 	cancel context.CancelCauseFunc
 	over   chan struct{} // closed when it has ended and, if it failed, left nothing

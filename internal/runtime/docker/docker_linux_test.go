@@ -25,10 +25,10 @@ func agent(string) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(text)), err
 }
 
-// patience is how long an engine may take for anything, on a slow and busy machine.
+// patience limits each operation of an engine on a slow and busy machine.
 const patience = 10 * time.Minute
 
-// open makes a runtime, which ends with the test and leaves nothing.
+// open makes a runtime, which is closed and cleaned up at the end of the test.
 func open(t testing.TB, o docker.Options) *docker.Runtime {
 	t.Helper()
 	o.Agent = agent
@@ -62,8 +62,8 @@ func TestConformance(t *testing.T) {
 		}
 	})
 	runtimetest.Run(t, o)
-	t.Run("kernels", func(t *testing.T) { // that image has no interpreters
-		tier.Soak(t) // its image has Node, too: the engine takes seconds to read it
+	t.Run("kernels", func(t *testing.T) { // the suite's image has no interpreters
+		tier.Soak(t) // the image has Node too: the engine takes seconds to read it
 		t.Parallel()
 		link, err := os.Readlink("/usr/bin/python3")
 		if err != nil {

@@ -18,16 +18,16 @@ type engine struct {
 	opts     Options
 	api      *client.Client
 	host     string
-	unusable error  // why the address cannot be used; nil if it may be
-	seccomp  string // the profile, as the engine takes it
+	unusable error  // why the address cannot be used; nil if it can
+	seccomp  string // the profile, in the engine's format
 	log      *slog.Logger
 
 	closing chan struct{}  // closed when the runtime's Close begins
-	watches sync.WaitGroup // of goroutines that use the engine
+	watches sync.WaitGroup // waits for goroutines that use the engine
 
-	mu     sync.Mutex // guards what follows
-	facts  *facts     // nil until the engine was asked
-	asking bool       // a goroutine asks it again
+	mu     sync.Mutex // guards the fields below
+	facts  *facts     // nil until the engine was queried
+	asking bool       // a goroutine is refreshing the facts
 }
 
 // newEngine prepares a connection. It sends nothing yet.
@@ -60,10 +60,10 @@ func (e *engine) container(id string) string { return e.prefix() + id }
 
 func (e *engine) prefix() string { return "belljar-" + e.opts.Installation + "-" }
 
-// local reports whether the engine may be on this machine, so that its containers may be processes of ours to look at.
+// local reports whether the engine may be on this machine, so that its containers may be processes that we can inspect.
 func (e *engine) local() bool { return strings.HasPrefix(e.host, "unix://") }
 
-// destroy removes a container, alive or not, and returns when it is gone. An engine that is away is waited for.
+// destroy removes a container, alive or not, and returns when it is gone. It waits for an engine that is away.
 func (e *engine) destroy(ctx context.Context, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Patience)
 	defer cancel()
@@ -86,7 +86,7 @@ func (e *engine) destroy(ctx context.Context, container string) error {
 	}
 }
 
-// remove asks the engine once to remove a container, which may be gone.
+// remove sends one request to remove a container, which may be gone.
 func (e *engine) remove(ctx context.Context, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Patience)
 	defer cancel()
@@ -104,7 +104,7 @@ func (e *engine) removeQuietly(ctx context.Context, id string) {
 	}
 }
 
-// How long it takes until an engine that does not answer is asked again.
+// Pauses between the queries of an engine that does not answer.
 const (
 	shortest = 10 * time.Millisecond
 	longest  = time.Second

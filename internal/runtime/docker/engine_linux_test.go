@@ -23,7 +23,7 @@ func within(t testing.TB, d time.Duration) context.Context {
 	return ctx
 }
 
-// command is one for a shell, as the agent's user.
+// command returns a shell command, to be run as the agent's user.
 func command(t testing.TB, box runtime.Sandbox, script string) wire.Exec {
 	t.Helper()
 	info, err := host.New(box.Dial).Ping(within(t, patience))
@@ -46,7 +46,7 @@ func start(t testing.TB, box runtime.Sandbox, script string) *host.Process {
 	return p
 }
 
-// run runs a script to its end: what it printed, and the status.
+// run runs a script to its end, and returns its output and status.
 func run(t testing.TB, box runtime.Sandbox, script string) (string, wire.Exit) {
 	t.Helper()
 	return follow(t, start(t, box, script))
@@ -81,8 +81,8 @@ func detached(s runtime.Spec) runtime.Spec {
 	return s
 }
 
-// An engine that dies for good takes its sandboxes with it as far as anybody here can tell; when it comes back all the
-// same, what is left on it is found and removed.
+// Sandboxes count as ended when their engine is killed for good. If it does come back, the remains on it are found and
+// removed.
 func TestEngineKilled(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.New(t)
@@ -167,7 +167,7 @@ func TestEngineRestartedUnderASandbox(t *testing.T) {
 	}
 }
 
-// Without live restore an engine's end is that of its containers, and who had one hears so.
+// Without live restore a restart of the engine ends its containers, and each sandbox reports that.
 func TestEngineRestarted(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -194,7 +194,7 @@ func TestEngineRestarted(t *testing.T) {
 	}
 }
 
-// A slow engine delays no caller beyond its deadline, and what the engine creates later can be removed.
+// A slow engine delays no caller beyond its deadline, and a container that the engine creates later can be removed.
 func TestEngineSlow(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()

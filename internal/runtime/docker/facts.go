@@ -17,7 +17,7 @@ import (
 // facts are the properties that an engine reports.
 type facts struct {
 	system.Info
-	podman bool // it is Podman, which has the same API but enforces less
+	podman bool // the engine is Podman, which has the same API but enforces less
 	at     time.Time
 }
 
@@ -25,8 +25,8 @@ type facts struct {
 // runs programs to find out their versions.
 const fresh = time.Minute
 
-// ask returns what the engine states about itself, if it answers. Stale facts are returned all the
-// same, and refreshed in the background; those of an engine that was away in between are not.
+// ask returns the engine's facts, if it answers. It returns stale facts too, and refreshes them in the background, unless
+// the engine was away since.
 func (e *engine) ask(ctx context.Context) (*facts, error) {
 	if e.unusable != nil {
 		return nil, e.unusable
@@ -108,7 +108,7 @@ func (f *facts) has(option string) bool {
 // mapped reports whether the engine's containers have a user namespace, in which there are 65,536 ids.
 func (f *facts) mapped() bool { return f.has("userns") || f.has("rootless") }
 
-// ociRuntime is what isolates the containers of a runtime that asked for the one named, and whether the engine has it.
+// ociRuntime returns the OCI runtime that isolates the containers if asked was requested, and whether the engine has it.
 func (f *facts) ociRuntime(asked string) (name string, ok bool) {
 	if asked == "" {
 		return f.DefaultRuntime, true
@@ -117,8 +117,8 @@ func (f *facts) ociRuntime(asked string) (name string, ok bool) {
 	return asked, ok
 }
 
-// isolation is the isolation class of an OCI runtime. Its name is the operator's choice, and says nothing alone:
-// where the engine reports its program or shim, that counts.
+// isolation is the isolation class of an OCI runtime. The operator chooses its name, which proves nothing. If the engine
+// reports the program or shim, that decides.
 func (f *facts) isolation(name string) runtime.Isolation {
 	what := name
 	if known, ok := f.Runtimes[name]; ok {
@@ -129,7 +129,7 @@ func (f *facts) isolation(name string) runtime.Isolation {
 			what = known.Type
 		}
 	}
-	what = strings.TrimPrefix(strings.TrimPrefix(what, "io.containerd."), "belljar-") // the runsc of ours is one
+	what = strings.TrimPrefix(strings.TrimPrefix(what, "io.containerd."), "belljar-") // a runsc of Belljar's own
 	switch {
 	case strings.HasPrefix(what, "runsc"), strings.HasPrefix(what, "containerd-shim-runsc"):
 		return runtime.IsolationUserKernel
@@ -139,7 +139,7 @@ func (f *facts) isolation(name string) runtime.Isolation {
 	return runtime.IsolationNamespace
 }
 
-// last returns the facts that the engine has stated last; nil if it was away since.
+// last returns the facts that the engine reported last; nil if it was away since.
 func (e *engine) last() *facts {
 	e.mu.Lock()
 	defer e.mu.Unlock()

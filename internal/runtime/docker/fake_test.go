@@ -27,14 +27,14 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// engine is an engine that only talks. What it says can be made worse than what it was asked for.
+// engine is a simulated engine. Its reports can be made weaker than the request.
 type engine struct {
-	api    string // version of its API
+	api    string // API version
 	os     string
-	name   string // of its program
+	name   string // name of its program
 	info   system.Info
 	image  image.InspectResponse
-	create func(*container.InspectResponse) error // what it makes of a request for a container
+	create func(*container.InspectResponse) error // changes the reported container before it is returned
 	pull   func(w http.ResponseWriter, r *http.Request)
 
 	mu    sync.Mutex
@@ -42,7 +42,7 @@ type engine struct {
 	calls []string
 }
 
-// name is an installation of the test's own.
+// name returns an installation name that is unique to the test.
 func name() string { return "t" + belljar.NewID()[24:] }
 
 func spec(image string) runtime.Spec {
@@ -139,7 +139,7 @@ func (e *engine) asked(call string) bool {
 	return false
 }
 
-// talk makes a runtime that speaks to the engine over TCP.
+// talk makes a runtime that connects to the engine over TCP.
 func talk(t *testing.T, e *engine, o docker.Options) *docker.Runtime {
 	t.Helper()
 	server := httptest.NewServer(e)
@@ -148,7 +148,7 @@ func talk(t *testing.T, e *engine, o docker.Options) *docker.Runtime {
 	return offline(t, o)
 }
 
-// offline makes a runtime that leaves nothing anywhere.
+// offline makes a runtime that is closed at the end of the test.
 func offline(t *testing.T, o docker.Options) *docker.Runtime {
 	t.Helper()
 	o.Agent = func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("agent")), nil }
@@ -163,7 +163,7 @@ func offline(t *testing.T, o docker.Options) *docker.Runtime {
 	return r
 }
 
-// An engine that leaves a protection out gets no sandbox, is not asked again with less, and keeps nothing.
+// If an engine leaves a protection out, the sandbox is refused, no weaker request is sent, and nothing is left.
 func TestRefusedProtections(t *testing.T) {
 	for name, c := range map[string]struct {
 		create func(*container.InspectResponse) error
@@ -207,7 +207,7 @@ func TestRefusedProtections(t *testing.T) {
 	}
 }
 
-// An honest engine is believed: it gets as far as this one can.
+// If an engine reports all settings as requested, the creation continues until the simulated engine has no answer.
 func TestHonestEngineIsBelieved(t *testing.T) {
 	e := newEngine()
 	r := talk(t, e, docker.Options{})
@@ -349,7 +349,7 @@ func TestWrongImages(t *testing.T) {
 	}
 }
 
-// An image that no registry has given the engine is known by its id.
+// An image without a registry digest is identified by its id.
 func TestDigestOfBuilt(t *testing.T) {
 	e := newEngine()
 	r := talk(t, e, docker.Options{})
@@ -418,8 +418,8 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// A wrong use of TLS, a missing one and an untrusted certificate return a hint; and nothing is sent to an engine in the clear
-// that is to be verified.
+// A wrong use of TLS, missing TLS and an untrusted certificate return a hint. If TLS is required, nothing is sent in clear
+// text.
 func TestProbeSaysWhyNotTLS(t *testing.T) {
 	e := newEngine()
 	plain, secure := httptest.NewUnstartedServer(e), httptest.NewUnstartedServer(e)

@@ -60,7 +60,7 @@ func fault(step string, err error) error {
 	return &runtime.StepError{Step: step, Err: clip(err), Hint: hint}
 }
 
-// clip shortens an error in which an engine repeats what it was sent.
+// clip shortens an error in which an engine repeats the request.
 func clip(err error) error {
 	const most = 600
 	text := err.Error()

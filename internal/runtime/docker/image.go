@@ -17,11 +17,11 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// image is what has to be known of an engine's image to make a container of it. An id is of its content, so this does not
-// change.
+// image has the properties of an engine's image that a container needs. They do not change, since an image's id is a
+// digest of its content.
 type image struct {
 	id      string   // sha256:…
-	volumes []string // folders that it declares to be volumes
+	volumes []string // folders that it declares as volumes
 }
 
 var (
@@ -30,22 +30,22 @@ var (
 	errHost = errors.New("an engine cannot use the host's own programs")
 )
 
-// images are those of the engine.
+// images manages the engine's images.
 type images struct {
 	*engine
-	importing chan struct{} // has room for the one import at a time
+	importing chan struct{} // a semaphore: one import at a time
 
 	mu   sync.Mutex
 	byID map[string]image // by id or digest
 }
 
-// imported is what an image that Belljar has unpacked is called on an engine.
+// imported returns the name that an image that Belljar has unpacked gets on an engine.
 func imported(digest string) string {
 	_, hex, _ := strings.Cut(digest, ":")
 	return "belljar/" + hex[:min(len(hex), 12)]
 }
 
-// rootOf finds the engine's image for a root, and gives the engine one that Belljar has unpacked if it lacks that.
+// rootOf finds the engine's image for a root. If the engine lacks an image that Belljar has unpacked, rootOf imports it.
 func (i *images) rootOf(ctx context.Context, root runtime.Root, f *facts) (image, error) {
 	switch {
 	case root.Name != "":
@@ -65,7 +65,7 @@ func (i *images) rootOf(ctx context.Context, root runtime.Root, f *facts) (image
 	case <-ctx.Done():
 		return image{}, context.Cause(ctx)
 	}
-	img, err := i.given(ctx, root, f) // by another caller, meanwhile
+	img, err := i.given(ctx, root, f) // another caller may have imported it meanwhile
 	if errors.Is(err, runtime.ErrNoImage) {
 		if err = i.give(ctx, root, imported(root.Digest)); err == nil {
 			img, err = i.given(ctx, root, f)
@@ -74,7 +74,7 @@ func (i *images) rootOf(ctx context.Context, root runtime.Root, f *facts) (image
 	return img, err
 }
 
-// given finds an image that the engine was given. [runtime.ErrNoImage] if it was not.
+// given finds an image that was imported into the engine. [runtime.ErrNoImage] if it is missing.
 func (i *images) given(ctx context.Context, root runtime.Root, f *facts) (image, error) {
 	if img, ok := i.known(root.Digest); ok {
 		return img, nil
@@ -93,7 +93,7 @@ func (i *images) given(ctx context.Context, root runtime.Root, f *facts) (image,
 	return img, nil
 }
 
-// known is what was found out about an image before, by its id or digest.
+// known returns the cached facts of an image, by its id or digest.
 func (i *images) known(id string) (image, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -112,7 +112,7 @@ func (i *images) forget(id string) {
 	}
 }
 
-// inspect looks an image up by whatever the engine knows it as. [runtime.ErrNoImage] if it is missing.
+// inspect looks an image up by any name that the engine knows. [runtime.ErrNoImage] if it is missing.
 func (i *images) inspect(ctx context.Context, name string, f *facts) (image, map[string]string, error) {
 	if img, ok := i.known(name); ok {
 		return img, nil, nil

@@ -39,9 +39,9 @@ func (i *images) Image(ctx context.Context, ref string) (runtime.Root, error) {
 	return root, nil
 }
 
-// digestOf is the digest of an image's manifest: that which belongs to the repository that ref names, if there are
-// several. An image that was built or loaded here has none: its id, which is a digest too and by which the engine knows it,
-// stands in for that.
+// digestOf returns the digest of an image's manifest; if there are several, the one of ref's repository. An image that was
+// built or loaded on the engine has none. Its id is used instead, which is also a digest and a name that the engine
+// accepts.
 func digestOf(ref string, digests []string) string {
 	repository := func(s string) string {
 		parsed, err := name.ParseReference(s)
@@ -97,7 +97,7 @@ func (i *images) Pull(ctx context.Context, ref string, progress func(belljar.Ima
 	return root, err
 }
 
-// credentials are what the engine shows to a registry, as it wants them; "" for none.
+// credentials returns the credentials for a registry in the engine's format; "" for none.
 func (i *images) credentials(ctx context.Context, ref name.Reference) (string, error) {
 	found, err := authn.Resolve(ctx, i.opts.Keychain, ref.Context())
 	if err != nil || found == authn.Anonymous {
@@ -129,8 +129,7 @@ func unavailable(ref string, err error) error {
 	return e
 }
 
-// progressed reads what an engine reports while it pulls or imports, and returns its last status. A failure comes in the
-// stream.
+// progressed reads an engine's report of a pull or import, and returns its last status. The stream contains failures too.
 func progressed(r io.Reader, report func(belljar.ImageProgress)) (last string, err error) {
 	in := json.NewDecoder(r)
 	for {
@@ -164,7 +163,7 @@ func progressed(r io.Reader, report func(belljar.ImageProgress)) (last string, e
 	}
 }
 
-// Images implements [runtime.Imager]. Those that Belljar has imported there are its own, and left out.
+// Images implements [runtime.Imager]. It leaves out the images that Belljar has imported.
 func (i *images) Images(ctx context.Context) ([]belljar.Image, error) {
 	got, err := i.api.ImageList(ctx, client.ImageListOptions{})
 	if err != nil {
@@ -179,7 +178,7 @@ func (i *images) Images(ctx context.Context) ([]belljar.Image, error) {
 		names := slices.DeleteFunc(slices.Clone(item.RepoTags), none)
 		digests := slices.DeleteFunc(slices.Clone(item.RepoDigests), none)
 		if len(names) == 0 && len(digests) == 0 {
-			continue // a layer of another, or what a newer one of its name has left
+			continue // a layer of another image, or an old version whose name moved to a newer one
 		}
 		img := belljar.Image{
 			Names: append(names, digests...), Runtime: Name, Source: "engine", Bytes: item.Size,

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// An engine takes its time for an image that it is given. An image that it has needs not wait for that, and a caller that goes does not.
+// An engine takes long to import an image. A caller whose image is there already does not wait for that, nor does a caller that cancels.
 func TestImportKeepsNoOtherWaiting(t *testing.T) {
 	root := func(digit string) runtime.Root {
 		return runtime.Root{Ref: digit, Dir: t.TempDir(), Digest: "sha256:" + strings.Repeat(digit, 64)}

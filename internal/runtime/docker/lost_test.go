@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// A sandbox whose engine has been given up is not waited for once more: the engine is asked once, and what is left there is
-// removed when it is back.
+// Destroy does not wait again for an engine that counts as lost: it sends one request. The remains are removed when the
+// engine is back.
 func TestDestroyOnALostEngine(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -37,12 +37,13 @@ func TestDestroyOnALostEngine(t *testing.T) {
 	}
 }
 
-// Destroy returns when the container is gone, whatever becomes of the connection to it, and does not wait for figures.
+// Destroy returns when the container is gone, whatever happens to the connection to it, and does not wait for usage
+// figures.
 func TestDestroyReturns(t *testing.T) {
 	for name, mute := range map[string]bool{"its connection stays open": false, "the engine does not say how it is": true} {
 		t.Run(name, func(t *testing.T) {
 			var gone atomic.Bool
-			over := make(chan struct{}) // of the test
+			over := make(chan struct{}) // closed at the end of the test
 			l, err := net.Listen("unix", filepath.Join(sockdir.New(t), "s"))
 			if err != nil {
 				t.Fatal(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// All containers are below the cgroup that is asked for, its limit holds, and what dies of that is not laid to the sandbox's own.
+// All containers are below the requested cgroup, and its limit holds. A kill by that limit does not count as one by the sandbox's
+// own.
 func TestCgroupParent(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -23,8 +24,8 @@ func TestCgroupParent(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		need.Missing(t, "a cgroup: %v", err)
 	}
-	t.Cleanup(func() { // the engine made one in each hierarchy
-		found, _ := filepath.Glob("/sys/fs/cgroup/*/" + parent) // the pattern is good
+	t.Cleanup(func() { // the engine made a cgroup in each hierarchy
+		found, _ := filepath.Glob("/sys/fs/cgroup/*/" + parent) // the pattern is valid
 		for _, path := range append(found, filepath.Join("/sys/fs/cgroup", parent)) {
 			if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
 				t.Error(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// What a sandbox needs besides its programs.
+// Sizes that a sandbox needs in addition to its programs.
 const (
 	runBytes = 16 << 20
 	shmBytes = 64 << 20
@@ -26,41 +26,42 @@ const (
 	agentTasks = 64
 )
 
-// What a kernel in user space needs besides that: all of it is one program to the engine's host. It takes memory for itself,
-// and threads, which are all that the host's limit of processes counts: the one for programs is its own, RLIMIT_NPROC.
+// Resources that a kernel in user space needs in addition. The engine's host sees all of it as one program. Its memory
+// counts, and its threads are all that the host's limit of processes counts. The limit for programs is that kernel's own
+// RLIMIT_NPROC.
 const (
 	kernelBytes     = 128 << 20
 	kernelTasks     = 512
 	kernelTasksEach = 4 // for each process of a program
 )
 
-// hostname is every sandbox's.
+// hostname is the host name of every sandbox.
 const hostname = "belljar"
 
-// Where the agent lies in every container.
+// The agent's place in every container.
 const (
 	agentDir  = "/.belljar"
 	agentName = "belljar-agent"
 )
 
-// Labels of what belongs to Belljar on an engine.
+// Labels of Belljar's containers, volumes and images on an engine.
 const (
 	labelInstallation = "belljar.installation"
 	labelLifetime     = "belljar.lifetime"
-	labelPids         = "belljar.pids"  // how many processes programs may have
-	labelAgent        = "belljar.agent" // of a volume: the agent's digest
-	labelImage        = "belljar.image" // of an imported image: its digest
+	labelPids         = "belljar.pids"  // limit of processes of programs
+	labelAgent        = "belljar.agent" // on a volume: the agent's digest
+	labelImage        = "belljar.image" // on an imported image: its digest
 )
 
-// plan is what one container is made from.
+// plan holds the settings of one container.
 type plan struct {
 	name   string
 	config *container.Config
 	host   *container.HostConfig
 }
 
-// plan turns a spec into a container. Nothing of it is left to the engine's defaults or the image where that could
-// weaken the isolation.
+// plan turns a spec into a container. It sets every option whose default, in the engine or the image, could weaken the
+// isolation.
 func (e *engine) plan(spec runtime.Spec, f *facts, img image, volume string) (*plan, error) {
 	filter, err := execFilter(f.arch())
 	if err != nil {
@@ -79,7 +80,7 @@ func (e *engine) plan(spec runtime.Spec, f *facts, img image, volume string) (*p
 		Image: img.id, Hostname: hostname, User: fmt.Sprintf("%d:%d", uid, gid), WorkingDir: "/",
 		Entrypoint: []string{path.Join(agentDir, agentName)}, Cmd: []string{string(config)}, Env: agentEnv(),
 		OpenStdin: true, StdinOnce: !detached, AttachStdin: true, AttachStdout: true, AttachStderr: true,
-		// An image's own would be run by the engine, besides the agent.
+		// Otherwise the engine would run the image's own health check in the container.
 		Healthcheck: &container.HealthConfig{Test: []string{"NONE"}}, StopSignal: "SIGKILL",
 		Labels: map[string]string{
 			labelInstallation: e.opts.Installation, labelLifetime: string(spec.Lifetime),
@@ -100,12 +101,12 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	tmp := int64(l.TmpMB) << 20
 	memory := int64(l.MemoryMB)<<20 + spec.Workspace.Bytes + tmp + runBytes + shmBytes
 	pids := int64(l.Pids) + agentTasks
-	// The engine's limit counts refusals, so the other one, which does not, is a little higher.
+	// The engine's limit counts refusals, so nproc, which does not, is a little higher.
 	tasks, each := pids, pids+agentTasks
 	no := false
-	// Always by its name: the engine's default may be another one by now, and a weaker one, than it said when it was asked.
+	// Always name the OCI runtime: the engine's default may have changed to a weaker one since it was reported.
 	ociRuntime, _ := f.ociRuntime(e.opts.OCIRuntime)
-	if !f.PidsLimit { // then programs have all of their own limit, which a command could not be given beyond this one
+	if !f.PidsLimit { // without the engine's limit, a command gets its whole nproc limit, which cannot exceed this one
 		each = max(each, int64(l.NProc)+agentTasks)
 	}
 	if f.isolation(ociRuntime) == runtime.IsolationUserKernel {
@@ -114,9 +115,10 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + e.seccomp},
-		// The agent's, while it has a relay. Engines write the name servers of their host into every container otherwise.
+		// The agent's relay is the name server. Without this setting engines write the name servers of their host into every
+		// container.
 		DNS: []netip.Addr{netip.MustParseAddr(wire.ResolverAddr)}, DNSSearch: []string{"."}, DNSOptions: []string{"ndots:0", "timeout:3", "attempts:2"},
-		// So that the agent may bind the ports of DNS and of the web, although it has no capability. Most engines have it so.
+		// The agent has no capability, but must bind the ports of DNS and of the web. Most engines allow that by default.
 		Sysctls:   map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"},
 		LogConfig: container.LogConfig{Type: "none"}, RestartPolicy: container.RestartPolicy{Name: "no"},
 		Runtime: ociRuntime, Init: &no, MaskedPaths: masked(), ReadonlyPaths: readOnly(), ShmSize: shmBytes,
@@ -150,7 +152,7 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if e.opts.AppArmor != "" {
 		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+e.opts.AppArmor)
 	}
-	// What an image declares to be a volume would be a folder on the engine's disk, writable and without a bound.
+	// An image's volumes would be folders on the engine's disk, writable and without a limit.
 	for _, place := range img.volumes {
 		if _, ours := h.Tmpfs[place]; !ours && place != agentDir {
 			h.Tmpfs[place] = "size=64k,nr_inodes=16,mode=0555,ro,noexec,nosuid,nodev"
@@ -159,7 +161,7 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	return h
 }
 
-// agentFiles is how many files the agent may open: streams, and the pipes of commands.
+// agentFiles is how many files the agent may open: streams and the pipes of commands.
 const agentFiles = 4096
 
 func tmpfs(bytes, inodes int64, mode string, exec bool, uid, gid int) string {
@@ -170,7 +172,7 @@ func tmpfs(bytes, inodes int64, mode string, exec bool, uid, gid int) string {
 	return fmt.Sprintf("rw,size=%d,nr_inodes=%d,mode=%s,uid=%d,gid=%d,nosuid,nodev,%s", bytes, inodes, mode, uid, gid, can)
 }
 
-// masked is what containers must not see: all that engines hide by default, and /sys.
+// masked lists the paths that containers must not see: all that engines hide by default, and /sys.
 func masked() []string {
 	return []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug",
@@ -178,19 +180,19 @@ func masked() []string {
 		"/proc/sysrq-trigger", "/proc/key-users", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/modules", "/proc/iomem", "/proc/ioports",
 		"/proc/softirqs", "/proc/diskstats", "/proc/partitions", "/proc/config.gz", "/proc/cmdline", "/proc/bus", "/proc/driver",
 		"/proc/fs", "/proc/irq", "/proc/tty", "/sys", "/dev/mqueue",
-		// What all of the host uses, and its boot. An empty boot_id is a little less than one of the sandbox's own, which an
-		// engine cannot mount there.
+		// Files that show all of the host, and its boot. The boot_id is empty: an engine cannot mount one of the sandbox's
+		// own there.
 		"/proc/locks", "/proc/buddyinfo", "/proc/zoneinfo", "/proc/pagetypeinfo", "/proc/pressure", "/proc/crypto",
 		"/proc/sys/fs/aio-nr", "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/kernel/random/boot_id",
 	}
 }
 
-// readOnly is what containers must not write, as engines have it by default.
+// readOnly lists the paths that containers must not write, as engines have it by default.
 func readOnly() []string {
 	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"}
 }
 
-// randomIDs are a user and a group of one sandbox only. In a user namespace there are few.
+// randomIDs returns a user and a group for one sandbox only. A user namespace has few.
 func randomIDs(mapped bool) (uid, gid int) {
 	first, last := 100_000, 1<<31-1
 	if mapped {
@@ -199,7 +201,7 @@ func randomIDs(mapped bool) (uid, gid int) {
 	return first + rand.IntN(last-first), first + rand.IntN(last-first)
 }
 
-// check refuses what this runtime cannot do, before anything is made.
+// check refuses requests that this runtime does not support, before anything is made.
 func (e *engine) check(spec runtime.Spec, f *facts) error {
 	switch {
 	case !belljar.ValidID(spec.ID):

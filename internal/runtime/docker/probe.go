@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// coldStart is about how long an engine takes to make and start a container.
+// coldStart is the approximate time that an engine takes to make and start a container.
 const coldStart = 300 * time.Millisecond
 
 // errForeign means that an engine's containers are not Linux ones.
@@ -26,11 +26,11 @@ var errMute = errors.New("the engine does not answer")
 
 const (
 	hintMute    = "the engine hangs, or its machine is overloaded: check the log of the engine, and restart it"
-	hintRefused = "what stands before the engine, a proxy or an authorization plugin, refuses this: have it let Belljar's calls through"
+	hintRefused = "a proxy or an authorization plugin in front of the engine refuses this: configure it to allow Belljar's calls"
 )
 
-// answering is how long an engine may take to say what it is, or how a sandbox is: five seconds, unless it is given more
-// patience. One that takes longer is of no use to its callers.
+// answering is how long an engine may take to report its properties or the state of a sandbox: a sixth of the patience,
+// which is five seconds by default. A slower engine is of no use to its callers.
 func (e *engine) answering() time.Duration { return e.opts.Patience / 6 }
 
 // Probe implements [runtime.Runtime].
@@ -52,8 +52,8 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return r.capabilities(f), nil
 }
 
-// Test implements [runtime.Tester]. An engine without any image that it can run makes no sandbox, and is left at what it
-// says.
+// Test implements [runtime.Tester]. If the engine has no image that it can run, Test makes no sandbox and relies on the
+// engine's report.
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	caps, err := r.Probe(ctx)
 	if err != nil || !caps.Available {
@@ -70,9 +70,9 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 		case err == nil:
 			return caps, nil
 		case ctx.Err() != nil:
-			return caps, err // which shows nothing about the engine
+			return caps, err // the failure shows nothing about the engine
 		case errors.Is(err, runtime.ErrNoImage), errors.As(err, &step) && step.Step == stepImage:
-			continue // for another platform, or gone
+			continue // for another platform, or removed
 		case errors.As(err, &step):
 			caps.Refuse(runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
 			return caps, nil
@@ -82,7 +82,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return caps, nil
 }
 
-// try makes a sandbox of an image and takes it down again.
+// try makes a sandbox of an image and removes it.
 func (r *Runtime) try(ctx context.Context, image string) error {
 	limits := belljar.DefaultLimits()
 	box, err := r.Create(ctx, runtime.Spec{
@@ -96,7 +96,7 @@ func (r *Runtime) try(ctx context.Context, image string) error {
 	return box.Destroy(ctx)
 }
 
-// The normalised codes of reasons.
+// Normalised codes of reasons.
 const (
 	prerequisite = "host_prerequisite_missing"
 	permission   = "host_permission_denied"
@@ -136,7 +136,7 @@ func (e *engine) whyNot(err error) runtime.Reason {
 	return why
 }
 
-// tlsHint returns what to do where an engine and the environment do not agree about TLS; "" where that is not it.
+// tlsHint returns what to do if the engine and the environment do not agree about TLS; "" if that is not the cause.
 func tlsHint(err error) string {
 	text := err.Error()
 	for _, c := range []struct{ sign, hint string }{
@@ -157,7 +157,7 @@ func missing(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// capabilities returns what an engine can enforce, by its own report.
+// capabilities returns the protections that the engine reports it can enforce.
 func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	name, known := f.ociRuntime(e.opts.OCIRuntime)
 	c := runtime.Capabilities{
@@ -165,7 +165,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true, Layers: e.local(),
 		OCIRuntime: name, Start: coldStart,
 	}
-	// Other programs than runc and its like cannot change the limits of what they have begun.
+	// Only runc and similar programs can change the limits of a running container.
 	c.LimitMemory = c.Isolation == runtime.IsolationNamespace
 	if c.Isolation == runtime.IsolationUserKernel {
 		c.OOMScope = "sandbox"
@@ -241,7 +241,7 @@ func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protec
 	}
 }
 
-// cpuTime returns how the agent knows what a command has used: it has no cgroups in a container.
+// cpuTime returns how the agent measures the CPU time of a command: it has no cgroups in a container.
 func cpuTime(class runtime.Isolation) runtime.Protection {
 	p := runtime.Protection{
 		Name: runtime.ProtectCPUTime, Enforced: true, By: "the clocks of the command's processes, read by the agent",

@@ -34,9 +34,9 @@ type between struct {
 	forward http.Handler
 
 	mu     sync.Mutex
-	change func(create map[string]any)                                    // of a request for a sandbox's container
-	answer func(w http.ResponseWriter, path string, r *http.Request) bool // true if it did
-	asked  map[string]any                                                 // the last request for one, before the change
+	change func(create map[string]any)                                    // changes a request for a sandbox's container
+	answer func(w http.ResponseWriter, path string, r *http.Request) bool // reports whether it answered the request
+	asked  map[string]any                                                 // the last request for a container, before the change
 }
 
 // interpose starts a proxy in front of an engine and returns its address.
@@ -97,7 +97,7 @@ func (b *between) set(change func(map[string]any), answer func(http.ResponseWrit
 	b.change, b.answer = change, answer
 }
 
-// leaves are the places of a request where something is said, as paths.
+// leaves returns the paths of all set values in a request.
 func leaves(v any, at []string) (list [][]string) {
 	at = at[:len(at):len(at)]
 	switch v := v.(type) {
@@ -108,7 +108,7 @@ func leaves(v any, at []string) (list [][]string) {
 		return list
 	case nil, string, json.Number:
 		if v == nil || v == "" || v == json.Number("0") {
-			return nil // it says nothing
+			return nil // not set
 		}
 	case bool:
 		if !v && at[len(at)-1] != "Init" {
@@ -129,7 +129,7 @@ func without(v map[string]any, at []string) {
 	delete(v, at[len(at)-1])
 }
 
-// Whatever of a request does not reach an engine, the sandbox is refused for want of it, and nothing is left.
+// If any field of a request does not reach the engine, the sandbox is refused, and nothing is left.
 func TestDroppedFields(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -140,7 +140,7 @@ func TestDroppedFields(t *testing.T) {
 	if err := create(t, r, detached(spec(image))).Destroy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// An engine has the same setting by default, which is checked, or the field has no effect on the sandbox.
+	// The engine has the same setting by default, which is checked, or the field has no effect on the sandbox.
 	harmless := []string{
 		"AttachStderr", "AttachStdin", "AttachStdout", "HostConfig.ConsoleSize", "HostConfig.IpcMode", "HostConfig.ReadonlyPaths",
 		"HostConfig.RestartPolicy.Name", "HostConfig.Runtime", "HostConfig.ShmSize", "HostConfig.Sysctls.net.ipv4.ip_unprivileged_port_start",
@@ -170,8 +170,7 @@ func TestDroppedFields(t *testing.T) {
 	}
 }
 
-// An engine that does what it is asked for, and whose answer is another one or does not arrive, has nothing left of it when
-// the caller hears so.
+// If the engine executes a request but its answer is wrong or missing, Create fails, and nothing is left on the engine.
 func TestOddAnswers(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -227,7 +226,7 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
-// An engine that makes a container and never says so is given up, and what it made can be removed by its name.
+// Create gives up on an engine that makes a container and never answers. The container can be removed by its name.
 func TestCreateUnanswered(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -244,13 +243,13 @@ func TestCreateUnanswered(t *testing.T) {
 			return false
 		}
 		reached <- struct{}{}
-		// Whatever becomes of who asked: an engine finishes what it has begun, and it has to be known when.
+		// The engine finishes what it has begun, even if the client disconnects, and the test must know when.
 		proxy.forward.ServeHTTP(httptest.NewRecorder(), q.WithContext(context.WithoutCancel(q.Context())))
 		made <- struct{}{}
 		<-q.Context().Done()
 		return true
 	})
-	// The hasty one must not be so hasty that he gives up before he comes to it.
+	// Retry with longer patience until the request reaches the engine before Create gives up.
 	for hurry, asked := time.Second, false; !asked && hurry < patience; hurry *= 2 {
 		s.ID = belljar.NewID()
 		hasty := open(t, docker.Options{Host: address, Installation: installation, Patience: hurry})
@@ -273,7 +272,7 @@ func TestCreateUnanswered(t *testing.T) {
 	}
 }
 
-// cutting passes an attached connection on, and cuts it after so many bytes from the engine.
+// cutting forwards an attached connection, and closes it after a number of bytes from the engine.
 func cutting(e *dockerd.Engine, w http.ResponseWriter, r *http.Request, after int64) {
 	to, err := net.Dial("unix", e.Socket())
 	if err != nil {
@@ -296,7 +295,7 @@ func cutting(e *dockerd.Engine, w http.ResponseWriter, r *http.Request, after in
 	io.CopyN(from, to, after)
 }
 
-// However often the way to an engine breaks, and wherever in what is under way, a program's output comes whole and once.
+// A program's output arrives complete and once, however often and wherever the connection to the engine breaks.
 func TestConnectionCut(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -319,7 +318,7 @@ func TestConnectionCut(t *testing.T) {
 	for errors.Is(err, host.ErrDisconnected) {
 		var next *host.Process
 		if next, err = host.New(box.Dial).Attach(within(t, patience), p.Started().ID, p.Position()); err != nil {
-			if errors.Is(err, host.ErrDisconnected) { // cut again, in the midst of it
+			if errors.Is(err, host.ErrDisconnected) { // closed in the middle of the output
 				continue
 			}
 			t.Fatal(err)

@@ -30,8 +30,8 @@ func runsc(t *testing.T) string {
 	return path
 }
 
-// With gVisor as the engine's OCI runtime a sandbox has a kernel of its own: the class of isolation says so, that kernel
-// holds the limits, and its threads are not processes of a sandbox.
+// With gVisor as the engine's OCI runtime, a sandbox has a kernel of its own. The isolation class states that, that
+// kernel enforces the limits, and its threads do not count as the sandbox's processes.
 func TestRunsc(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -46,7 +46,7 @@ func TestRunsc(t *testing.T) {
 	s.Limits.MemoryMB = 64
 	s.Limits.Pids, s.Require, s.Isolation = 20, []string{runtime.ProtectPids, runtime.ProtectMemory}, runtime.IsolationUserKernel
 	create(t, r, s)
-	if err := r.Close(); err != nil { // and the next process takes it up
+	if err := r.Close(); err != nil { // the next process reattaches
 		t.Fatal(err)
 	}
 	r = open(t, docker.Options{Host: engine.Host(), OCIRuntime: "gvisor", Installation: installation})
@@ -74,7 +74,7 @@ func TestRunsc(t *testing.T) {
 	if _, err := hog.Output(within(t, patience), func(int64, wire.Stream, []byte) error { return nil }); err == nil {
 		t.Error("a hog without an end")
 	}
-	// Engines hear of the end and of its reason on different ways, and may tell the one without the other.
+	// Engines learn of the end and of its reason in different ways, and may report only one of them.
 	if end, err := box.Wait(within(t, patience)); err != nil || end.Reason != runtime.ExitOOM && end.Reason != runtime.ExitKilled {
 		t.Errorf("%+v, %v", end, err)
 	}

@@ -20,20 +20,20 @@ import (
 type sandbox struct {
 	*runtime.Link
 	rt        *Runtime
-	container string // the engine's id of it
+	container string // the engine's id of the container
 	detached  bool
-	pids      int          // how many processes its programs may have
-	memory    int64        // of everything in it, as it was made; 0 if attached
-	memoryMB  int          // of its programs, then
-	kernel    bool         // it has a kernel of its own: what the engine's host counts as its processes are that one's threads
-	born      runtime.Spec // what it was made for; zero if attached, or claimed
+	pids      int          // limit of processes of its programs
+	memory    int64        // of everything in it, as created; 0 if attached
+	memoryMB  int          // of its programs, as created
+	kernel    bool         // it has a kernel of its own, whose threads the engine's host counts as processes
+	born      runtime.Spec // the spec it was created for; zero if attached or claimed
 	stderr    tail
 	meter     meter
 
 	removed chan struct{} // closed once Destroy has removed its container
 	once    sync.Once
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	id        string     // changes when it is claimed
 	destroyed bool       // Destroy was called
 }
@@ -72,7 +72,7 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	if exit := s.Exit(); exit == nil {
 		s.meter.remember(ctx, s)
 	} else if exit.Reason == runtime.ExitEngineGone {
-		remove = s.rt.remove // its engine has been waited for: what is left there is found by its name when it is back
+		remove = s.rt.remove // the wait for its engine is over; its remains are found by name when the engine is back
 	}
 	if err := remove(ctx, s.container); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)
@@ -86,7 +86,7 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	return nil
 }
 
-// LimitMemory implements [runtime.MemoryLimiter]. The engine's limit is that of everything.
+// LimitMemory implements [runtime.MemoryLimiter]. The engine's limit covers everything in the container.
 func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 	if s.memory == 0 {
 		return errors.New("the memory that it was made with is unknown")
@@ -113,7 +113,7 @@ func (s *sandbox) Resume(ctx context.Context) error {
 	return s.paused(ctx, false, err)
 }
 
-// paused makes what an engine says to a repetition no error.
+// paused ignores the engine's error if the container is already in the wanted state.
 func (s *sandbox) paused(ctx context.Context, want bool, err error) error {
 	if err == nil {
 		return nil
@@ -157,7 +157,7 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 			}
 			return s, nil
 		}
-		select { // two connections to one agent would end each other
+		select { // a second connection to an agent would end the first
 		case <-busy:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -165,7 +165,7 @@ func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error
 	}
 }
 
-// attachNow is Attach for the only caller at a time.
+// attachNow attaches. There must be only one caller for an id at a time.
 func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	if !belljar.ValidID(id) {
 		return nil, runtime.ErrNotFound
@@ -243,8 +243,8 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	return r.destroy(ctx, found.ID)
 }
 
-// Sweep removes the remains of this installation's sandboxes that ended with their creators, and half-made ones of
-// creators that must be gone. It returns how many it removed.
+// Sweep removes the remains of this installation's sandboxes that ended with their creators, and half-made ones whose
+// creators must be gone. It returns how many it removed.
 func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 	ids, err := r.List(ctx)
 	if err != nil {
@@ -272,14 +272,14 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 	return swept, errors.Join(errs...)
 }
 
-// halfMade is how long after it was created a container that was never started counts as orphaned.
+// halfMade is how long after its creation a container that was never started counts as orphaned.
 const halfMade = 5 * time.Minute
 
 // abandoned reports whether a container is orphaned.
 func abandoned(c container.InspectResponse) bool {
 	switch {
 	case c.State.Running || c.State.Restarting:
-		return false // with the creator's lifetime: it would have ended
+		return false // a sandbox of the creator's lifetime would have ended
 	case c.State.Status == container.StateCreated:
 		made, err := time.Parse(time.RFC3339Nano, c.Created)
 		return err == nil && time.Since(made) > halfMade

@@ -36,8 +36,8 @@ func cli(t testing.TB, engine *dockerd.Engine, args ...string) string {
 	return string(out)
 }
 
-// What an image says must not make a wall weaker: its volumes would be the engine's disk, its health check a program of
-// the engine's, its user root, and its environment is heard by the agent.
+// An image must not weaken the isolation: its volumes would be on the engine's disk, its health check a program of the
+// engine's, its user root, and its variables would reach the agent.
 func TestImageHasNoSay(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -68,7 +68,7 @@ func TestImageHasNoSay(t *testing.T) {
 	}
 }
 
-// Two sandboxes are two users, and none that the host has.
+// Two sandboxes have two users, neither of which exists on the host.
 func TestUsersAreRandom(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -84,7 +84,7 @@ func TestUsersAreRandom(t *testing.T) {
 	}
 }
 
-// Programs are the agent's own user here, and must not be able to harm it all the same.
+// Programs have the agent's own user here, and still must not be able to harm it.
 func TestAgentSurvivesItsUser(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -108,7 +108,7 @@ func TestAgentSurvivesItsUser(t *testing.T) {
 	}
 }
 
-// What an engine was taken to have may be gone, or never have been finished.
+// The engine may have lost a volume or image that is cached as present, or have a volume that was never filled.
 func TestEngineHasLostSomething(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.New(t)
@@ -123,7 +123,7 @@ func TestEngineHasLostSomething(t *testing.T) {
 	if out, _ := run(t, create(t, other, spec(engine.Busybox(t))), "echo filled"); out != "filled\n" {
 		t.Errorf("%q", out)
 	}
-	// The image is another one by now.
+	// The tag names another image now.
 	cli(t, engine, "tag", engine.Busybox(t), "test/moving")
 	root, err := r.Image(t.Context(), "test/moving")
 	if err != nil {
@@ -137,7 +137,7 @@ func TestEngineHasLostSomething(t *testing.T) {
 	}
 }
 
-// The image of a digest is given to an engine once, by however many it is asked for at once.
+// The image of a digest is imported once, however many callers ask for it simultaneously.
 func TestImportOnce(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -189,7 +189,7 @@ func TestImportOnce(t *testing.T) {
 	}
 }
 
-// A user who may not speak to the engine hears that, and what to do.
+// A user who may not use the engine gets an error that states so, with a hint.
 func TestPermission(t *testing.T) {
 	if socket := os.Getenv("BELLJAR_TEST_SOCKET"); socket != "" {
 		r := offline(t, docker.Options{Host: "unix://" + socket})
@@ -289,7 +289,7 @@ func TestInstallationsAreApart(t *testing.T) {
 	if ids, err := b.List(t.Context()); err != nil || len(ids) > 0 {
 		t.Errorf("%v, %v", ids, err)
 	}
-	// Its container is called as one of the other's would be.
+	// The container has a name that the other installation could have.
 	if _, err := b.Attach(t.Context(), "1"); !errors.Is(err, runtime.ErrNotFound) {
 		t.Errorf("%v", err)
 	}
@@ -301,7 +301,7 @@ func TestInstallationsAreApart(t *testing.T) {
 	}
 }
 
-// An engine elsewhere has neither paths nor processes of ours, and works all the same.
+// An engine on another machine has none of our paths or processes, and works nevertheless.
 func TestEngineElsewhere(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -348,7 +348,7 @@ func forward(l net.Listener, socket string) {
 	}
 }
 
-// However many attach at once, there is one connection.
+// If many callers attach simultaneously, there is one connection.
 func TestAttachAtOnce(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -381,7 +381,7 @@ func TestAttachAtOnce(t *testing.T) {
 	}
 }
 
-// An image that is removed as it is about to be used is not there.
+// An image that is removed just before its use is reported as missing.
 func TestUnpackedImageGone(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
@@ -395,7 +395,7 @@ func TestUnpackedImageGone(t *testing.T) {
 	}
 }
 
-// In an engine's user namespace there are few ids, and a sandbox gets two of them.
+// An engine's user namespace has few ids, and a sandbox gets two of them.
 func TestMappedEngine(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -412,8 +412,8 @@ func TestMappedEngine(t *testing.T) {
 	}
 }
 
-// A rootless engine has the rights of its user: its sandboxes are users of his, and where he may make no cgroups there
-// are no limits, which is said, and refused to who wants them.
+// A rootless engine has the rights of its user, and so do its sandboxes. If that user cannot make cgroups, there are no
+// limits: the runtime reports so, and refuses requests that require limits.
 func TestRootlessEngine(t *testing.T) {
 	tier.Soak(t)
 	t.Parallel()
@@ -436,7 +436,7 @@ func TestRootlessEngine(t *testing.T) {
 	}
 	s := spec(engine.Busybox(t))
 	box := create(t, r, s)
-	nproc := s.Limits.NProc // and the agent's own tasks, which have the same user
+	nproc := s.Limits.NProc // plus the agent's own tasks, which have the same user
 	e := command(t, box, fmt.Sprintf(`id -G | wc -w; [ "$(id -u)" -lt 65536 ] && echo mapped; tr -s ' ' </proc/self/uid_map | head -1; grep CapBnd /proc/self/status
 		[ $(ulimit -u) -ge %d ] && [ $(ulimit -u) -lt %d ] && echo limited
 		touch /bin/x 2>/dev/null && echo writable; echo x >/workspace/file && cat /workspace/file`, nproc, nproc+100))

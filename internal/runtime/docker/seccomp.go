@@ -9,9 +9,9 @@ import (
 	"os"
 )
 
-// Belljar's profile, for the agent and all that it starts, and the filter that the agent installs for every command on
-// top of it. Both come from internal/linux/seccomp, whose rules are thereby in force here too; they are kept as files
-// since the engine's machine, not this one, is what they are for. TestSeccompFiles compares, and -update writes them.
+// Belljar's profile, for the agent and its children, and the filter that the agent adds for every command. Both come
+// from the rules of internal/linux/seccomp. They are kept as files because they are for the engine's machine, not this
+// one. TestSeccompFiles compares them, and -update writes them.
 var (
 	//go:embed profile/seccomp.json
 	ownProfile []byte

@@ -11,9 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "write the files that are made from internal/linux/seccomp")
 
-// The files that go to engines say what internal/linux/seccomp says, and deploy has the same profile for people.
+// The files for engines match internal/linux/seccomp, and deploy has the same profile for people.
 func TestSeccompFiles(t *testing.T) {
-	// A kernel that has every call the profile makes depend on the version.
+	// A kernel that has every call that the profile allows only from some version on.
 	o := seccomp.Options{Kernel: seccomp.Kernel{Major: 6}, SharedUID: true}
 	profile, err := seccomp.Profile(o)
 	if err != nil {

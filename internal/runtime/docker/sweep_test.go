@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An image may have any label, and its containers have it, too. They are not taken for remains of ours.
+// An image may have any label, and its containers inherit it. They do not count as Belljar's remains.
 func TestSweepSparesLabelsOfImages(t *testing.T) {
 	var removed []string
 	r := answered(t, func(w http.ResponseWriter, q *http.Request) {

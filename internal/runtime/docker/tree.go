@@ -13,31 +13,31 @@ import (
 	"time"
 )
 
-// An unpacked image is untrusted, and an engine opens files of it before anything of ours runs. So the root that
-// it gets has folders where the engine or we mount something, whatever the image has there, and nothing in it is a pipe.
+// An unpacked image is untrusted, and an engine opens its files before any of Belljar's code runs. So the root that the
+// engine gets has a folder at every mount point, whatever the image has there, and contains no pipes.
 const (
 	placeEtc    = "etc"
 	placeVarTmp = "var/tmp"
 )
 
-// mountPoints are folders of every root that are empty in the image, since something lies on them.
+// mountPoints are the folders of every root that are empty in the image because something is mounted there.
 func mountPoints() []string {
 	return []string{agentDir[1:], "dev", "proc", "run", "sys", "tmp", "workspace"}
 }
 
-// engineFiles are those that an engine puts files of its own over.
+// engineFiles are the files that an engine mounts its own files over.
 func engineFiles() []string {
 	return []string{"etc/hosts", "etc/hostname", "etc/resolv.conf", "etc/mtab"}
 }
 
-// treeWriter writes an unpacked image as a tar: folders, files, and links of both kinds, all of them root's, without
-// set-uid bits.
+// treeWriter writes an unpacked image as a tar: folders, files, and links of both kinds. All of them belong to root,
+// without set-uid bits.
 type treeWriter struct {
 	ctx  context.Context
 	root *os.Root
 	tar  *tar.Writer
-	seen map[fileID]string // files with several names, by the first of them
-	etc  bool              // the image has a folder etc
+	seen map[fileID]string // files with several names; the value is the first name
+	etc  bool              // the image has a folder /etc
 }
 
 // writeTree writes the image in dir.
@@ -64,7 +64,7 @@ func writeTree(ctx context.Context, w io.Writer, dir string) error {
 	return t.tar.Close()
 }
 
-// folder writes what is in a folder.
+// folder writes the contents of a folder.
 func (t *treeWriter) folder(dir string) error {
 	open, err := t.root.Open(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *treeWriter) folder(dir string) error {
 	return nil
 }
 
-// varTmp makes /var/tmp another name of /tmp: the image's could not be written to.
+// varTmp makes /var/tmp a link to /tmp, because the image's own would be read-only.
 func (t *treeWriter) varTmp(dir string) error {
 	if dir == "." {
 		if err := t.empty("var"); err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// fileID is what a file is known by, whatever its names.
+// fileID identifies a file, whatever its names.
 type fileID struct{ dev, ino uint64 }
 
 func identify(info fs.FileInfo) (fileID, bool) {
@@ -20,8 +20,8 @@ func identify(info fs.FileInfo) (fileID, bool) {
 	return fileID{uint64(st.Dev), uint64(st.Ino)}, true
 }
 
-// hold takes a shared lock on a file, so that the image next to it is not removed; "" needs none. A process that checks whether it
-// is in use, or removes it, has it exclusively for a moment.
+// hold takes a shared lock on a file, so that the image next to it is not removed; "" needs none. A process that checks whether
+// the image is in use, or removes it, has an exclusive lock for a moment.
 func hold(path string) (release func(), err error) {
 	if path == "" {
 		return func() {}, nil

@@ -5,12 +5,12 @@ import (
 	"io/fs"
 )
 
-// fileID is what a file is known by, whatever its names.
+// fileID identifies a file, whatever its names.
 type fileID struct{}
 
 func identify(fs.FileInfo) (fileID, bool) { return fileID{}, false }
 
-// hold would keep an image from being removed. Belljar unpacks none on Windows.
+// hold does nothing: Belljar unpacks no images on Windows.
 func hold(path string) (release func(), err error) {
 	if path == "" {
 		return func() {}, nil

@@ -12,13 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// meter reads what a sandbox uses: from its cgroups where the engine is on this machine and lets us look, else as the
-// engine reports.
+// meter reads the usage of a sandbox: from its cgroups if the engine is on this machine and they are readable, else from the
+// engine's report.
 type meter struct {
 	mu     sync.Mutex
 	looked bool
-	group  group // of this machine, if it is
-	peak   int64 // of processes, as reported so far
+	group  group // on this machine, if the engine is
+	peak   int64 // highest number of processes reported so far
 	last   runtime.Usage
 }
 
@@ -34,7 +34,7 @@ func (s *sandbox) Usage(ctx context.Context) (runtime.Usage, error) {
 	}
 }
 
-// read takes the figures, and keeps them for when there are no more. A container that has just ended has no others.
+// read returns the figures, and keeps them for after the end. A container that has just ended has no others.
 func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -49,7 +49,7 @@ func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	return m.last, nil // no figures is an answer; Wait reports that the sandbox has ended
 }
 
-// remember takes the last figures that there will be, where they cost nothing.
+// remember reads the figures a last time, if that costs nothing.
 func (m *meter) remember(ctx context.Context, s *sandbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,8 +57,8 @@ func (m *meter) remember(ctx context.Context, s *sandbox) {
 	m.take(s)
 }
 
-// ready finds the cgroups in advance, in the background: the first caller to ask for figures, at the end of a run, would wait for
-// the engine to say where they are.
+// ready finds the cgroups in advance, in the background. Otherwise the first caller that needs figures, at the end of a run,
+// would wait for the engine to report them.
 func (m *meter) ready(s *sandbox) {
 	if !s.rt.local() {
 		return
@@ -100,7 +100,7 @@ func (m *meter) take(s *sandbox) bool {
 	return true
 }
 
-// theirs marks figures that include a kernel of the sandbox's own, and drops those that count nothing else.
+// theirs marks figures that include a kernel of the sandbox's own, and drops those that count only that kernel.
 func theirs(u *runtime.Usage) {
 	u.Pids, u.PeakPids, u.PidsRefused = nil, nil, nil
 	for _, name := range []string{"pids", "peak_pids", "pids_refused"} {
@@ -113,7 +113,7 @@ func theirs(u *runtime.Usage) {
 	}
 }
 
-// settle makes figures of a container those of the programs in it. A peak never shrinks.
+// settle turns the figures of a container into those of its programs. A peak never shrinks.
 func (m *meter) settle(u *runtime.Usage, limit int) {
 	own := m.group.tasks()
 	u.LessAgent(own, int64(limit))
@@ -124,7 +124,8 @@ func (m *meter) settle(u *runtime.Usage, limit int) {
 	u.PeakPids = new(m.peak)
 }
 
-// stats asks the engine, which may look for a second before it answers. It counts all processes, the agent's among them.
+// stats queries the engine, which may measure for a second before it answers. The figures count all processes, including the
+// agent's.
 func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.answering())
 	defer cancel()

@@ -10,14 +10,15 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// group is a container's cgroups, if it is one of this machine's. The zero value is none.
+// group is a container's cgroups, if they are on this machine. The zero value is none.
 type group struct {
 	cgroup *cgroup.Group
 	pid    int // of the agent
 }
 
-// findGroup looks for the cgroups of a process that the engine reports to be a container's. An engine elsewhere, or in a
-// virtual machine, names processes that are others here: only a cgroup with the container's own name is its.
+// findGroup looks for the cgroups of a process that the engine reports as a container's. If the engine is elsewhere, or
+// in a virtual machine, the same pid is another process here. So a cgroup counts only if the container's own name is in
+// it.
 func findGroup(pid int, id string) group {
 	found, err := cgroup.OfProcess(pid)
 	if err != nil || !slices.ContainsFunc(found.Folders(), func(f cgroup.Folder) bool { return strings.Contains(f.Path, id) }) {

@@ -4,7 +4,7 @@ package docker
 
 import "github.com/belljar/belljar/internal/runtime"
 
-// group would be a container's cgroups on this machine, which has none.
+// group is empty: this machine has no cgroups.
 type group struct{}
 
 func findGroup(int, string) group { return group{} }

@@ -11,7 +11,7 @@ import (
 )
 
 // differences lists the requested settings that the engine's own report lacks; nothing if all are in force. An engine
-// that does not know a field, or cannot do what it accepts, often just leaves it out.
+// often leaves a field out if it does not know it, or cannot do what it accepts.
 func differences(want *plan, got container.InspectResponse, f *facts) []string {
 	if got.HostConfig == nil || got.Config == nil {
 		return []string{"it does not say what it has done"}
@@ -33,7 +33,7 @@ func (v *verdict) hold(ok bool, format string, args ...any) {
 	}
 }
 
-// marks are what a container is found again by, and what it is made of.
+// marks compares the container's labels, image and restart policy.
 func (v *verdict) marks(want *plan, got container.InspectResponse) {
 	for name, value := range want.config.Labels {
 		v.hold(got.Config.Labels[name] == value, "label %s %q", name, got.Config.Labels[name])
@@ -66,9 +66,9 @@ func (v *verdict) identity(want *plan, got container.InspectResponse) {
 	v.hold(!slices.ContainsFunc(h.SecurityOpt, func(o string) bool { return strings.HasSuffix(o, "unconfined") }), "confinement")
 }
 
-// dropsAll reports whether a list of capabilities is all of them. Some engines write them out.
+// dropsAll reports whether a list of capabilities contains all of them. Some engines write them out.
 func dropsAll(list []string) bool {
-	const written = 11 // an unprivileged container of the usual kind has no more
+	const written = 11 // an unprivileged container usually has no more
 	return slices.ContainsFunc(list, func(c string) bool { return strings.EqualFold(c, "ALL") || strings.EqualFold(c, "CAP_ALL") }) || len(list) >= written
 }
 

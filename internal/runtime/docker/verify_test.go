@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// able is an engine that can do everything.
+// able returns the facts of an engine that supports everything.
 func able() *facts {
 	return &facts{Info: system.Info{
 		OSType: "linux", Architecture: "x86_64", MemoryLimit: true, SwapLimit: true, PidsLimit: true, CPUCfsQuota: true, CgroupVersion: "2",
@@ -22,7 +22,7 @@ func able() *facts {
 	}}
 }
 
-// echoed is a plan and what an honest engine says of it.
+// echoed returns a plan and the report of an engine that has all of it in force.
 func echoed(t *testing.T) (*plan, container.InspectResponse) {
 	t.Helper()
 	r := &engine{opts: Options{Installation: "test", AppArmor: "tight", OCIRuntime: "runsc"}, seccomp: `{"defaultAction":"SCMP_ACT_ERRNO"}`}
@@ -56,14 +56,14 @@ func TestHonestEngine(t *testing.T) {
 	if missing := differences(p, got, able()); len(missing) > 0 {
 		t.Errorf("%v", missing)
 	}
-	// Some write out what others say in a word.
+	// Some engines write out what others abbreviate.
 	got.HostConfig.CapDrop = strings.Fields("CAP_CHOWN CAP_DAC_OVERRIDE CAP_FOWNER CAP_FSETID CAP_KILL CAP_NET_BIND_SERVICE CAP_SETFCAP CAP_SETGID CAP_SETPCAP CAP_SETUID CAP_SYS_CHROOT")
 	if missing := differences(p, got, able()); len(missing) > 0 {
 		t.Errorf("%v", missing)
 	}
 }
 
-// An engine that does less than it was asked for, in whatever respect, is found out.
+// If an engine does less than requested, in any respect, it is detected.
 func TestDifferences(t *testing.T) {
 	yes := true
 	for name, change := range map[string]func(*container.InspectResponse){
@@ -142,7 +142,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// What an engine cannot do, and Probe says so, is not asked for twice.
+// A feature that an engine lacks, and that Probe reports as missing, is not checked again.
 func TestDifferencesOfAWeakEngine(t *testing.T) {
 	p, got := echoed(t)
 	f := able()
@@ -157,7 +157,7 @@ func TestDifferencesOfAWeakEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, u := range weak.host.Ulimits { // commands have limits of their own, which these must not stand in the way of
+	for _, u := range weak.host.Ulimits { // these must not be below the limits of commands
 		if u.Name == "nproc" && u.Hard <= int64(limits.NProc) || u.Name == "nofile" && u.Hard < int64(limits.NoFile) {
 			t.Errorf("%s %d", u.Name, u.Hard)
 		}

@@ -25,13 +25,13 @@ import (
 
 const volumePrefix = "belljar-agent-"
 
-// volumes have the agent's program on the engine, one for each architecture and version.
+// volumes manages the volumes with the agent's program on the engine, one for each architecture and version.
 type volumes struct {
 	*engine
-	filling chan struct{} // holds a token while a volume is looked for or filled
+	filling chan struct{} // holds a token while a volume is searched for or filled
 
 	mu     sync.Mutex
-	filled map[string]bool // names of volumes that have an agent
+	filled map[string]bool // volumes that have an agent, by name
 }
 
 // agent reads the program for an architecture.
@@ -48,9 +48,9 @@ func (vs *volumes) agent(arch string) ([]byte, error) {
 	return text, err
 }
 
-// ensure is the name of the volume with the agent on the engine. It is made if it is missing, and then filled
-// from a container of img that is never started: an engine elsewhere has no paths of ours. A volume that is there was
-// filled too, unless its maker was killed in between: then no agent starts from it, and again fills it once more.
+// ensure returns the name of the volume with the agent on the engine. It makes a missing volume, and fills it from a
+// container of img that is never started, because an engine elsewhere has none of our paths. An existing volume counts as
+// filled. If its maker was killed before that, no agent starts from it; again then fills it once more.
 func (vs *volumes) ensure(ctx context.Context, arch string, img image, again bool) (string, error) {
 	select {
 	case vs.filling <- struct{}{}:
@@ -99,8 +99,8 @@ func (vs *volumes) keep(name string) {
 	vs.filled[name] = true
 }
 
-// fill writes the agent into a volume. The program appears under its name in one step, as a second name of a file that is
-// complete: a sandbox that starts meanwhile finds all of it or nothing.
+// fill writes the agent into a volume. The program gets its final name in one step, as a hard link to a complete file, so
+// a sandbox that starts meanwhile finds all of it or nothing.
 func (vs *volumes) fill(ctx context.Context, volume string, img image, program []byte) error {
 	made, err := vs.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: "belljar-fill-" + rand.Text()[:12],
@@ -117,7 +117,7 @@ func (vs *volumes) fill(ctx context.Context, volume string, img image, program [
 		return err
 	}
 	defer vs.removeQuietly(ctx, made.ID)
-	// It is not at fault if it is complete: the image hides it. Each further copy would stay on the engine, too.
+	// If the volume is complete, it is not at fault: the image hides it. Each further copy would stay on the engine, too.
 	there, err := vs.api.ContainerStatPath(ctx, made.ID, client.ContainerStatPathOptions{Path: path.Join(agentDir, agentName)})
 	if err == nil && there.Stat.Mode.IsRegular() && there.Stat.Size == int64(len(program)) {
 		return nil
@@ -140,7 +140,7 @@ func (vs *volumes) fill(ctx context.Context, volume string, img image, program [
 	return err
 }
 
-// prune removes the volumes of other agents that no container uses: those of versions that are gone.
+// prune removes the volumes of other agent versions that no container uses.
 func (vs *volumes) prune(ctx context.Context, keep string) {
 	got, err := vs.api.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelAgent).Add("dangling", "true")})
 	if err != nil {
@@ -158,10 +158,10 @@ func (vs *volumes) prune(ctx context.Context, keep string) {
 	}
 }
 
-// volumeAge is how old a volume must be to be removed: one that is younger may be about to be used.
+// volumeAge is the age at which a volume can be removed. A younger one may be about to be used.
 const volumeAge = 24 * time.Hour
 
-// sweepFills removes containers that were to fill a volume and whose maker was killed.
+// sweepFills removes containers that were made to fill a volume and whose maker was killed.
 func (vs *volumes) sweepFills(ctx context.Context) error {
 	got, err := vs.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelAgent)})
 	if err != nil {
@@ -169,7 +169,8 @@ func (vs *volumes) sweepFills(ctx context.Context) error {
 	}
 	var errs []error
 	for _, item := range got.Items {
-		// Those are never started: one that was has the label of its image, which may say anything.
+		// Fill containers are never started. A container that was started has its image's labels, which can have any
+		// value.
 		if item.State == container.StateCreated && time.Since(time.Unix(item.Created, 0)) > halfMade {
 			errs = append(errs, vs.destroy(ctx, item.ID))
 		}

@@ -42,10 +42,10 @@ func answered(t *testing.T, handle http.HandlerFunc) *Runtime {
 	return connected(t, "tcp://"+server.Listener.Addr().String(), time.Minute)
 }
 
-// An image that hides the agent cannot fill the engine's disk: a volume that has the agent is not filled once more.
+// An image that hides the agent cannot fill the engine's disk: a volume that has the agent is not filled again.
 func TestFilledVolume(t *testing.T) {
 	for name, c := range map[string]struct {
-		there  string // what the volume has
+		there  string // content of the volume
 		copies int
 	}{"complete": {"agent", 0}, "cut short": {"age", 1}, "empty": {"", 1}} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestFilledVolume(t *testing.T) {
 	}
 }
 
-// A request that was cancelled does not wait until the engine has answered another one.
+// A cancelled request does not wait until the engine has answered another one.
 func TestCancelledFill(t *testing.T) {
 	asked, over := make(chan struct{}), make(chan struct{})
 	r := answered(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// A container is made with the OCI runtime that the engine said is its default, by name: when that changes meanwhile, to a
-// weaker one it may be, nothing runs in it.
+// A container is made with the OCI runtime that the engine reported as its default, by name. If the default changes
+// meanwhile, perhaps to a weaker one, nothing runs in that one.
 func TestDefaultWallIsNamed(t *testing.T) {
 	f := &facts{Info: system.Info{DefaultRuntime: "runsc", Architecture: "x86_64"}}
 	r := &engine{opts: Options{Installation: "test"}}
@@ -33,7 +33,7 @@ func TestDefaultWallIsNamed(t *testing.T) {
 	}
 }
 
-// An engine that has become weaker than it was when it was chosen makes nothing.
+// An engine that has become weaker since it was chosen makes no sandbox.
 func TestWeakerThanChosen(t *testing.T) {
 	r := &engine{opts: Options{Installation: "test"}}
 	spec := runtime.Spec{

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// watch keeps a sandbox connected, reconnects when the connection is lost, and notices its end.
+// watch keeps a sandbox connected, reconnects when the connection is lost, and detects its end.
 func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
 	s.Connect(host)
 	r.remember(s)
@@ -26,13 +26,13 @@ func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
 	}()
 }
 
-// live follows a sandbox to its end, or to the runtime's.
+// live follows a sandbox until it ends or the runtime is closed.
 func (s *sandbox) live(host *wire.MuxHost) {
 	for {
 		closing := false
 		select {
 		case <-host.Done():
-		case <-s.removed: // its connection may outlast it, where what stands before the engine has lost it
+		case <-s.removed: // its connection may outlast it, if a proxy in front of the engine has lost it
 		case <-s.rt.closing:
 			closing = true
 		}
@@ -56,15 +56,14 @@ func (s *sandbox) live(host *wire.MuxHost) {
 	}
 }
 
-// away is how long an engine may take for one answer before it is asked again.
+// away is how long an engine may take for one answer before the request is repeated.
 const away = 10 * time.Second
 
 // settle is how long a container whose connection has ended is given to end as well.
 const settle = 250 * time.Millisecond
 
-// resume finds out what a lost connection means: that the sandbox has ended, and why, or that there is another
-// connection to be had. Nothing of both if the runtime is closed meanwhile. An engine that does not answer is asked until
-// the patience is over.
+// resume finds out why a connection was lost. It returns the reason if the sandbox has ended, or else a new connection. It
+// returns neither if the runtime is closed meanwhile. It queries an engine that does not answer until the patience is over.
 func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 	patience := time.After(s.rt.opts.Patience)
 	wasAway := false
@@ -100,8 +99,7 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 	}
 }
 
-// look returns how a sandbox has ended; nil if it lives. A container takes a moment longer to end than its streams, and has
-// it.
+// look returns how a sandbox has ended; nil if it lives. It gives the container a moment to end after its streams.
 func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
 	waiting, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()

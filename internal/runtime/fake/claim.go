@@ -37,7 +37,7 @@ func (r *Runtime) Claim(ctx context.Context, from string, spec runtime.Spec) (ru
 		err = r.host.rename(b, from, spec.ID, r.Blank(spec))
 	}
 	if errors.Is(err, runtime.ErrNotFound) {
-		return nil, fmt.Errorf("claim %s: %w", from, err) // it is another caller's by now
+		return nil, fmt.Errorf("claim %s: %w", from, err) // another caller has it by now
 	}
 	if err == nil && b.over() {
 		err = runtime.ErrGone
@@ -66,7 +66,7 @@ func (h *Host) rename(b *box, from, to string, blank runtime.Spec) error {
 	return nil
 }
 
-// name is the box's, which changes when it is claimed.
+// name returns the box's name, which changes when it is claimed.
 func (b *box) name() string {
 	b.host.mu.Lock()
 	defer b.host.mu.Unlock()

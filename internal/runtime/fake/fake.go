@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package fake is a runtime without isolation, for the tests of what lies above the runtime contract. It runs the real
-// guest agent in this process, over real connections, and passes the conformance suite except for isolation. What it
-// runs has the rights of the test: never give it a program that could harm the machine.
+// Package fake is a runtime without isolation, for tests of the code above the runtime contract. It runs the real guest
+// agent in this process, over real connections, and passes the conformance suite except for isolation. Its programs
+// have the rights of the test: never give it a program that could harm the machine.
 package fake
 
 import (
@@ -21,22 +21,22 @@ import (
 // Options state how a runtime's sandboxes are reached and where they live. The zero value is usable.
 type Options struct {
 	// Host is the machine that the sandboxes run on. Two runtimes with the same Host are a daemon before and after its
-	// restart. nil is a machine of its own.
+	// restart. nil is a new machine.
 	Host *Host
-	// Mux reaches each agent over one byte stream and a multiplexer, as where a runtime has no sockets; otherwise every
-	// Dial is a Unix socket of its own.
+	// Mux reaches each agent over one byte stream and a multiplexer, like runtimes without sockets. Otherwise every
+	// Dial opens a Unix socket.
 	Mux bool
 	// Dir holds the workspaces; "" is the system's temporary folder.
 	Dir string
-	// Enforces are protections that it says it enforces, for tests of what depends on that.
+	// Enforces lists protections to report as enforced, for tests that depend on them.
 	Enforces []string
-	// Ports has hosts connect to the ports of sandboxes, which are those of this machine: listeners are not apart.
+	// Ports lets hosts connect to the ports of sandboxes. These are ports of this machine, so sandboxes share them.
 	Ports bool
-	// StandIns are protections that it says something stands in for.
+	// StandIns are the protections to report as having a stand-in, which it names.
 	StandIns map[string]string
 }
 
-// Host is what outlives a daemon: the detached sandboxes. Make it with [NewHost]. Safe for concurrent use.
+// Host holds what survives a daemon: the detached sandboxes. Make it with [NewHost]. Safe for concurrent use.
 type Host struct {
 	mu    sync.Mutex
 	boxes map[string]*box
@@ -65,8 +65,8 @@ func New(o Options) *Runtime {
 	return r
 }
 
-// Close is the end of the daemon: its connections break, sandboxes of [runtime.LifetimeCreator] end and detached ones
-// live on in the host. It may be called twice.
+// Close simulates the end of the daemon: its connections break, sandboxes of [runtime.LifetimeCreator] end and detached
+// ones stay on the host. It may be called twice.
 func (r *Runtime) Close() error {
 	r.host.mu.Lock()
 	all := slices.Collect(maps.Values(r.host.boxes))
@@ -88,7 +88,7 @@ func (r *Runtime) Close() error {
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return "fake" }
 
-// Probe implements [runtime.Runtime]. Everything is available and next to nothing enforced.
+// Probe implements [runtime.Runtime]. Everything is available and almost nothing is enforced.
 func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return r.capabilities(), nil }
 
 func (r *Runtime) capabilities() runtime.Capabilities {
@@ -134,7 +134,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, &runtime.StepError{Step: "spec", Err: fmt.Errorf("sandbox %s exists", spec.ID)}
 	}
 	r.host.boxes[spec.ID] = b
-	b.mu.Lock() // a caller that finds it waits until it is made
+	b.mu.Lock() // a caller that finds the box waits until it is made
 	r.host.mu.Unlock()
 	defer b.mu.Unlock()
 	if err := b.start(spec, r.dir, r.mux, r.ports); err != nil {
@@ -147,7 +147,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	return &sandbox{box: b}, nil
 }
 
-// check refuses what this runtime cannot do.
+// check refuses requests that this runtime does not support.
 func (r *Runtime) check(spec runtime.Spec) error {
 	if !belljar.ValidID(spec.ID) {
 		return &runtime.StepError{Step: "spec", Err: fmt.Errorf("invalid id %q", spec.ID)}

@@ -15,16 +15,16 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// line is how a sandbox's agent is reached.
+// line is the connection to a sandbox's agent.
 type line interface {
 	// listener is the agent's end.
 	listener() net.Listener
 	dial(ctx context.Context) (net.Conn, error)
-	// disconnect is what the host's death does to its open connections.
+	// disconnect closes the host's connections, as the host's death does.
 	disconnect()
 }
 
-// sockets gives every connection a pair of Unix sockets. It is the agent's listener, too.
+// sockets gives every connection a pair of Unix sockets. It is also the agent's listener.
 type sockets struct {
 	calls chan net.Conn
 	shut  chan struct{}
@@ -107,7 +107,7 @@ func (s *sockets) disconnect() {
 	clear(s.open)
 }
 
-// socket is forgotten when it is closed.
+// socket removes itself from the open ones when it is closed.
 type socket struct {
 	net.Conn
 	of *sockets
@@ -120,11 +120,11 @@ func (c *socket) Close() error {
 	return c.Conn.Close()
 }
 
-// pipes is one byte stream, as the stdio of an attached container: it stays when a host goes, with what that host
-// left unread, and the next one takes it up.
+// pipes is one byte stream, like the stdio of an attached container. It outlives a host, with the data that the host
+// left unread, and the next host continues with it.
 type pipes struct {
 	agent           *wire.MuxAgent
-	toHost, toAgent *os.File // the host's ends, of which each host has a copy
+	toHost, toAgent *os.File // the host's ends; each host has a copy
 
 	mu   sync.Mutex
 	host *wire.MuxHost // nil before the first dial and after a disconnect

@@ -18,7 +18,7 @@ import (
 type box struct {
 	host     *Host
 	id       string       // guarded by the host's mu
-	born     runtime.Spec // what it was made for, without id and lease; guarded by the host's mu
+	born     runtime.Spec // the spec it was made for, without id and lease; guarded by the host's mu
 	detached bool
 	dir      string
 	agent    *guest.Agent
@@ -26,7 +26,7 @@ type box struct {
 	serving  sync.WaitGroup
 	gone     chan struct{} // closed when nothing is left
 
-	mu    sync.Mutex // guards what follows; held while the box is made
+	mu    sync.Mutex // guards the fields below; held while the box is made
 	owner *Runtime
 	ended bool
 	exit  runtime.Exit
@@ -88,7 +88,8 @@ func (b *box) ownedBy(r *Runtime) bool {
 
 func (b *box) disconnect() { b.line.disconnect() }
 
-// end kills everything and removes every trace, for the reason that comes first, and returns when that is done.
+// end kills everything and removes every trace, and returns when that is done. If it is called again, the first
+// reason stays.
 func (b *box) end(why runtime.Exit) error {
 	b.mu.Lock()
 	if b.ended {
@@ -138,7 +139,7 @@ func (s *sandbox) Dial(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-// Usage has no figure: nothing here separates a sandbox's use from the test's own.
+// Usage returns no figures: nothing here separates a sandbox's use from the test's own.
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) {
 	select {
 	case <-s.box.gone:

@@ -19,7 +19,7 @@ import (
 // Runtime makes sandboxes of a folder.
 type Runtime struct {
 	dir, state string
-	held       *os.File // state, whose path may be longer than that of a socket
+	held       *os.File // the state folder, whose path may be too long for a socket address
 
 	mu    sync.Mutex
 	boxes map[string]*box
@@ -27,8 +27,7 @@ type Runtime struct {
 
 var _ runtime.Runtime = (*Runtime)(nil)
 
-// New returns a runtime whose sandboxes work in the folder dir. state is a folder of its own, which other users cannot read; it is
-// made.
+// New returns a runtime whose sandboxes work in the folder dir. New makes state, a folder of its own that other users cannot read.
 func New(dir, state string) (*Runtime, error) {
 	if info, err := os.Stat(dir); err != nil {
 		return nil, err
@@ -51,11 +50,11 @@ func New(dir, state string) (*Runtime, error) {
 // Name is folder.
 func (*Runtime) Name() string { return "folder" }
 
-// Probe reports that limits of time are enforced, and nothing else.
+// Probe reports that time limits are enforced, and nothing else.
 func (*Runtime) Probe(context.Context) (runtime.Capabilities, error) {
 	return runtime.Capabilities{
 		Available: true, HostImage: true, State: runtime.StateSupported, Isolation: runtime.IsolationNone, AgentUID: "shared", OOMScope: "process",
-		SharedTmp:   true, // a workspace of the operator's gets no folder for temporary files
+		SharedTmp:   true, // an operator's workspace gets no folder for temporary files
 		Protections: []runtime.Protection{runtime.WallTime(), {Name: runtime.ProtectCPUTime, Enforced: true, By: "agent"}},
 	}, nil
 }
@@ -106,7 +105,7 @@ func (r *Runtime) Attach(_ context.Context, id string) (runtime.Sandbox, error) 
 	return nil, fmt.Errorf("attach to %s: %w", id, runtime.ErrNotFound)
 }
 
-// List names the sandboxes.
+// List returns the ids of the sandboxes.
 func (r *Runtime) List(context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +155,7 @@ type box struct {
 	err  error // valid once it has ended
 }
 
-// socket is the path of an agent's.
+// socket is the path of an agent's socket.
 type socket string
 
 // Dial connects to the agent.
@@ -165,10 +164,10 @@ func (s socket) Dial(ctx context.Context) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", string(s))
 }
 
-// ID is that of its spec.
+// ID returns the id of its spec.
 func (b *box) ID() string { return b.id }
 
-// Usage has no figure: nothing separates the use of a sandbox.
+// Usage returns no figures: nothing separates the use of a sandbox.
 func (b *box) Usage(context.Context) (runtime.Usage, error) {
 	if b.Exit() != nil {
 		return runtime.Usage{}, fmt.Errorf("usage of %s: %w", b.id, runtime.ErrGone)
@@ -184,7 +183,7 @@ func (b *box) Destroy(context.Context) error {
 	return b.err
 }
 
-// end ends the agent, for the reason that comes first.
+// end ends the agent. If it is called again, the first reason stays.
 func (b *box) end(why runtime.Exit) {
 	b.once.Do(func() {
 		err := b.agent.Close()

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// TestLongPath: the state may be in a folder whose path is longer than that of a socket.
+// TestLongPath: the state folder's path may be too long for a socket address.
 func TestLongPath(t *testing.T) {
 	r, err := New(t.TempDir(), filepath.Join(t.TempDir(), strings.Repeat("long", 30)))
 	if err != nil {

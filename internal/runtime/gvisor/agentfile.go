@@ -15,15 +15,15 @@ import (
 	"strings"
 )
 
-// agentPrefix begins the names of agent files, none of which is a sandbox's.
+// agentPrefix begins the names of agent files. No sandbox has such a name.
 const agentPrefix = ".agent-"
 
-// ownAgent is what a sandbox's own name of the agent file is called, in its folder.
+// ownAgent is the name of a sandbox's own link to the agent file, in its folder.
 const ownAgent = "agent"
 
-// agentFile is the agent as a file, which a sandbox's root shows: gVisor executes by path. There is one in the folder of the
-// installation, by its contents, read-only to every user; each sandbox has a link of its own to it, so that it is not removed
-// while the sandbox is made.
+// agentFile is the agent as a file that is visible in a sandbox's root: gVisor executes by path. The installation's folder has one for
+// each agent version, named by its contents and read-only to every user. Each sandbox has its own hard link to it, so that the file is
+// not removed while the sandbox is made.
 type agentFile struct {
 	path string
 	from io.ReaderAt
@@ -62,12 +62,12 @@ func (a agentFile) ensure() error {
 		os.Remove(f.Name())
 		return fmt.Errorf("put the agent into a file: %w", err)
 	}
-	removeAgentFiles(filepath.Dir(a.path), filepath.Base(a.path)) // of versions before, whose sandboxes may live on
+	removeAgentFiles(filepath.Dir(a.path), filepath.Base(a.path)) // of older versions, whose sandboxes may still live
 	return nil
 }
 
-// in gives the file a name in a sandbox's folder, and returns it. A process that finds no sandbox, or is of another version, removes the
-// file; we then make it again.
+// in links the file into a sandbox's folder, and returns the new path. Another process removes the file if it finds no sandbox, or is of
+// another version; in then makes it again.
 func (a agentFile) in(folder string) (path string, err error) {
 	path = filepath.Join(folder, ownAgent)
 	for range 100 {
@@ -81,7 +81,7 @@ func (a agentFile) in(folder string) (path string, err error) {
 	return path, err
 }
 
-// removeAgentFiles removes all there are but one, "" for none. Sandboxes that show one keep it.
+// removeAgentFiles removes all agent files except but; "" for all. Sandboxes keep their own links.
 func removeAgentFiles(dir, but string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestAgentFileIsRemovedMeanwhile(t *testing.T) {
 	remover.Wait()
 }
 
-// The agent of a new version replaces that of the version before, which sandboxes keep that show it.
+// The agent of a new version replaces that of the old version, whose sandboxes keep their own.
 func TestAgentFileOfNextVersion(t *testing.T) {
 	dir := t.TempDir()
 	for _, version := range []string{"one", "two"} {

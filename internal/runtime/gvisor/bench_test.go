@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// timer reports the middle of what it measured.
+// timer reports the median of its measurements.
 type timer struct{ took []time.Duration }
 
 func (m *timer) measure(do func() error) error {
@@ -39,7 +39,7 @@ func execTrue(box runtime.Sandbox) error {
 	return err
 }
 
-// execute runs a program and returns what it printed.
+// execute runs a program and returns its output.
 func execute(box runtime.Sandbox, argv ...string) (string, error) {
 	client := agent.New(box.Dial)
 	p, err := client.Exec(context.Background(), wire.Exec{ID: belljar.NewID(), Argv: argv, UID: 1000, GID: 1000, KillAll: true})
@@ -57,8 +57,8 @@ func execute(box runtime.Sandbox, argv ...string) (string, error) {
 	return out.String(), errors.Join(err, p.Forget())
 }
 
-// spawns measures, inside the sandbox, how long a program takes to start another and to see it end: what nobody who starts
-// programs there can be faster than. It prints the middle in milliseconds.
+// spawns measures, inside the sandbox, how long a program takes to start another and to see it end. This is the lower bound
+// for every program that starts others there. It prints the median in milliseconds.
 const spawns = `
 import os, sys, time
 took = []
@@ -69,7 +69,7 @@ for _ in range(100):
 print(sorted(took)[50] * 1000)
 `
 
-// BenchmarkCold makes a sandbox, runs a command and takes it down.
+// BenchmarkCold makes a sandbox, runs a command and removes the sandbox.
 func BenchmarkCold(b *testing.B) {
 	r := open(b, b.TempDir())
 	var create, first, destroy timer
@@ -94,7 +94,7 @@ func BenchmarkCold(b *testing.B) {
 	destroy.report(b, "destroy")
 }
 
-// BenchmarkClaim takes a sandbox that is ready.
+// BenchmarkClaim claims a sandbox that is ready.
 func BenchmarkClaim(b *testing.B) {
 	r := open(b, b.TempDir())
 	var claim, first timer
@@ -123,8 +123,8 @@ func BenchmarkClaim(b *testing.B) {
 	first.report(b, "first-exec")
 }
 
-// BenchmarkExec runs commands in a sandbox that is there: a program that is linked with libraries, and one that is not,
-// which the sentry has much less to do for. What starting them costs inside, without an agent, is measured in the same run.
+// BenchmarkExec runs commands in an existing sandbox: a dynamically linked program, and a static one, which needs far less
+// work in the sentry. The same run measures the start of a program inside, without an agent.
 func BenchmarkExec(b *testing.B) {
 	box, err := open(b, b.TempDir()).Create(context.Background(), spec())
 	if err != nil {
@@ -164,7 +164,7 @@ func BenchmarkExec(b *testing.B) {
 	}
 }
 
-// BenchmarkPause stops a sandbox and sets it going.
+// BenchmarkPause pauses a sandbox and resumes it.
 func BenchmarkPause(b *testing.B) {
 	box, err := open(b, b.TempDir()).Create(context.Background(), spec())
 	if err != nil {

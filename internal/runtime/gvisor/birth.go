@@ -18,21 +18,21 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// Ids in the jar: runsc is root of its user namespace and nowhere else, and runs the sentry as nobody. Those inside the
-// sandbox are gVisor's own, and nothing on the host.
+// Ids in the jar: runsc is root of its user namespace and nowhere else, and runs the sentry as the user nobody. Ids inside
+// the sandbox are gVisor's own, and do not exist on the host.
 const (
 	jarRoot  = 0
 	nobodyID = 65534
 )
 
-// Steps of building a sandbox besides those that every jar has, as a [runtime.StepError] names them.
+// Steps of building a sandbox in addition to those of every jar, as a [runtime.StepError] names them.
 const (
 	stepProgram  = "runsc" // belljar-runsc is missing, or has failed
 	stepUser     = "user"
 	stepSnapshot = runtime.StepSnapshot
 )
 
-// plan is what one sandbox is built from.
+// plan holds the settings of one sandbox.
 type plan struct {
 	birth     *jar.Birth
 	workspace runtime.Workspace
@@ -44,7 +44,7 @@ type plan struct {
 	image     string // the unpacked image's folder; "" for the host's own programs
 	runsc     string
 	agentFile string
-	// configFile is that of the bundle. It lies in the sandbox's folder, where we can change it.
+	// configFile is the bundle's configuration. It is in the sandbox's folder, where we can change it.
 	configFile string
 	platform   string
 	snapshot   *folder
@@ -53,14 +53,14 @@ type plan struct {
 	argument   string     // the keep's configuration, JSON
 }
 
-// program writes the birth of a jar down in p. The order is the security argument: namespaces first, in which the root
-// is built and pivoted into, so that there is no way back to the host's files; and only then does anything run. The network
-// namespaces are runsc's to make, for the sentry and the gofer each: the keep needs none, and without a capability of the
-// host's it can do nothing there.
+// program writes the birth of a jar into p. The order is the security argument: first the namespaces, then the root inside
+// them and the pivot into it, so that there is no way back to the host's files. Only then does any program run. runsc makes
+// the network namespaces, for the sentry and the gofer each: the keep needs none, and without a capability on the host it
+// can do nothing there.
 func (pl *plan) program(p *forkexec.Program) {
 	m := mount.New(p)
 
-	// Until Sync the parent writes our id maps, alongside us; nothing before it needs them.
+	// Until Sync the parent writes our id maps concurrently; no step before it needs them.
 	pl.birth.Enter(p)
 	from := pl.openSources(p)
 	p.Step(jar.StepUserNS)
@@ -74,7 +74,7 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.birth.Exec(p, []string{keepCommand, pl.argument}, agentEnv())
 }
 
-// enough reports whether a range maps the two ids that a jar has.
+// enough reports whether a range maps the two ids that a jar uses.
 func enough(ids *idmap.Range) bool {
 	return !slices.ContainsFunc([]int{jarRoot, nobodyID}, func(id int) bool { return ids.HostUID(id) < 0 || ids.HostGID(id) < 0 })
 }

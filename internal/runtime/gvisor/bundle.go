@@ -26,29 +26,29 @@ import (
 // Places in the jar's root, which only runsc and the keep see.
 const (
 	placeRunsc  = "runsc"
-	placeState  = "state"  // runsc's own
-	placeBundle = "bundle" // the configuration of runsc
+	placeState  = "state"  // state of runsc
+	placeBundle = "bundle" // configuration of runsc
 	placeRoot   = placeBundle + "/rootfs"
-	placeDisk   = "disk"  // of the workspace
-	placeSpare  = "spare" // files of ours that cover those of an image
+	placeDisk   = "disk"  // disk of the workspace
+	placeSpare  = "spare" // files of ours that cover an image's
 	pidFile     = "/" + placeState + "/pid"
-	boxID       = "box" // what runsc calls the sandbox: there is no other in its state
+	boxID       = "box" // runsc's name for the sandbox, the only one in its state
 )
 
-// placeAgent is the agent in the sandbox's root, whose presence every program may see. An image's file of that
-// name is not shown.
+// placeAgent is the agent's path in the sandbox's root, which programs can see. It hides an image's file of that name.
 const placeAgent = ".belljar-agent"
 
 // ociVersion is the version of the bundle's format.
 const ociVersion = "1.1.0"
 
-// memoryAnnotation is how much memory programs may have, in bytes; see gvisor/memory.go.
+// memoryAnnotation is the limit of the programs' memory, in bytes; see gvisor/memory.go.
 const memoryAnnotation = "belljar.memory"
 
-// memoryText is the annotation's value: always as long, and twice, so that it can be replaced while gVisor reads it.
+// memoryText returns the annotation's value. It always has the same length and states the limit twice, so that it can be replaced while
+// gVisor reads it.
 func memoryText(bytes int64) string { return fmt.Sprintf("%019d %019d", bytes, bytes) }
 
-// setMemory has programs held at another limit, in the configuration of a sandbox that lives.
+// setMemory writes another memory limit for programs into the configuration of a living sandbox.
 func setMemory(folder string, most int64) error {
 	file, err := os.OpenFile(filepath.Join(folder, configName), os.O_RDWR, 0)
 	if err != nil {
@@ -68,13 +68,13 @@ func setMemory(folder string, most int64) error {
 	return err
 }
 
-// agentEnv is all of the agent's environment: it mostly waits, and has little memory.
+// agentEnv is all of the agent's environment. The agent mostly waits, and has little memory.
 func agentEnv() []string {
 	return []string{"GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 }
 
-// agentCaps is all that the agent has, in gVisor's kernel only: to become the sandbox's user, to signal it, and to see in which
-// folder it works. Nothing that is executed can gain one.
+// agentCaps are all of the agent's capabilities, which are valid in gVisor's kernel only: to become the sandbox's user, to signal its
+// processes, and to read their working folder. No executed program can gain one.
 func agentCaps() []string {
 	return []string{"CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_SYS_PTRACE"}
 }
@@ -94,7 +94,7 @@ func (pl *plan) writeBundle(path string) error {
 	return errors.Join(err, file.Chmod(0o644), file.Close())
 }
 
-// bundle is the text of config.json.
+// bundle returns the text of config.json.
 func (pl *plan) bundle() ([]byte, error) {
 	config, err := json.Marshal(wire.AgentConfig{
 		Stdio: true, LeaseMS: pl.lease.Milliseconds(), Workspace: belljar.WorkspaceDir, Fenced: true, Unscored: true, Init: true, Relay: true,
@@ -103,9 +103,9 @@ func (pl *plan) bundle() ([]byte, error) {
 		return nil, err
 	}
 	caps := agentCaps()
-	most := uint64(pl.limits.pids + agentTasks) // the agent gives each program that of the request
+	most := uint64(pl.limits.pids + agentTasks) // the agent gives each program the request's limit
 	nproc := specs.POSIXRlimit{Type: "RLIMIT_NPROC", Hard: most, Soft: most}
-	score := 500 // the keep, which reports the end, goes last
+	score := 500 // the keep, which reports the end, is killed last
 	spec := specs.Spec{
 		Version:  ociVersion,
 		Hostname: rootfs.Hostname,
@@ -126,11 +126,11 @@ func (pl *plan) bundle() ([]byte, error) {
 	return json.Marshal(spec)
 }
 
-// mounts are the file systems of the sandbox besides its root. All are the sentry's own, in memory.
+// mounts are the file systems of the sandbox in addition to its root. All are the sentry's own, in memory.
 func (pl *plan) mounts() []specs.Mount {
 	list := []specs.Mount{
 		{Destination: "/proc", Type: "proc", Source: "proc", Options: []string{"nosuid", "nodev", "noexec"}},
-		// Nothing is in there, as in every sandbox. Without it runsc would mount one of its own making.
+		// /sys is empty in every sandbox. Without this entry runsc would mount its own.
 		{Destination: "/sys", Type: "tmpfs", Source: "tmpfs", Options: []string{"nosuid", "nodev", "noexec", "ro", "size=4096", "nr_inodes=8", "mode=0555"}},
 		pl.workspaceMount(),
 		pl.tmpfs("/tmp", pl.limits.tmp, pl.limits.inodes, "1777", pl.workspace.Exec),
@@ -149,8 +149,8 @@ func (pl *plan) mounts() []specs.Mount {
 	return list
 }
 
-// workspaceMount is the workspace, in memory or on disk. The gofer has the files of the second, and keeps none of them: another sandbox
-// may have them, too.
+// workspaceMount is the workspace, in memory or on disk. The gofer serves the files on disk, and caches none of them: another sandbox
+// may use them, too.
 func (pl *plan) workspaceMount() specs.Mount {
 	if pl.disk == nil {
 		return pl.tmpfs(belljar.WorkspaceDir, pl.workspace.Bytes, pl.workspace.Inodes, "0755", pl.workspace.Exec)
@@ -177,36 +177,36 @@ func (pl *plan) tmpfs(at string, bytes, inodes int64, mode string, exec bool) sp
 	return specs.Mount{Destination: at, Type: "tmpfs", Source: "tmpfs", Options: options}
 }
 
-// reserved are the names in the root that are never an image's.
+// reserved reports whether Belljar reserves a name in the root, so that an image's file of that name is not shown.
 func reserved(name string) bool {
 	return name == placeAgent || slices.Contains(rootfs.Reserved(), name)
 }
 
-// runscArgs is a command of runsc, with the flags that all its commands have in common.
+// runscArgs returns a command of runsc, with the flags that all its commands have in common.
 func (pl *plan) runscArgs(command string, args ...string) []string {
 	argv := []string{
 		"/" + placeRunsc,
 		"--root=/" + placeState,
 		"--platform=" + pl.platform,
-		"--network=none",          // no stack of the host's, and none of its own but a loopback
-		"--ignore-cgroups",        // ours is around all of it already
-		"--directfs=false",        // the sentry has no files of the host, only the gofer does, and those read-only
-		"--overlay2=none",         // nothing of the root is written to
-		"--file-access=exclusive", // nothing else writes to it either
-		"--host-uds=none",         // no socket of the host
-		"--host-fifo=none",        // nor a pipe
-		"--host-settings=ignore",  // which cannot be seen from here
-		"--watchdog-action=panic", // a sentry that hangs ends
-		"--app-huge-pages=false",  // hundreds of small programs would have megabytes each
+		"--network=none",          // no network stack but a loopback
+		"--ignore-cgroups",        // our cgroup surrounds everything already
+		"--directfs=false",        // only the gofer has files of the host, read-only; the sentry has none
+		"--overlay2=none",         // nothing writes to the root
+		"--file-access=exclusive", // no other program writes to it either
+		"--host-uds=none",         // no sockets of the host
+		"--host-fifo=none",        // no pipes of the host
+		"--host-settings=ignore",  // not visible from the jar
+		"--watchdog-action=panic", // ends a sentry that hangs
+		"--app-huge-pages=false",  // otherwise each of hundreds of small programs would take megabytes
 		"--net-raw=false",
-		"--oci-seccomp=false", // the kernel itself refuses; see gvisor/policy.go
+		"--oci-seccomp=false", // the sentry's kernel refuses calls itself; see gvisor/policy.go
 		"--gvisor-marker-file=false",
 	}
 	argv = append(argv, command)
 	return append(argv, append(args, boxID)...)
 }
 
-// startArgs make the sandbox, or make it of a snapshot that is open as descriptor 3.
+// startArgs returns the command that makes the sandbox, or restores it from a snapshot that is open as descriptor 3.
 func (pl *plan) startArgs() []string {
 	args := []string{"-bundle=/" + placeBundle, "-pid-file=" + pidFile, "-detach"}
 	if pl.snapshot != nil {
@@ -220,10 +220,10 @@ const (
 	orderPause  = "pause"
 	orderResume = "resume"
 	orderSave   = "save"
-	orderNone   = "none" // no keep knows it
+	orderNone   = "none" // a keep refuses it, but only after the order in progress
 )
 
-// passedFolder is a folder that a program of the keep's has as descriptor 3.
+// passedFolder is a folder that a program of the keep gets as descriptor 3.
 const passedFolder = "/proc/self/fd/3"
 
 func (pl *plan) orders() map[string][]string {
@@ -234,19 +234,19 @@ func (pl *plan) orders() map[string][]string {
 	}
 }
 
-// template is what a sandbox was made from that a snapshot of it can only be restored to.
+// template describes how a sandbox was made, as far as a snapshot of it depends on that.
 type template struct {
 	GVisor    string            `json:"gvisor"` // version
 	Platform  string            `json:"platform"`
-	Agent     string            `json:"agent"` // its file's name, which is its contents'
-	Image     string            `json:"image"` // digest, or reference of one without
+	Agent     string            `json:"agent"` // name of its file, which is a digest
+	Image     string            `json:"image"` // digest, or reference of an image without one
 	User      rootfs.User       `json:"user"`
 	Workspace runtime.Workspace `json:"workspace"`
 	TmpMB     int               `json:"tmp_mb"`
 	Inodes    int               `json:"inodes"`
 	Pids      int               `json:"pids"`
 	Layers    []runtime.Layer   `json:"layers,omitempty"`
-	LeaseMS   int64             `json:"lease_ms"` // in the agent's arguments, which gVisor compares
+	LeaseMS   int64             `json:"lease_ms"` // part of the agent's arguments, which gVisor compares
 }
 
 func (r *Runtime) templateOf(spec runtime.Spec) (template, error) {

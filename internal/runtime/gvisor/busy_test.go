@@ -23,10 +23,10 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// patience bounds what takes a moment, unless it hangs.
+// patience bounds operations that take a moment unless they hang.
 const patience = 5 * time.Minute
 
-// folderFor is where a snapshot may go.
+// folderFor returns a folder for a snapshot.
 func folderFor(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "snapshot")
@@ -70,14 +70,14 @@ func TestSnapshotWhileBusy(t *testing.T) {
 	case err := <-printed:
 		t.Fatal(err)
 	}
-	const many = 100 // may wait for their answers at once
+	const many = 100 // requests that may wait for their answers simultaneously
 	var talk []chan error
 	for range 3 {
 		saved := make(chan error, 1)
 		dir := folderFor(t)
 		go func() { saved <- box.(runtime.Snapshotter).Snapshot(ctx, dir) }()
-		for over := false; !over; { // as long as it takes, so that some come at every point of it
-			if waiting := len(talk) - many; waiting >= 0 { // on a busy machine that is long
+		for over := false; !over; { // long enough that requests arrive at every stage of a snapshot
+			if waiting := len(talk) - many; waiting >= 0 { // a busy machine needs longer
 				select {
 				case err := <-saved:
 					if err != nil {
@@ -115,7 +115,7 @@ func TestSnapshotWhileBusy(t *testing.T) {
 	}
 }
 
-// Open files, deleted ones, pipes, children and a terminal are in a snapshot.
+// A snapshot contains open files, deleted ones, pipes, children and a terminal.
 func TestSnapshotOfOpenThings(t *testing.T) {
 	r := open(t, t.TempDir())
 	s := spec()
@@ -200,7 +200,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(after)*time.Millisecond)
 		err := box.(runtime.Snapshotter).Snapshot(ctx, dir)
 		cancel()
-		if err == nil { // it was quicker
+		if err == nil { // the snapshot was faster
 			if err = os.RemoveAll(filepath.Join(dir, "state")); err == nil {
 				err = os.Remove(filepath.Join(dir, "belljar.json"))
 			}
@@ -224,7 +224,7 @@ func TestSnapshotGivenUp(t *testing.T) {
 	}
 }
 
-// A snapshot that is not what was saved is refused with what is damaged, whichever part of it, and nothing is made.
+// A snapshot with any part damaged is refused, the error names that part, and nothing is made.
 func restoreOfDamaged(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtime.Spec) {
 	entries, err := os.ReadDir(filepath.Join(saved, "state"))
 	if err != nil || len(entries) == 0 {
@@ -274,14 +274,14 @@ func restoreOfDamaged(t *testing.T, r *gvisor.Runtime, dir, saved string, s runt
 	}
 }
 
-// A pause that is given up, at whatever point, has happened or not; either way the sandbox can be set going again.
+// A pause that is cancelled at any point has happened or not. Either way the sandbox can be resumed.
 func TestPauseGivenUp(t *testing.T) {
 	box, err := open(t, t.TempDir()).Create(context.Background(), spec())
 	if err != nil {
 		t.Fatal(err)
 	}
 	pauser := box.(runtime.Pauser)
-	for after, quicker := 0, 0; after < 30 && quicker < 3; after += 2 { // later is no other point once it is quicker
+	for after, quicker := 0, 0; after < 30 && quicker < 3; after += 2 { // once the pause is faster, a longer wait tests nothing new
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(after)*time.Millisecond)
 		_ = pauser.Pause(ctx)
 		if quicker++; ctx.Err() != nil {
@@ -300,7 +300,7 @@ func TestPauseGivenUp(t *testing.T) {
 	}
 }
 
-// A snapshot is restored by what saved it, and by nothing else.
+// A snapshot can be restored only by a runtime like the one that saved it.
 func restoreByOthers(t *testing.T, r *gvisor.Runtime, dir, from string, s runtime.Spec) {
 	saved := folderFor(t)
 	if err := os.CopyFS(saved, os.DirFS(from)); err != nil {

@@ -21,10 +21,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// keepCommand makes the agent's program a keep.
+// keepCommand makes the agent's program run as a keep.
 const keepCommand = "keep"
 
-// errFewIDs means that this host has not even the two ids that a jar needs.
+// errFewIDs means that this host lacks even the two ids that a jar needs.
 var errFewIDs = errors.New("gVisor needs two user ids for a sandbox, of which none is yours")
 
 // Create implements [runtime.Runtime].
@@ -32,7 +32,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	return r.create(ctx, spec, nil)
 }
 
-// create builds a sandbox, of a snapshot unless that is nil.
+// create builds a sandbox, from a snapshot unless that is nil.
 func (r *Runtime) create(ctx context.Context, spec runtime.Spec, snapshot *folder) (runtime.Sandbox, error) {
 	if err := r.check(spec); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func openDisk(w runtime.Workspace, b *jar.Birth, user rootfs.User) (*rack.Disk, 
 	return rack.OpenDisk(w, b.IDs, user, root...)
 }
 
-// check refuses what this runtime cannot do, before anything is made.
+// check refuses requests that this runtime does not support, before anything is made.
 func (r *Runtime) check(spec runtime.Spec) error {
 	if err := rack.User(spec.Root).Check(lastID); err != nil {
 		return &runtime.StepError{Step: stepUser, Err: err, Hint: "give the image another USER"}
@@ -121,7 +121,7 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	return spec.Check(r.capabilities())
 }
 
-// plan gathers what the child needs.
+// plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.Tree, f *files, snapshot *folder, disk *rack.Disk) (*plan, error) {
 	file, err := r.file()
 	if err != nil {
@@ -167,7 +167,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 	return pl, nil
 }
 
-// explain adds what is known of the births of this runtime only.
+// explain adds hints that apply to births of this runtime only.
 func explain(err error) error {
 	var step *runtime.StepError
 	if errors.As(err, &step) && step.Step == stepProgram && step.Err == unix.EACCES {
@@ -176,7 +176,7 @@ func explain(err error) error {
 	return err
 }
 
-// explainStart returns why a keep that runs has no sandbox. restoring says that it was to be one of a snapshot.
+// explainStart returns why a keep that runs has no sandbox. restoring means that it was to be restored from a snapshot.
 func (r *Runtime) explainStart(ctx context.Context, s *sandbox, restoring bool, err error) error {
 	step := &runtime.StepError{Step: stepProgram, Err: err}
 	var own *runtime.StepError
@@ -191,7 +191,7 @@ func (r *Runtime) explainStart(ctx context.Context, s *sandbox, restoring bool, 
 		step.Step, step.Hint = jar.StepBirth, jar.KilledHint
 	case errors.Is(err, fs.ErrNotExist):
 		step.Hint = programName + " is gone"
-	case restoring: // as on a machine whose processors lack something
+	case restoring: // e.g. on a machine whose processors lack a feature
 		step.Step, step.Err = stepSnapshot, fmt.Errorf("gVisor cannot continue it here: %w", err)
 	}
 	return step

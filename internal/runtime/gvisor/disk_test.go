@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// A disk stays when its sandbox goes, and the next one has its files, whatever its user. The kernel of the host keeps its size.
+// A disk survives its sandbox, and the next one has its files, whatever its user. The host's kernel enforces its size.
 func TestDisk(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
 		need.Missing(t, "%s: %s", why, hint)

@@ -17,12 +17,12 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// files are the descriptors that a keep is given, and our end of one.
+// files are the descriptors that a keep gets, and our end of one.
 type files struct {
-	streams  *os.File // listens
-	orders   *os.File // listens
+	streams  *os.File // listening socket
+	orders   *os.File // listening socket
 	last     *os.File
-	readyOut *os.File // ours
+	readyOut *os.File // our end
 	readyIn  *os.File
 }
 
@@ -44,7 +44,7 @@ func (f *files) open(b *jar.Birth) (err error) {
 	return nil
 }
 
-// passed closes what the keep has now: what only it has ends with it.
+// passed closes the descriptors that the keep now has, so that they end with the keep.
 func (f *files) passed() {
 	for _, file := range []**os.File{&f.streams, &f.orders, &f.last, &f.readyIn} {
 		if *file != nil {
@@ -62,7 +62,7 @@ func (f *files) close() {
 	}
 }
 
-// awaitReady returns when the keep says that its agent can be dialled, or why it never will.
+// awaitReady returns when the keep reports that its agent can be dialled, or the reason why it never can.
 func (f *files) awaitReady(ctx context.Context) error {
 	defer context.AfterFunc(ctx, func() { f.readyOut.SetDeadline(time.Unix(1, 0)) })()
 	text, err := io.ReadAll(f.readyOut)
@@ -84,5 +84,5 @@ const (
 	streamSocket = "agent.sock"
 	orderSocket  = "order.sock"
 	lastName     = "last.json"
-	configName   = "config.json" // the bundle's
+	configName   = "config.json" // the bundle's configuration
 )

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// A snapshot that cannot become a sandbox says in what they differ.
+// The error for a snapshot that cannot become a sandbox names the difference.
 func TestFitsNamesTheDifference(t *testing.T) {
 	was := template{
 		GVisor: "v1", Platform: "systrap", Agent: ".agent-1", Image: "host", User: rootfs.User{UID: 1000, GID: 1000}, TmpMB: 64, Inodes: 100, Pids: 10,

@@ -1,6 +1,6 @@
 //go:build ignore
 
-// This program writes the system call policies that belljar-runsc enforces. It is run by go generate.
+// This program writes the system call policies that belljar-runsc enforces. go generate runs it.
 package main
 
 import (

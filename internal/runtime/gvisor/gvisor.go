@@ -18,15 +18,15 @@ const Name = "gvisor"
 // The platforms: how the sentry intercepts a program's system calls.
 const (
 	PlatformSystrap = "systrap" // by a signal; the default
-	PlatformPtrace  = "ptrace"  // by ptrace(2): some twenty times slower, where systrap does not run
-	PlatformKVM     = "kvm"     // by /dev/kvm, which has to be open to every user
+	PlatformPtrace  = "ptrace"  // by ptrace(2): about twenty times slower, but works where systrap does not
+	PlatformKVM     = "kvm"     // by /dev/kvm, which every user must be able to open
 )
 
 // Options configure a runtime. Agent is the first process in every sandbox, and also the keep outside.
 type Options struct {
 	rack.Options
-	// Path is belljar-runsc; default is the one next to this program, else the first in PATH. A runtime without it can be
-	// made and states what is missing.
+	// Path is belljar-runsc; default is the one next to this program, else the first in PATH. Without it New succeeds,
+	// and Probe reports that it is missing.
 	Path string
 	// Platform is how the sentry intercepts system calls; default [PlatformSystrap].
 	Platform string
@@ -37,7 +37,7 @@ type Runtime struct {
 	*rack.Rack
 	platform string
 	runsc    finder
-	file     func() (agentFile, error) // made when a sandbox needs it
+	file     func() (agentFile, error) // made when the first sandbox needs it
 }
 
 var (
@@ -47,7 +47,7 @@ var (
 	_ runtime.Restorer = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It touches nothing outside RunDir. The caller closes it.
+// New prepares a runtime. It touches nothing outside RunDir. The caller must close the runtime.
 func New(o Options) (*Runtime, error) {
 	switch o.Platform {
 	case "":
@@ -78,5 +78,5 @@ func New(o Options) (*Runtime, error) {
 	return r, nil
 }
 
-// Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
+// Close releases the resources of New, and removes folders that are now empty. Living sandboxes are not touched.
 func (r *Runtime) Close() error { return r.Jars.Close() }

@@ -44,7 +44,7 @@ func testMain(m *testing.M) int {
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "nothing of gVisor is tested: bin/belljar-runsc is not built; make gvisor does that")
-			if build.Prepared() { // make test has built it before
+			if build.Prepared() { // make test has built it
 				return 1
 			}
 			return 0
@@ -74,8 +74,8 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// installation is the name of a runtime whose things are in dir. Two at once must not have the same: each would sweep what
-// it does not know.
+// installation returns the installation's name for a runtime whose files are in dir. Two runtimes must not share a name:
+// each would sweep sandboxes that it does not know.
 func installation(dir string) string {
 	h := fnv.New64a()
 	h.Write([]byte(dir))
@@ -84,7 +84,7 @@ func installation(dir string) string {
 
 var readAgent = sync.OnceValues(func() ([]byte, error) { return os.ReadFile(os.Getenv(agentPath)) })
 
-// options are those of a runtime whose things are in dir.
+// options are those of a runtime whose files are in dir.
 func options(dir string) (gvisor.Options, error) {
 	program, err := readAgent()
 	return gvisor.Options{
@@ -121,7 +121,7 @@ func TestConformance(t *testing.T) {
 	runtimetest.Run(t, o)
 }
 
-// run runs a script in a sandbox and returns what it printed.
+// run runs a script in a sandbox and returns its output.
 func run(t testing.TB, box runtime.Sandbox, script string) string {
 	t.Helper()
 	out, exit := runtimetest.Execute(t, box.Dial, wire.Exec{

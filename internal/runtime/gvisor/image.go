@@ -2,5 +2,5 @@
 
 package gvisor
 
-// lastID is the highest user and group: the ids inside are gVisor's own, and a signed number there.
+// lastID is the highest user and group: the ids inside are gVisor's own, and signed numbers.
 const lastID = 1<<31 - 2

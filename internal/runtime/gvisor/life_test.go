@@ -27,7 +27,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// Every protection that this runtime knows is enforced as root here, or a test of it proves nothing.
+// Root can enforce every protection that this runtime knows; otherwise a test of one proves nothing.
 func TestRootEnforcesEverything(t *testing.T) {
 	need.Root(t)
 	caps, err := open(t, t.TempDir()).Test(context.Background())
@@ -49,7 +49,7 @@ func TestSurvivesItsDaemon(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
+// If a creator is killed, its sandbox ends too, and the next process sweeps the remains on disk.
 func TestEndsWithItsCreator(t *testing.T) {
 	dir := t.TempDir()
 	id := runtimetest.Killed(t, dir, runtime.LifetimeCreator)
@@ -75,7 +75,7 @@ func abandon(id string) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// Whatever of gVisor's processes is killed from outside, all of it ends, says why, and leaves nothing.
+// If any of gVisor's processes is killed from outside, all of the sandbox ends, reports why, and leaves nothing.
 func TestKilledFromOutside(t *testing.T) {
 	for name, victim := range map[string]string{"keep": "belljar-agent", "sentry": "runsc-sandbox", "gofer": "runsc-gofer"} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestKilledFromOutside(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if name == "gofer" { // whose work the sentry has to miss first
+			if name == "gofer" { // the sentry notices only when it needs the gofer
 				go func() {
 					p, err := agent.New(box.Dial).Exec(context.Background(), sh("ls -R /usr/share >/dev/null"))
 					if err == nil {
@@ -122,13 +122,13 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 }
 
-// processes are those of a sandbox whose first argument begins with name, as its cgroup has them.
+// processes returns the pids in a sandbox's cgroup whose first argument begins with name.
 func processes(t *testing.T, id, name string) (pids []int) {
 	t.Helper()
 	seen := map[int]bool{}
 	var files []string
 	var err error
-	for depth := 2; depth <= 6 && len(files) == 0 && err == nil; depth++ { // deep ones are many, and all of it is at one depth
+	for depth := 2; depth <= 6 && len(files) == 0 && err == nil; depth++ { // deep patterns match many folders, and all files are at one depth
 		files, err = filepath.Glob("/sys/fs/cgroup" + strings.Repeat("/*", depth) + "/" + id + "/cgroup.procs")
 	}
 	if err != nil || len(files) == 0 {
@@ -232,7 +232,7 @@ func TestFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-// A Create that is given up, at whatever point, leaves nothing.
+// A Create that is cancelled at any point leaves nothing.
 func TestCancelLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -252,7 +252,7 @@ func TestCancelLeavesNothing(t *testing.T) {
 	}
 }
 
-// One that is removed while it is made is not made.
+// A sandbox that is removed while it is made does not come into being.
 func TestRemoveDuringCreate(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -276,7 +276,7 @@ func TestRemoveDuringCreate(t *testing.T) {
 		t.Error(err)
 	}
 	if one := <-made; one.err == nil {
-		// It came too late to prevent it, and has removed what was made.
+		// Remove came too late to prevent the creation, and removed the result.
 		if exit, err := one.box.Wait(context.Background()); err != nil || exit.Reason != runtime.ExitDestroyed {
 			t.Errorf("it ended with %+v, %v", exit, err)
 		}
@@ -284,7 +284,7 @@ func TestRemoveDuringCreate(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// Sandboxes can be made at once, and none twice.
+// Several sandboxes can be made simultaneously, and none twice.
 func TestSomeAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -327,7 +327,7 @@ func TestInodes(t *testing.T) {
 	}
 }
 
-// A folder that may be read and not searched is listed, as on Linux, also by a program that follows no links.
+// A folder that may be read but not searched can be listed, as on Linux, also by a program that follows no links.
 func TestListsWithoutSearch(t *testing.T) {
 	box, err := open(t, t.TempDir()).Create(t.Context(), spec())
 	if err != nil {
@@ -339,7 +339,7 @@ func TestListsWithoutSearch(t *testing.T) {
 	}
 }
 
-// What belljar-runsc is not is said, and nothing is made with it.
+// A program that is not belljar-runsc is reported, and no sandbox is made with it.
 func TestProgramIsMissing(t *testing.T) {
 	other, err := exec.LookPath("go")
 	if err != nil {
@@ -384,8 +384,8 @@ func nothingLeft(t *testing.T, dir string) {
 	}
 }
 
-// The same as an ordinary user with subordinate ids: enough of it to know that every step is allowed, and more in make soak. The user exists in
-// a mount namespace only, in which this binary runs again.
+// The test as an ordinary user with subordinate ids: enough to know that every step is allowed, and more in make soak. The user exists only in
+// a mount namespace in which this binary runs again.
 func TestRootless(t *testing.T) {
 	need.Root(t)
 	for _, program := range []string{"newuidmap", "unshare", "setpriv"} {

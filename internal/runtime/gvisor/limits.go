@@ -10,13 +10,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// What a sandbox needs besides its programs.
+// Sizes that a sandbox needs in addition to its programs.
 const (
-	// overhead is for the sentry, the gofer and the keep, all of which are in the sandbox's cgroup: some 50 MiB when idle,
-	// and more with the number of files, processes and mappings that the sentry keeps account of.
+	// overhead is the memory for the sentry, the gofer and the keep, which are in the sandbox's cgroup: about 50 MiB when
+	// idle. It grows with the number of files, processes and mappings that the sentry manages.
 	overhead = 128 << 20
-	// hostTasks is how many threads of the host those may have, and hostTasksEach how many more for each process of a
-	// program. The limit protects the host; the sentry has one of its own that programs meet.
+	// hostTasks is how many threads of the host these may have, and hostTasksEach how many more for each process of a program.
+	// This limit protects the host; the sentry enforces a separate one for programs.
 	hostTasks     = 512
 	hostTasksEach = 4
 	// agentTasks is how many threads the agent may have in the sentry.
@@ -39,9 +39,9 @@ type limits struct {
 // outOfMemory is the status of gVisor's kernel when programs have more memory than they may; see gvisor/memory.go.
 const outOfMemory = 86
 
-// kernelLimits turns the limits of a request into those of the kernels. The sentry holds programs at their memory. The cgroup,
-// which bounds all of it, has the caps of the memory file systems on top and what gVisor needs itself: a full workspace is
-// ENOSPC and not an out-of-memory kill.
+// kernelLimits turns the limits of a request into those of the kernels. The sentry enforces the memory limit of programs. The
+// cgroup bounds everything, so its limit adds the sizes of the memory file systems and gVisor's own need. A full workspace is
+// therefore ENOSPC and not an out-of-memory kill.
 func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
 	k := limits{
 		tmp: int64(l.TmpMB) << 20, run: rack.RunBytes, shm: rack.ShmBytes, inodes: int64(l.Inodes),
@@ -55,7 +55,7 @@ func kernelLimits(l belljar.Limits, w runtime.Workspace, again int64) limits {
 	return k
 }
 
-// againBytes is what the writable folders of a tree take that lie in other folders of the image.
+// againBytes returns the size of the tree's writable folders that are in other folders of the image.
 func againBytes(t *rootfs.Tree, l belljar.Limits) (bytes int64) {
 	for _, p := range t.Parts {
 		if p.Kind == rootfs.BindWritable {
@@ -72,12 +72,12 @@ func againSize(p rootfs.Part, l belljar.Limits) int64 {
 	return int64(l.TmpMB) << 20
 }
 
-// cgroup is what of it is a cgroup's to enforce.
+// cgroup returns the limits that a cgroup enforces.
 func (k limits) cgroup() cgroup.Limits {
 	return cgroup.Limits{Memory: k.memory, Pids: k.tasks, CPU: k.cpu}
 }
 
-// limited returns how memory, processes and processor time can be limited here.
+// limited returns how memory, processes and processor time can be limited on this host.
 func (r *Runtime) limited() []runtime.Protection {
 	list := []runtime.Protection{{
 		Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in gVisor's own kernel, which has one sandbox's processes only",
@@ -96,7 +96,7 @@ func (r *Runtime) limited() []runtime.Protection {
 	return list
 }
 
-// usageOf turns a cgroup's figures into a sandbox's. What the host counts as processes are gVisor's.
+// usageOf turns a cgroup's figures into a sandbox's. The processes that the host counts are gVisor's.
 func usageOf(u cgroup.Usage) runtime.Usage {
 	out := runtime.Usage{CPU: u.CPU, Memory: u.Memory, PeakMemory: u.PeakMemory, OOMKills: u.OOMKills, LimitHits: u.LimitHits, Sources: map[string]string{}}
 	for _, name := range []string{"cpu", "memory", "peak_memory"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// hog is a program that takes memory; see testdata/hog. It is built once.
+// hog returns a program that allocates memory; see testdata/hog. It is built once.
 func hog(t *testing.T) []byte {
 	t.Helper()
 	program, err := buildHog()
@@ -45,7 +45,7 @@ var buildHog = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(path)
 })
 
-// larder is a sandbox with 64 MiB of memory that has the hog.
+// larder makes a sandbox with 64 MiB of memory that has the hog.
 func larder(t *testing.T, r runtime.Runtime, program []byte, workspace int64) runtime.Sandbox {
 	t.Helper()
 	s := spec()
@@ -61,13 +61,13 @@ func larder(t *testing.T, r runtime.Runtime, program []byte, workspace int64) ru
 	return box
 }
 
-// Programs with more memory than they may have end the sandbox, whatever memory it is, and the reason is known.
+// Programs that exceed their memory limit end the sandbox, whatever kind of memory it is, and the reason is known.
 func TestMemoryIsPrograms(t *testing.T) {
 	program, r := hog(t), open(t, t.TempDir())
 	kinds := []string{"mmap", "memfd", "shared", "fork", "prepared", "read"}
 	for _, kind := range tier.Pick(kinds, append(kinds, "brk", "written", "sysv", "populated", "readv", "random", "copied", "reserved")) {
 		t.Run(kind, func(t *testing.T) {
-			box := larder(t, r, program, 512) // which the cgroup allows on top
+			box := larder(t, r, program, 512) // which the cgroup allows in addition
 			before, err := box.Usage(context.Background())
 			if err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestMemoryIsPrograms(t *testing.T) {
 			p, err := agent.New(box.Dial).Exec(context.Background(), wire.Exec{
 				ID: belljar.NewID(), Argv: []string{"/workspace/hog", kind, "256"}, UID: 1000, GID: 1000, KillAll: true,
 			})
-			if err == nil { // else the sandbox has ended before it could say that the program runs
+			if err == nil { // otherwise the sandbox ended before the program could report that it runs
 				defer p.Close()
 				var out strings.Builder
 				exit, err := p.Output(context.Background(), func(_ int64, _ wire.Stream, b []byte) error {
@@ -106,7 +106,8 @@ func TestMemoryIsPrograms(t *testing.T) {
 	}
 }
 
-// Files are not memory of programs: with most of that taken a workspace can be filled, and what files had programs can have.
+// Files do not count as memory of programs. With most of that memory in use a workspace can still be filled, and programs
+// can use memory that files used before.
 func TestMemoryIsNotFiles(t *testing.T) {
 	box := larder(t, open(t, t.TempDir()), hog(t), 160)
 	const fill = `
@@ -133,7 +134,7 @@ while ! grep -q has took; do kill -0 $! || exit 1; sleep 0.01; done
 	}
 }
 
-// Large transfers, which gVisor makes in pieces, are as whole as small ones.
+// Large transfers, which gVisor splits into pieces, arrive as complete as small ones.
 func TestLargeTransfers(t *testing.T) {
 	r := open(t, t.TempDir())
 	s := spec()

@@ -19,8 +19,8 @@ import (
 // maxAnswer bounds a keep's answer to an order.
 const maxAnswer = 8 << 10
 
-// sendOrder sends an order to a keep's second socket and returns when it is executed. file, unless nil, is descriptor 3
-// of the program that does. The end of ctx ends the wait, and soon after the program.
+// sendOrder sends an order to a keep's second socket and returns when it is executed. file, unless nil, becomes
+// descriptor 3 of the program that executes it. The end of ctx ends the wait and, soon after, the program.
 func sendOrder(ctx context.Context, conn *net.UnixConn, name string, file *os.File) error {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	because := func(err error) error {

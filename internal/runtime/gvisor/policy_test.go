@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime/gvisor"
 )
 
-// The policies that belljar-runsc is built with are those that the filters of the other runtimes are made of.
+// The policies that are built into belljar-runsc match the filters of the other runtimes.
 func TestPolicyIsFresh(t *testing.T) {
 	for _, arch := range []string{"amd64", "arm64"} {
 		want, err := seccomp.Combined(gvisor.PolicyOptions(arch))

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// start is about how long a cold start takes.
+// start is the approximate duration of a cold start.
 const start = 150 * time.Millisecond
 
 // Probe implements [runtime.Runtime].
@@ -27,7 +27,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return runtime.TestSandbox(ctx, r, caps)
 }
 
-// capabilities is what this host can enforce as far as that shows without making a sandbox.
+// capabilities returns the protections that this host can enforce, as far as that shows without making a sandbox.
 func (r *Runtime) capabilities() runtime.Capabilities {
 	runsc := r.runsc.find()
 	c := runtime.Capabilities{
@@ -67,8 +67,8 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	return c
 }
 
-// kvmReason returns why the platform is not available without a device, nil if it is. The sentry runs as the user nobody, and so finds
-// only what is open to every user.
+// kvmReason returns why the platform is not available without a device, nil if it is. The sentry runs as the user nobody, and can open
+// only a device that every user can open.
 func kvmReason(platform, device string) *runtime.Reason {
 	if platform != PlatformKVM {
 		return nil

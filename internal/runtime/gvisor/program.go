@@ -17,42 +17,42 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// programName is what belljar-runsc is called wherever it is looked for.
+// programName is the file name of belljar-runsc.
 const programName = "belljar-runsc"
 
-// modules by which belljar-runsc is known: its own path and where its version comes from.
+// Modules that identify belljar-runsc: its own path and the module that states its version.
 const (
 	programPath = "github.com/belljar/belljar/gvisor"
 	gvisorPath  = "gvisor.dev/gvisor"
 )
 
-// programTag is what make gvisor builds belljar-runsc with. One without it does not limit the memory of programs.
+// programTag is the build tag of belljar-runsc in make gvisor. A program built without it does not limit the memory of programs.
 const programTag = "belljar_memory_limit"
 
 // program is belljar-runsc on this host.
 type program struct {
-	path    string // without links
+	path    string // with links resolved
 	version string // of gVisor
 	reason  *runtime.Reason
 }
 
-// finder finds belljar-runsc. It may come, go and be replaced while a daemon runs.
+// finder finds belljar-runsc. The file may appear, vanish and be replaced while a daemon runs.
 type finder struct {
-	given string // where it has to be; "" is around belljar
+	given string // its required path; "" to search for it
 
 	mu   sync.Mutex
 	last program
-	path string      // where that was looked for
-	file os.FileInfo // and what was there; nil for nothing
+	path string      // the path that was inspected last
+	file os.FileInfo // the file found there; nil for none
 }
 
-// find is belljar-runsc as it is now. A file that has not changed is not read again.
+// find returns the current belljar-runsc. It does not read an unchanged file again.
 func (f *finder) find() program {
 	path := f.given
 	if path == "" {
 		path = lookAround()
 	}
-	file, _ := os.Stat(path) // what there is to say about it findProgram says
+	file, _ := os.Stat(path) // findProgram reports an error
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil || path != f.path || !sameContent(f.file, file) {
@@ -61,12 +61,12 @@ func (f *finder) find() program {
 	return f.last
 }
 
-// sameContent reports whether two looks at a file, of which the second may be nil, have found the same.
+// sameContent reports whether two looks at a file, of which the second may be nil, found the same content.
 func sameContent(a, b os.FileInfo) bool {
 	return b != nil && os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime())
 }
 
-// findProgram looks at what is to be belljar-runsc, "" for nothing, and makes sure that it is that: another runsc does not cap the number of files.
+// findProgram inspects the file at path, "" for none, and makes sure that it is belljar-runsc: another runsc does not limit the number of files.
 func findProgram(path string) program {
 	missing := func(detail string) program {
 		return program{reason: &runtime.Reason{

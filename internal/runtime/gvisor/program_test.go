@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// runsc may be put there, removed and replaced while a daemon runs: what a probe says is how it is now.
+// runsc may be installed, removed and replaced while a daemon runs: a probe reports the current state.
 func TestProgramComesAndGoes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "belljar-runsc")
 	o, err := options(t.TempDir())
@@ -75,7 +75,7 @@ func TestProgramComesAndGoes(t *testing.T) {
 	}
 }
 
-// Who builds with a umask of 077 has a program that no user of a sandbox can execute; that is said, with what to do.
+// A build with a umask of 077 makes a program that no user of a sandbox can execute; the error says so, with a hint.
 func TestProgramForItsOwnerOnly(t *testing.T) {
 	need.Root(t)
 	o, err := options(t.TempDir())

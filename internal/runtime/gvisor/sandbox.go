@@ -32,11 +32,11 @@ var (
 	_ runtime.MemoryLimiter = (*sandbox)(nil)
 )
 
-// record is what is needed to find a sandbox again.
+// record has the data that finds a sandbox again.
 type record struct {
 	jar.Record
 	Lifetime runtime.Lifetime `json:"lifetime"`
-	Born     template         `json:"born"` // for a snapshot of it
+	Born     template         `json:"born"` // for its snapshots
 }
 
 // adopt makes a sandbox of a jar that was found by its record.
@@ -82,7 +82,8 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 		return runtime.Exit{Reason: runtime.ExitDestroyed}
 	}
 	last, told := s.readLast()
-	// An agent that ends says so by a status; whatever else it is, and the host has killed something, is that.
+	// An agent that ends orderly reports a status. If it did not, and the host has killed a process for memory, that is
+	// the reason.
 	orderly := told && last.Signal == 0 && last.Code == 0
 	switch {
 	case told && last.Signal == 0 && last.Code == outOfMemory:
@@ -110,7 +111,7 @@ func (s *sandbox) readLast() (wire.KeepLast, bool) {
 	return l, true
 }
 
-// said adds the last error output of a program to what became of it, if there was any.
+// said appends the last error output of a program to the text that states how it ended, if there was any.
 func said(what, words string) string {
 	if words = strings.TrimSpace(words); words == "" {
 		return what
@@ -120,7 +121,7 @@ func said(what, words string) string {
 
 func oomKilled(u runtime.Usage) bool { return u.OOMKills != nil && *u.OOMKills > 0 }
 
-// oneMore is a count with that of gVisor's kernel, which ends once.
+// oneMore adds one to a count, for the end of gVisor's kernel, which happens once.
 func oneMore(count *int64) *int64 {
 	n := int64(1)
 	if count != nil {

@@ -22,14 +22,14 @@ import (
 
 // Names in the folder of a snapshot.
 const (
-	templateName = "belljar.json" // what it was made from
-	stateName    = "state"        // gVisor's, a folder
+	templateName = "belljar.json" // the template
+	stateName    = "state"        // gVisor's state, a folder
 )
 
-// saved is what a snapshot states about itself.
+// saved is a snapshot's own description.
 type saved struct {
 	template
-	Files map[string]string `json:"files"` // of the state: SHA-256 by name
+	Files map[string]string `json:"files"` // files of the state: SHA-256 by name
 }
 
 // Pause implements [runtime.Pauser].
@@ -38,8 +38,8 @@ func (s *sandbox) Pause(ctx context.Context) error { return s.order(ctx, orderPa
 // Resume implements [runtime.Pauser].
 func (s *sandbox) Resume(ctx context.Context) error { return s.order(ctx, orderResume, nil, "running") }
 
-// order has the keep do something. already is the state in which it need not be done. What is begun is not given up midway:
-// the kernel inside would have done it, and runsc not know.
+// order sends an order to the keep. already is the state in which the order does nothing. An order that has begun is not interrupted: the
+// kernel inside could execute it without runsc's knowledge.
 func (s *sandbox) order(ctx context.Context, name string, file *os.File, already string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -60,39 +60,39 @@ func (s *sandbox) order(ctx context.Context, name string, file *os.File, already
 	return err
 }
 
-// wake has the agent look at what it was sent while the kernel inside was saved: that alone wakes no process, and what is in the
-// pipe is read with whatever comes next, which is a stream that ends at once.
+// wake makes the agent read data that arrived while the kernel inside was saved. Such data alone wakes no process; the agent reads it with
+// the next data. So wake opens a stream and closes it again.
 func (s *sandbox) wake() {
 	ctx, cancel := context.WithTimeout(context.Background(), wakeTime)
 	defer cancel()
 	if conn, err := s.Dial(ctx); err == nil {
 		conn.Close()
-	} // else it is gone, and no caller waits
+	} // else the sandbox is gone, and no caller waits
 }
 
 // wakeTime bounds a dial of a keep that lives.
 const wakeTime = 10 * time.Second
 
-// Attach implements [runtime.Runtime]. A daemon may have died while the kernel inside was saved, which goes on without it. What the agent is
-// sent meanwhile it would not see until the next time (see wake), so that is waited for.
+// Attach implements [runtime.Runtime]. A daemon may have died during a snapshot, which continues without it. The agent would not notice data
+// that arrives meanwhile (see wake), so Attach waits for the snapshot's end.
 func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error) {
 	box, err := r.Rack.Attach(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if conn, err := box.(*sandbox).DialSocket(ctx, orderSocket); err == nil {
-		_ = sendOrder(ctx, conn.(*net.UnixConn), orderNone, nil) // it is refused, but not before the one that is executed is over
+		_ = sendOrder(ctx, conn.(*net.UnixConn), orderNone, nil) // the keep refuses it, but only after the order in progress
 		conn.Close()
-	} // else it is gone, as its next use finds
+	} // else the sandbox is gone, which its next use reports
 	return box, nil
 }
 
-// ending reports whether the keep is on its way out.
+// ending reports whether the keep is about to end.
 func (s *sandbox) ending() bool {
 	return errors.Is(s.Signal(0), unix.ESRCH)
 }
 
-// Snapshot implements [runtime.Snapshotter]. If ctx ends meanwhile it still returns when the sandbox continues, and leaves nothing.
+// Snapshot implements [runtime.Snapshotter]. If ctx ends meanwhile, Snapshot still waits until the sandbox continues, and leaves nothing.
 func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	if s.Base <= 0 {
 		return &runtime.StepError{Step: stepSnapshot, Err: errors.New("its users are unknown")}
@@ -107,7 +107,7 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 			os.RemoveAll(filepath.Join(dir, stateName))
 		}
 	}()
-	// Its writers have no rights here. They reach it by descriptor: the folder above is closed to them.
+	// The processes that write to it have no rights here. They reach it by descriptor: the folder above is closed to them.
 	if err := f.file.Chmod(0o777); err != nil {
 		return &runtime.StepError{Step: stepSnapshot, Err: err}
 	}
@@ -165,7 +165,7 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 	return r.create(ctx, spec, f)
 }
 
-// sized is a workspace, for people.
+// sized describes a workspace for people.
 func sized(w runtime.Workspace) string {
 	text := fmt.Sprintf("%d MiB and %d inodes", w.Bytes>>20, w.Inodes)
 	if w.Exec {
@@ -174,7 +174,7 @@ func sized(w runtime.Workspace) string {
 	return text
 }
 
-// fits refuses what a snapshot cannot become.
+// fits refuses a sandbox that a snapshot cannot become.
 func fits(was, is template) error {
 	differ := func(what string, was, is any) error {
 		return fmt.Errorf("it was saved with %s %v, and not %v", what, was, is)

@@ -26,17 +26,17 @@ import (
 	"github.com/belljar/belljar/internal/runtime/gvisor"
 )
 
-// sh is a command of the sandbox's user.
+// sh returns a shell command, to be run as the sandbox's user.
 func sh(script string) wire.Exec {
 	return wire.Exec{
 		ID: belljar.NewID(), Argv: []string{"/bin/sh", "-c", script}, UID: 1000, GID: 1000, Env: []string{"PATH=/usr/bin:/bin"},
 	}
 }
 
-// counter counts in a file for ever.
+// counter increments a number in a file for ever.
 const counter = `i=0; while :; do i=$((i+1)); echo $i >n.new; mv n.new n; sleep 0.05; done`
 
-// count is how far the counter is.
+// count returns the counter's number.
 func count(t *testing.T, box runtime.Sandbox) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(run(t, box, "cat n")))
@@ -46,7 +46,7 @@ func count(t *testing.T, box runtime.Sandbox) int {
 	return n
 }
 
-// counting is a sandbox in which the counter runs, detached from its starter.
+// counting starts the counter in a sandbox, detached from its starter.
 func counting(t *testing.T, box runtime.Sandbox) {
 	t.Helper()
 	p, err := agent.New(box.Dial).Exec(context.Background(), sh(counter))
@@ -57,7 +57,7 @@ func counting(t *testing.T, box runtime.Sandbox) {
 	run(t, box, "while ! test -e n; do sleep 0.01; done")
 }
 
-// beyond waits until the counter has gone on.
+// beyond waits until the counter is above n.
 func beyond(t *testing.T, box runtime.Sandbox, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -104,7 +104,7 @@ func TestPause(t *testing.T) {
 	}
 	beyond(t, box, count(t, box))
 
-	// One that is paused can be attached to, and destroyed.
+	// A paused sandbox can be attached to, and destroyed.
 	if err := pauser.Pause(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +126,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// idle waits until a sandbox takes next to no processor time for a while: what it was in the midst of, and what the kernel
-// inside does for itself, may take some on a busy machine.
+// idle waits until a sandbox takes almost no processor time for a while. On a busy machine its unfinished work, and that
+// of the kernel inside, may take some.
 func idle(t *testing.T, box runtime.Sandbox) {
 	t.Helper()
 	cpu := func() time.Duration {
@@ -153,7 +153,7 @@ func idle(t *testing.T, box runtime.Sandbox) {
 	}
 }
 
-// A snapshot has the processes, their memory and the files, and any number of sandboxes go on from it.
+// A snapshot has the processes, their memory and the files, and any number of sandboxes continue from it.
 func TestSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -199,7 +199,7 @@ func TestSnapshot(t *testing.T) {
 	if got := run(t, twins[1], "ls own 2>/dev/null || echo none"); got != "none\n" {
 		t.Errorf("the twins share a workspace: %q", got)
 	}
-	// A snapshot of what was restored, after the first is gone.
+	// A restored sandbox can be saved too, after the first one is gone.
 	if err := errors.Join(box.Destroy(context.Background()), twins[1].Destroy(context.Background())); err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func snapshot(t *testing.T, box runtime.Sandbox) string {
 	return dir
 }
 
-// What cannot be restored is refused, and leaves nothing.
+// A damaged or foreign snapshot is refused, and leaves nothing.
 func TestRestore(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -249,7 +249,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// What does not fit a snapshot is refused, and leaves nothing.
+// A spec that does not fit the snapshot is refused, and leaves nothing.
 func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtime.Spec) {
 	empty := t.TempDir()
 	cut := filepath.Join(t.TempDir(), "cut")
@@ -261,7 +261,7 @@ func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtim
 			t.Fatal(err)
 		}
 	}
-	// Runsc refuses what the sums do not show, as it does on a machine whose processors lack something.
+	// runsc refuses damage that the sums do not show, as it does on a machine whose processors lack a feature.
 	unfit := filepath.Join(t.TempDir(), "unfit")
 	if err := os.CopyFS(unfit, os.DirFS(saved)); err != nil {
 		t.Fatal(err)
@@ -308,7 +308,7 @@ func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtim
 		})
 	}
 	again := s
-	again.ID, again.Lease = belljar.NewID(), s.Lease+time.Hour // that of a pool, for one
+	again.ID, again.Lease = belljar.NewID(), s.Lease+time.Hour // as in a pool
 	box, err := r.Restore(context.Background(), again, saved)
 	if err != nil {
 		t.Fatalf("the snapshot itself: %v", err)
@@ -318,14 +318,14 @@ func restoreRefuses(t *testing.T, r *gvisor.Runtime, dir, saved string, s runtim
 	}
 }
 
-// A daemon may die while a sandbox is saved. The next one finds the sandbox as it was, and its agent answers.
+// A daemon may die while a sandbox is saved. The next one finds the sandbox intact, and its agent answers.
 func TestAttachWhileSaved(t *testing.T) {
 	dir := t.TempDir()
 	box, err := open(t, dir).Create(context.Background(), spec())
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, box, "head -c 10000000 /dev/urandom >much") // to save it takes a while
+	run(t, box, "head -c 10000000 /dev/urandom >much") // so that the snapshot takes a while
 	next := open(t, dir)
 	state := filepath.Join(folderFor(t), "state")
 	if err := errors.Join(os.Mkdir(state, 0o700), os.Chmod(state, 0o777)); err != nil {
@@ -353,7 +353,7 @@ func TestAttachWhileSaved(t *testing.T) {
 	if _, _, err := conn.(*net.UnixConn).WriteMsgUnix([]byte(`{"order":"save"}`), unix.UnixRights(int(folder.Fd())), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := unix.Read(made, make([]byte, 4096)); err != nil { // it has begun
+	if _, err := unix.Read(made, make([]byte, 4096)); err != nil { // the snapshot has begun
 		t.Fatal(err)
 	}
 	conn.Close()

@@ -14,13 +14,13 @@ import (
 	"github.com/belljar/belljar/internal/linux/rootfs"
 )
 
-// How much the jar's root holds besides what the parts of the sandbox's root need: runsc's state, and the bundle.
+// Capacity of the jar's root in addition to the parts of the sandbox's root: runsc's state, and the bundle.
 const (
 	stageBytes  = 4 << 20
 	stageInodes = 1024
 )
 
-// devices are those of the host that gVisor needs.
+// devices are the host's devices that gVisor needs.
 func (pl *plan) devices() []string {
 	list := []string{"null", "zero", "random", "urandom"}
 	if pl.platform == PlatformKVM {
@@ -29,8 +29,9 @@ func (pl *plan) devices() []string {
 	return list
 }
 
-// sources are files and folders of the host, opened in the child before it gives up its user, who may pass where the
-// sandbox's may not: by path, since a mount can be copied in its own namespace only.
+// sources are files and folders of the host. The child opens them before it drops its user, which may have access to
+// paths that the sandbox's user cannot reach. It opens them by path, since a mount can be copied only in its own
+// namespace.
 type sources struct {
 	runsc, agent, config forkexec.Arg
 	image                *forkexec.Arg // nil for none
@@ -55,7 +56,7 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 	return s
 }
 
-// build makes the jar's root, and in it the sandbox's, and returns it open.
+// build makes the jar's root and the sandbox's root in it, and returns it open.
 func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forkexec.Arg {
 	p.Step(jar.StepMount)
 	b := rootfs.NewBuilder(p, m, pl.root, from.image, stageBytes, stageInodes)

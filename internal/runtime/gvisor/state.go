@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is an open folder that a program of the keep's gets.
+// folder is an open folder that a program of the keep gets.
 type folder struct{ file *os.File }
 
-// sums are the SHA-256 of the files in a folder, by their names.
+// sums returns the SHA-256 of the files in a folder, by name.
 func (f *folder) sums() (map[string]string, error) {
 	root, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(f.file.Fd())))
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *folder) sums() (map[string]string, error) {
 	return sums, nil
 }
 
-// intact refuses a state that is not what was saved: gVisor takes pages as they are.
+// intact refuses a state that differs from the saved one: gVisor does not verify pages.
 func (f *folder) intact(was map[string]string) error {
 	is, err := f.sums()
 	if err != nil {
@@ -68,7 +68,7 @@ func (f *folder) intact(was map[string]string) error {
 	return nil
 }
 
-// openState opens the folder of gVisor's state in that of a snapshot, which is closed to all other users.
+// openState opens the folder of gVisor's state in a snapshot's folder, which is closed to all other users.
 func openState(dir string, create bool) (*folder, error) {
 	info, err := os.Lstat(dir)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 const stepOverlay = "overlay"
 
-// layBelow returns what makes the file system of a workspace that begins with files, in the first process's mounts; nil for others. The
-// process cannot make it: see package overlay.
+// layBelow returns a function that makes the file system of a workspace that begins with files, in the first process's mounts; nil for
+// others. The process itself cannot make it: see package overlay.
 func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User) (func(pid int) error, error) {
 	below := spec.Workspace.Below
 	if below.Dir == "" {
@@ -45,14 +45,14 @@ func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User
 	}, nil
 }
 
-// probes are what is known of overlays over the file systems of this host.
+// probes caches the results of overlay probes on the file systems of this host.
 type probes struct {
 	mu    sync.Mutex
 	known map[uint64]error // by the file system's device
 }
 
-// of finds out, once, whether a workspace can be laid over the file system that a folder is in: [errors.ErrUnsupported] if not. With a nil
-// probe it reports what is known.
+// of finds out, once, whether a workspace can be an overlay over the file system of dir: [errors.ErrUnsupported] if not. With a nil probe
+// it returns the cached result.
 func (p *probes) of(dir string, probe func() error) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -65,7 +65,7 @@ func (p *probes) of(dir string, probe func() error) error {
 		return err
 	}
 	if err = probe(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
-		return errors.Join(errors.ErrUnsupported, err) // this time: it may have been cancelled
+		return errors.Join(errors.ErrUnsupported, err) // not cached: the probe may have been cancelled
 	}
 	if p.known == nil {
 		p.known = map[uint64]error{}

@@ -14,11 +14,11 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// TestNoOverlay holds that a workspace over a file system that cannot be below one is refused as such, each time, and leaves nothing.
+// TestNoOverlay tests that a workspace over an unsuitable file system is refused with that reason, each time, and leaves nothing.
 func TestNoOverlay(t *testing.T) {
 	need.Root(t)
 	r, dir := open(t, t.TempDir()), t.TempDir()
-	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // which has no idmapped mounts
+	if err := unix.Mount("none", dir, "ramfs", 0, ""); err != nil { // without idmapped mounts
 		t.Fatal(err)
 	}
 	defer func() {
@@ -42,7 +42,7 @@ func TestNoOverlay(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v, %v", left, err)
 	}
-	// Over others there is one, by all that is known of them.
+	// The cached result does not affect other file systems.
 	s := spec()
 	s.Workspace.Below = runtime.Below{Dir: t.TempDir(), Bytes: 1, Files: 1}
 	var st unix.Statfs_t
@@ -59,7 +59,7 @@ func TestNoOverlay(t *testing.T) {
 	}
 }
 
-// What a workspace that begins with files holds is not its programs', as in any other.
+// The files that a workspace begins with do not count as memory of its programs.
 func TestMemoryOverFiles(t *testing.T) {
 	r, dir := open(t, t.TempDir()), t.TempDir()
 	needGroups(t, r)

@@ -24,14 +24,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime/native"
 )
 
-// prompt is how long a broken birth may take to fail, on a machine that does other things as well.
+// prompt limits the time until a broken birth fails, on a busy machine.
 const prompt = 3 * time.Minute
 
 // faultyRuntime is a runtime whose births can be broken, with folders of its own.
 type faultyRuntime struct {
 	*native.Runtime
 	dir, ids string
-	size     int  // of a birth's program, in operations
+	size     int  // operations in a birth's program
 	shared   bool // agent and programs are one user: the first process writes the last maps itself
 }
 
@@ -60,7 +60,7 @@ func newFaultyRuntime(t *testing.T) *faultyRuntime {
 	return m
 }
 
-// born makes a sandbox and takes it down.
+// born makes a sandbox and destroys it.
 func (m *faultyRuntime) born(t *testing.T) {
 	t.Helper()
 	box, err := m.Create(t.Context(), spec())
@@ -72,24 +72,24 @@ func (m *faultyRuntime) born(t *testing.T) {
 	}
 }
 
-// breakage is one way in which a birth goes wrong.
+// breakage is one fault of a birth.
 type breakage struct {
 	at   int                                         // before this operation …
 	what func(p *forkexec.Program)                   // … this happens,
-	then func(cancel context.CancelFunc, inside int) // and this here, when process number inside has come to it
+	then func(cancel context.CancelFunc, inside int) // and this here, when process number inside has reached the operation
 }
 
-// result is what came of it.
+// result is the outcome of a breakage.
 type result struct {
 	id      string
 	err     error
-	reached int // 1 if the first process came to it, 2 if the second, 0 if none
-	// spared: the second came to grief and the sandbox was made. Where ids are shared, its last operation is only to be
-	// there until the first has taken over its network.
+	reached int // 1 if the first process reached the operation, 2 if the second, 0 if none
+	// spared: the second failed and the sandbox was made. If ids are shared, its last operation only keeps it alive
+	// until the first has entered its network namespace.
 	spared bool
 }
 
-// broken makes a sandbox and sees it fail, if it came to the breakage, and succeed otherwise.
+// broken makes a sandbox. It must fail if the breakage was reached, and succeed otherwise.
 func (m *faultyRuntime) broken(t *testing.T, b breakage) result {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -152,7 +152,7 @@ func (m *faultyRuntime) broken(t *testing.T, b breakage) result {
 	return res
 }
 
-// nothingLeft checks that nothing remains of any sandbox.
+// nothingLeft checks that no sandbox has left anything.
 func (m *faultyRuntime) nothingLeft(t *testing.T, at int) {
 	t.Helper()
 	for _, dir := range []string{filepath.Join(m.dir, native.Name, "test"), m.ids} {
@@ -174,14 +174,14 @@ func (m *faultyRuntime) nothingLeft(t *testing.T, at int) {
 	}
 }
 
-// noGroupLeft checks that no cgroup bears one of the names.
+// noGroupLeft checks that no cgroup has one of the names.
 func noGroupLeft(t *testing.T, ids map[string]bool) {
 	t.Helper()
 	err := filepath.WalkDir("/sys/fs/cgroup", func(name string, e fs.DirEntry, err error) error {
 		if err == nil && ids[e.Name()] {
 			t.Errorf("left: %s", name)
 		}
-		return nil // what others remove meanwhile
+		return nil // other processes remove groups meanwhile
 	})
 	if err != nil {
 		t.Error(err)
@@ -206,12 +206,12 @@ func childrenOf(pid int) (pids []int) {
 // dies ends the process without a report.
 func dies(p *forkexec.Program) { p.Call(unix.SYS_EXIT_GROUP, forkexec.Int(0)) }
 
-// hangs blocks it for ever.
+// hangs blocks the process for ever.
 func hangs(p *forkexec.Program) {
 	p.Call(unix.SYS_PPOLL, forkexec.Int(0), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
 }
 
-// Whichever of the two processes dies, and wherever, the birth fails at once by name, and nothing is left of it.
+// If either process dies at any operation, the birth fails promptly, names the step, and leaves nothing.
 func TestSilentDeathAnywhere(t *testing.T) {
 	m := newFaultyRuntime(t)
 	ids := map[string]bool{}
@@ -246,14 +246,14 @@ func TestSilentDeathAnywhere(t *testing.T) {
 	noGroupLeft(t, ids)
 }
 
-// A birth that hangs ends with its context, wherever it hangs, and nothing is left of it.
+// A birth that hangs at any operation ends with its context, and leaves nothing.
 func TestHangAnywhere(t *testing.T) {
 	m := newFaultyRuntime(t)
 	ids := map[string]bool{}
 	reached := map[int]int{}
 	for at := 0; at < m.size; at++ {
 		if reached[2] > 0 && at%7 != 0 {
-			continue // the second's are among the first; of the first's, a choice is enough
+			continue // the second's operations are among the first's; of those a choice is enough
 		}
 		res := m.broken(t, breakage{at: at, what: hangs, then: func(cancel context.CancelFunc, _ int) { cancel() }})
 		ids[res.id] = true
@@ -271,7 +271,7 @@ func TestHangAnywhere(t *testing.T) {
 	noGroupLeft(t, ids)
 }
 
-// The same from outside: a process that is killed ends the birth by itself, one that is stopped with the context.
+// The same from outside: killing a process ends the birth; stopping one ends it with the context.
 func TestSignalledInBirth(t *testing.T) {
 	m := newFaultyRuntime(t)
 	ids := map[string]bool{}
@@ -287,7 +287,7 @@ func TestSignalledInBirth(t *testing.T) {
 		t.Fatal("no operation is the second's")
 	}
 	if m.shared {
-		seconds = seconds[:len(seconds)-1] // when it comes there, the first may need it no more
+		seconds = seconds[:len(seconds)-1] // by then the first may not need the second any longer
 	}
 	firsts := []int{1, seconds[len(seconds)-1] + 5, m.size / 2, m.size - 1}
 	for victim, points := range map[int][]int{1: firsts, 2: seconds} {
@@ -315,7 +315,7 @@ func TestSignalledInBirth(t *testing.T) {
 	noGroupLeft(t, ids)
 }
 
-// signalBirth sends to a process of the birth that is under way: number 1 or 2 inside.
+// signalBirth signals process 1 or 2 of the birth in progress.
 func signalBirth(inside int, sig unix.Signal) bool {
 	for _, pid := range childrenOf(os.Getpid()) {
 		if stat, err := forkexec.ReadStat(pid); err != nil || !stat.Forked {
@@ -331,7 +331,7 @@ func signalBirth(inside int, sig unix.Signal) bool {
 	return false
 }
 
-// Births that go wrong at the same time do not hold each other up by what they were forked with.
+// Simultaneous births that fail do not delay each other by inherited descriptors.
 func TestDeathsTogether(t *testing.T) {
 	m := newFaultyRuntime(t)
 	at := -1
@@ -356,14 +356,14 @@ func TestDeathsTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// A claim of ids may be left by a birth that was forked just then; a sweep forgets it.
+	// A birth that was forked at that moment may leave a claim of ids; a sweep removes it.
 	if n, err := m.Sweep(t.Context()); n != 0 || err != nil {
 		t.Errorf("swept %d, %v", n, err)
 	}
 	m.nothingLeft(t, at)
 }
 
-// Who removes a sandbox that is being made ends that.
+// Removing a sandbox during its creation ends the creation.
 func TestRemoveInBirth(t *testing.T) {
 	m := newFaultyRuntime(t)
 	r, w, err := os.Pipe()

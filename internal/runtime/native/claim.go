@@ -26,7 +26,7 @@ func (r *Runtime) become(s *sandbox, spec runtime.Spec) error {
 	k := kernelLimits(spec.Limits)
 	changed := k.memory != s.rec.Memory
 	if changed {
-		// The warden first: it would set the blank's limit again after ours.
+		// Change the warden's limit first: otherwise it would set the blank's limit again after ours.
 		s.rec.Memory = k.memory
 		if err := s.watch(); err != nil {
 			return &runtime.StepError{Step: jar.StepCgroup, Err: err}

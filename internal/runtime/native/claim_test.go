@@ -38,7 +38,7 @@ func blank(t testing.TB, r *native.Runtime, s runtime.Spec) runtime.Sandbox {
 	return box
 }
 
-// cgroupFiles reads a sandbox's limits from wherever its record says its cgroups are.
+// cgroupFiles reads a sandbox's limits from the cgroups in its record.
 func cgroupFiles(t *testing.T, dir, id string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -71,7 +71,7 @@ func recordOf(t *testing.T, dir, id string) (r record) {
 	return r
 }
 
-// A claimed sandbox has the limits that one made for its caller has, whatever they are.
+// A claimed sandbox has the same limits as one that was made for its caller.
 func TestClaimedLimits(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -94,7 +94,7 @@ func TestClaimedLimits(t *testing.T) {
 				t.Fatal(err)
 			}
 			want, got := cgroupFiles(t, dir, fresh.ID), cgroupFiles(t, dir, claimed.ID)
-			// That of memory follows the files, which are few, when it is near.
+			// The memory limit follows the size of the files, so a small difference is allowed.
 			for _, name := range []string{"memory.max", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"} {
 				for _, files := range []map[string]string{want, got} {
 					if n, err := strconv.ParseInt(files[name], 10, 64); err == nil {
@@ -106,7 +106,7 @@ func TestClaimedLimits(t *testing.T) {
 				t.Errorf("claimed: %v\nmade:    %v", got, want)
 			}
 			for _, path := range []string{"/proc/1/limits", "/proc/self/limits", "/proc/self/status", "/proc/self/cgroup"} {
-				// Numbers of processes and of what was counted differ from one to the next anyway.
+				// Numbers of processes and counters differ between any two sandboxes.
 				if got, want := steady(read(t, b, path)), steady(read(t, a, path)); got != want {
 					t.Errorf("%s of a claimed one:\n%s\nof one made:\n%s", path, got, want)
 				}
@@ -119,7 +119,7 @@ func TestClaimedLimits(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// steady is text without the lines that differ between any two sandboxes.
+// steady returns text without the lines that differ between any two sandboxes.
 func steady(text string) string {
 	var keep []string
 	for line := range strings.Lines(text) {
@@ -133,7 +133,7 @@ func steady(text string) string {
 	return strings.Join(keep, "")
 }
 
-// A limit that cannot be put in force is the end of the sandbox, and not a sandbox without it.
+// If a limit cannot be put in force, the sandbox ends.
 func TestClaimWithoutALimit(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, dir)
@@ -142,7 +142,7 @@ func TestClaimWithoutALimit(t *testing.T) {
 	if len(rec.Cgroup) == 0 {
 		need.Missing(t, "cgroups")
 	}
-	// So little that nothing is left of it: which is no limit, and cannot take the place of one.
+	// A limit below zero is no limit, and must not replace one.
 	s := spec()
 	s.Limits.MemoryMB = -1024
 	_, err := r.Claim(t.Context(), box.ID(), s)
@@ -156,7 +156,7 @@ func TestClaimWithoutALimit(t *testing.T) {
 	noGroupLeft(t, map[string]bool{filepath.Base(rec.Cgroup[0].Path): true})
 }
 
-// If another process removes it by its new name during the claim, the claim fails.
+// If another process removes the sandbox by its new name during the claim, the claim fails.
 func TestRemoveWhileClaimed(t *testing.T) {
 	for _, point := range []string{native.ClaimLimited, native.ClaimLinked, native.ClaimMoved, native.ClaimNamed} {
 		t.Run(point, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestRemoveWhileClaimed(t *testing.T) {
 				t.Errorf("remove: %v", err)
 			}
 			if err == nil {
-				// It came too late to prevent the claim, and has removed what was claimed.
+				// Remove came too late to prevent the claim, and removed the claimed sandbox.
 				if exit, err := box.Wait(t.Context()); err != nil || exit.Reason != runtime.ExitDestroyed {
 					t.Errorf("it ended with %+v, %v", exit, err)
 				}
@@ -186,8 +186,8 @@ func TestRemoveWhileClaimed(t *testing.T) {
 	}
 }
 
-// A daemon that is killed in the midst of a claim leaves a sandbox that List names, and Remove removes, by either name
-// and in either order. Between its names it is half-made, and swept as such; before and after that it is not.
+// A daemon that is killed during a claim leaves a sandbox that List returns and Remove removes, by either name and in
+// either order. While it has both names it is half-made, and swept as such; before and after that it is not.
 func TestKilledWhileClaiming(t *testing.T) {
 	for _, point := range []string{native.ClaimLimited, native.ClaimLinked, native.ClaimMoved, native.ClaimNamed} {
 		for _, order := range []string{"old name first", "new name first", "swept"} {
@@ -224,7 +224,7 @@ func TestKilledWhileClaiming(t *testing.T) {
 						t.Errorf("swept %d, %v", n, err)
 					}
 				}
-				other := open(t, dir) // that has not attached
+				other := open(t, dir) // which has not attached
 				for _, id := range ids {
 					if err := other.Remove(t.Context(), id); err != nil {
 						t.Errorf("remove %s: %v", id, err)
@@ -240,7 +240,7 @@ func TestKilledWhileClaiming(t *testing.T) {
 	}
 }
 
-// killedClaimant has another process claim a sandbox and be killed at a point of that.
+// killedClaimant makes another process claim a sandbox, and kills it at the given point.
 func killedClaimant(t *testing.T, dir, point string) (from, to string) {
 	t.Helper()
 	from, to = "pool-"+belljar.NewID(), belljar.NewID()
@@ -253,7 +253,7 @@ func killedClaimant(t *testing.T, dir, point string) (from, to string) {
 	return from, to
 }
 
-// claimAndDie is the daemon of killedClaimant.
+// claimAndDie runs in the process that killedClaimant kills.
 func claimAndDie(point string) error {
 	program, err := os.ReadFile(os.Getenv(agentPath))
 	if err != nil {

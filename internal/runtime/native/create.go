@@ -55,7 +55,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	defer listen.Close()
-	locks, err := os.Open(os.DevNull) // it keeps a descriptor's number for the list of locks, which is opened inside
+	locks, err := os.Open(os.DevNull) // reserves a descriptor number for the list of locks, which is opened inside
 	if err != nil {
 		return nil, &runtime.StepError{Step: jar.StepProc, Err: err}
 	}
@@ -64,7 +64,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := b.Limit(k.cgroup(), agentOwner(b.IDs)); err != nil {
 		return nil, err
 	}
-	watched := make(chan error, 1) // during the birth, since a warden that has to start takes a while
+	watched := make(chan error, 1) // during the birth, because a warden takes a while to start
 	go func() { watched <- r.watch(b.Jar.Group, k.memory, spec.Lifetime) }()
 	b.Inherit(listen, image.Lock, locks)
 	if b.Mapped, err = r.layBelow(spec, b.IDs, user); err != nil {
@@ -89,7 +89,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		Sandbox: rack.Sandbox{Jar: b.Jar, Born: spec}, runtime: r,
 		rec: record{Record: b.Record(), Lifetime: spec.Lifetime, Pids: programs(spec.Limits), Memory: k.memory},
 	}
-	// Only now: while the root is built, its two processes need all the processors that there are.
+	// Not earlier: while the root is built, its two processes need all processors.
 	if err := b.Write(s.rec); err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	return s, nil
 }
 
-// check refuses what this runtime cannot do, before anything is made.
+// check refuses requests that this runtime does not support, before anything is made.
 func (r *Runtime) check(spec runtime.Spec) error {
 	if err := spec.Check(r.capabilities()); err != nil {
 		return err
@@ -113,15 +113,15 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	return nil
 }
 
-// record is what is needed to find a sandbox again.
+// record has the data that finds a sandbox again.
 type record struct {
 	jar.Record
 	Lifetime runtime.Lifetime `json:"lifetime"`
-	Pids     int              `json:"pids"`   // how many processes its programs may have
-	Memory   int64            `json:"memory"` // bytes that they may have
+	Pids     int              `json:"pids"`   // limit of processes of its programs
+	Memory   int64            `json:"memory"` // limit of bytes of its programs
 }
 
-// plan gathers what the child needs.
+// plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
 	filter, err := r.filter(b.IDs.Shared)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	return pl, nil
 }
 
-// explain adds what is known of the births of this runtime only.
+// explain adds hints that apply to births of this runtime only.
 func explain(err error) error {
 	var step *runtime.StepError
 	if !errors.As(err, &step) {
@@ -169,7 +169,7 @@ func explain(err error) error {
 	switch {
 	case step.Err == gateBroken:
 		step.Err, step.Hint = fmt.Errorf("the other process of the birth has died: %w", gateBroken), jar.KilledHint
-	case step.Step == stepNetwork && step.Err == unix.ENOENT: // the second, between making its namespace and our looking for it
+	case step.Step == stepNetwork && step.Err == unix.ENOENT: // the second died between making its namespace and our opening it
 		step.Hint = jar.KilledHint
 	}
 	return step

@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// says runs a script in a sandbox and returns what it printed.
+// says runs a script in a sandbox and returns its output.
 func says(t *testing.T, box runtime.Sandbox, uid int, script string) string {
 	t.Helper()
 	p, err := agent.New(box.Dial).Exec(t.Context(), wire.Exec{
@@ -56,8 +56,8 @@ func create(t *testing.T, r *native.Runtime, s runtime.Spec) runtime.Sandbox {
 	return box
 }
 
-// A disk stays when its sandbox goes, and the next one has its files as its own, whatever its user. One sandbox writes to it, and
-// others can read it meanwhile.
+// A disk survives its sandbox, and the next one owns its files, whatever its user. One sandbox writes to it, and others can read it
+// meanwhile.
 func TestDisk(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
 		need.Missing(t, "%s: %s", why, hint)
@@ -106,7 +106,8 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// The sandbox of a daemon that was killed has its disk still, and no other writer gets it. With its end, nothing is left on the host.
+// After a daemon is killed, its sandbox still has its disk, and no other writer gets it. When the sandbox ends, nothing is left on
+// the host.
 func TestDiskOutlivesItsDaemon(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
 		need.Missing(t, "%s: %s", why, hint)

@@ -8,10 +8,11 @@ import (
 	"github.com/belljar/belljar/internal/linux/roster"
 )
 
-// Edit lets f change the program of every birth to come; it returns descriptors that its changes need.
+// Edit lets f change the program of every later birth. f returns the descriptors that its changes
+// need.
 func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 
-// Unrelayed makes sandboxes to come without the agent's relay.
+// Unrelayed makes later sandboxes without the agent's relay.
 func (r *Runtime) Unrelayed(yes bool) { r.unrelayed = yes }
 
 // Reached calls f at each point of every later claim.

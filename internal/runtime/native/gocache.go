@@ -17,13 +17,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// goCache shows the cache read-only below an overlay, whose upper folder lies in the file system of /tmp and counts there.
-// The upper has every folder of the cache already, as the user's: a folder of the lower belongs to an id that the sandbox
-// does not map, and the kernel would not copy it up.
+// goCache mounts an overlay over the read-only cache. The upper folder is in the file system of /tmp, and counts toward
+// its size. The upper has every folder of the cache already, as the user's: a folder of the lower belongs to an id that
+// the sandbox does not map, and the kernel would not copy it up.
 func (b *rootBuilder) goCache(pl *plan, cache forkexec.Arg) {
 	name := runtime.GoCacheDir[1:]
 	p := b.p
-	p.Call(unix.SYS_FCHDIR, b.Root) // the overlay's folders are named from here
+	p.Call(unix.SYS_FCHDIR, b.Root) // the overlay's folders are relative to this one
 	for _, dir := range []string{name, sharedWork} {
 		p.Call(unix.SYS_MKDIRAT, b.Root, p.Str(dir), forkexec.Int(0o755))
 	}
@@ -38,9 +38,9 @@ func (b *rootBuilder) goCache(pl *plan, cache forkexec.Arg) {
 		[2]string{"lowerdir", name}, [2]string{"upperdir", sharedUpper}, [2]string{"workdir", sharedWork}, [2]string{"userxattr", ""})
 }
 
-// as appends what is done to files as a user.
+// as appends the steps of do, so that they run as a user.
 func (b *rootBuilder) as(pl *plan, u rootfs.User, do func()) {
-	if pl.ids.Shared { // it is the only user that there is
+	if pl.ids.Shared { // the sandbox has only this user
 		do()
 		return
 	}
@@ -49,7 +49,7 @@ func (b *rootBuilder) as(pl *plan, u rootfs.User, do func()) {
 	do()
 	b.p.Call(unix.SYS_SETFSUID, forkexec.Int(agentID))
 	b.p.Call(unix.SYS_SETFSGID, forkexec.Int(agentID))
-	jar.SetDumpable(b.p) // which a change of user takes away
+	jar.SetDumpable(b.p) // the change of user resets it
 }
 
 // overlays reports whether the kernel lets a user namespace mount overlays (Linux 5.11).

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A sandbox reads its image's Go build cache and writes to it, and nothing of that comes back.
+// A sandbox reads its image's Go build cache and writes to its own copy; the image's does not change.
 func TestGoCache(t *testing.T) {
 	r := open(t, t.TempDir())
 	caps, err := r.Probe(t.Context())
@@ -20,7 +20,7 @@ func TestGoCache(t *testing.T) {
 		if known, err := os.ReadFile("/proc/filesystems"); err != nil || strings.Contains(string(known), "overlay") {
 			t.Errorf("the kernel has overlays, %v", err)
 		}
-		return // such a kernel gets no Go build cache, and there is nothing to show
+		return // such a kernel gets no Go build cache: nothing to test
 	}
 	cache := filepath.Join(t.TempDir(), "cache")
 	if err := os.MkdirAll(filepath.Join(cache, "a7"), 0o755); err != nil {

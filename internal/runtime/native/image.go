@@ -12,7 +12,7 @@ import (
 // lastID is the highest user and group that a sandbox can have.
 const lastID = 65535
 
-// settle makes a range map the user. Where ids are few only some are mapped, among them one that is meant for the user.
+// settle maps the user in a range. A range with few ids maps only some, one of which is reserved for the user.
 func settle(ids *idmap.Range, u rootfs.User) {
 	ids.UIDs, ids.GIDs = withID(ids.UIDs, u.UID), withID(ids.GIDs, u.GID)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Cold starts with the host's programs and with an image of 500 MB, 25 names in its root and 5,000 files, in turns: until
-// the agent answers, and until all is gone again. The medians are what counts.
+// BenchmarkImage alternates cold starts with the host's programs and with an image of 500 MB, 25 names in its root and
+// 5,000 files. It measures the time until the agent answers, and until everything is gone again. Compare the medians.
 func BenchmarkImage(b *testing.B) {
 	r := open(b, b.TempDir())
 	roots := []runtime.Root{{Ref: runtime.HostRef}, large(b)}

@@ -15,10 +15,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// What a sandbox needs besides its programs.
+// Sizes that a sandbox needs in addition to its programs.
 const (
-	// agentTasks is room for the agent's threads and a keeper for each command. Programs are held by RLIMIT_NPROC, which
-	// counts them alone; were it not for that, a fork bomb would take the agent's threads too.
+	// agentTasks is room for the agent's threads and a keeper for each command. RLIMIT_NPROC limits programs, and counts them
+	// alone. Without it a fork bomb would take the agent's threads too.
 	agentTasks = 64
 )
 
@@ -41,8 +41,8 @@ func kernelLimits(l belljar.Limits) limits {
 	}
 }
 
-// cgroup is what of it is a cgroup's to enforce. Files in memory are charged to it as well: the warden makes room for them,
-// so that a full workspace is ENOSPC and not an out-of-memory kill.
+// cgroup returns the limits that a cgroup enforces. Files in memory are charged to it as well. The warden makes room for
+// them, so that a full workspace is ENOSPC and not an out-of-memory kill.
 func (k limits) cgroup() cgroup.Limits {
 	return cgroup.Limits{Memory: warden.Limit(k.memory), Pids: k.pids, CPU: k.cpu}
 }
@@ -50,8 +50,7 @@ func (k limits) cgroup() cgroup.Limits {
 // programs is how many processes the programs of a sandbox may have.
 func programs(l belljar.Limits) int { return min(l.Pids, l.NProc) }
 
-// agentOwner is whom a sandbox's agent is on the host: where ids are shared it is the user of the programs, whichever that is
-// inside.
+// agentOwner is the agent's user on the host. If ids are shared, it is the user of the programs, whichever that is inside.
 func agentOwner(ids *idmap.Range) *cgroup.Owner {
 	uid, gid := agentID, agentID
 	if ids.Shared {
@@ -92,8 +91,8 @@ func usageOf(u cgroup.Usage, own, limit int64) runtime.Usage {
 	return out
 }
 
-// tasks is how many threads a process has, 0 if it has ended: the links of a folder that has a folder for each, which are
-// read sooner than the process's status.
+// tasks returns how many threads a process has, 0 if it has ended. It counts the links of the folder that has a subfolder for
+// each thread, which is faster than reading the process's status.
 func tasks(pid int) int64 {
 	const own = 2 // "." and its name
 	var st unix.Stat_t

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The links of a process's task folder are its threads and two, as many as the folder has entries.
+// The link count of a process's task folder is its number of threads plus two.
 func TestTasksAreThreads(t *testing.T) {
 	held := make(chan struct{})
 	defer close(held)
@@ -38,7 +38,7 @@ func TestTasksAreThreads(t *testing.T) {
 	for until := time.Now().Add(time.Minute); ; {
 		before, n, after := threads(), tasks(os.Getpid()), threads()
 		if !slices.Equal(before, after) && time.Now().Before(until) {
-			continue // one has begun or ended meanwhile, as Go's do
+			continue // a thread began or ended meanwhile, as Go's do
 		}
 		if n != int64(len(after)) {
 			t.Errorf("%d threads, want %d", n, len(after))
@@ -50,7 +50,7 @@ func TestTasksAreThreads(t *testing.T) {
 	}
 }
 
-// A kernel may have a version of Landlock that is of no use here: its owner learns of the kernel that is.
+// A kernel may have a version of Landlock that is too old: the hint names the kernel that is needed.
 func TestLandlockHint(t *testing.T) {
 	if p := (&Runtime{}).landlock(); p.Enforced || !strings.Contains(p.Hint, "Linux 5.19") {
 		t.Errorf("%+v", p)

@@ -23,7 +23,7 @@ import (
 // Name is the runtime's name in requests.
 const Name = "native"
 
-// Version is the runtime's own, reported as runtime_version.
+// Version is this runtime's version, reported as runtime_version.
 const Version = "1"
 
 // Options configure a runtime. Agent becomes PID 1 of every sandbox.
@@ -32,20 +32,20 @@ type Options = rack.Options
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
 	*rack.Rack
-	warden  *warden.Client // of sandboxes that outlive this process
-	own     *warden.Client // of those that end with it
+	warden  *warden.Client // for sandboxes that outlive this process
+	own     *warden.Client // for those that end with it
 	abi     int            // of Landlock, 0 for none
 	lastCap int
-	// overlays means that this kernel mounts overlays for a user namespace.
+	// overlays means that this kernel lets a user namespace mount overlays.
 	overlays bool
-	below    probes // of those that the host's root mounts
+	below    probes // of overlays that the host's root mounts
 
 	mu      sync.Mutex
-	filters map[bool]seccomp.Filter // by whether agent and user share an id
+	filters map[bool]seccomp.Filter // the key is whether agent and user share an id
 
-	// edit breaks a birth, with descriptors that the breakage needs; nil but in tests.
+	// edit breaks a birth, and returns descriptors that the breakage needs; nil except in tests.
 	edit func(*forkexec.Program) []int
-	// unrelayed makes agents without a relay, to measure what it costs; false but in tests.
+	// unrelayed makes agents without a relay, to measure the relay's cost; false except in tests.
 	unrelayed bool
 }
 
@@ -55,7 +55,7 @@ var (
 	_ runtime.Claimer = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It touches nothing outside RunDir. The caller closes it.
+// New prepares a runtime. It touches nothing outside RunDir. The caller must close the runtime.
 func New(o Options) (*Runtime, error) {
 	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[bool]seccomp.Filter{}}
 	var err error
@@ -68,7 +68,7 @@ func New(o Options) (*Runtime, error) {
 	return r, nil
 }
 
-// Close releases what New took, and the folders that are empty now. Living sandboxes are not touched.
+// Close releases the resources of New, and removes folders that are now empty. Living sandboxes are not touched.
 func (r *Runtime) Close() error {
 	ended := r.own.End()
 	return errors.Join(r.warden.Close(), r.Jars.Close(), ended())

@@ -33,7 +33,7 @@ const agentPath = "BELLJAR_TEST_AGENT"
 // netPath names the built test/net in the same way.
 const netPath = "BELLJAR_TEST_NET"
 
-// shortSuite has the suite leave out what the agent alone decides.
+// shortSuite makes the suite skip tests that depend on the agent alone.
 const shortSuite = "BELLJAR_TEST_SHORT"
 
 var agentProgram []byte
@@ -84,7 +84,8 @@ func open(t testing.TB, dir string) *native.Runtime {
 	return openAs(t, dir, "test")
 }
 
-// openAs opens a runtime of an installation. Two at once must not have the same: each would sweep what it does not know.
+// openAs opens a runtime of an installation. Two runtimes must not share a name: each would sweep sandboxes that it does
+// not know.
 func openAs(t testing.TB, dir, installation string) *native.Runtime {
 	t.Helper()
 	r, err := native.New(native.Options{Agent: bytes.NewReader(agentProgram), RunDir: dir, Installation: installation})
@@ -115,7 +116,7 @@ func TestConformance(t *testing.T) {
 	runtimetest.Run(t, o)
 }
 
-// Every protection is enforced as root here, or a test of it proves nothing.
+// Root can enforce every protection here; otherwise a test of one proves nothing.
 func TestRootEnforcesEverything(t *testing.T) {
 	need.Root(t)
 	caps, err := open(t, t.TempDir()).Test(context.Background())
@@ -129,8 +130,8 @@ func TestRootEnforcesEverything(t *testing.T) {
 	}
 }
 
-// The same as an ordinary user without subordinate ids, the weakest way there is. The other ways of being rootless
-// differ in the ids only, and test/security runs on all of them.
+// The test as an ordinary user without subordinate ids, the weakest way. The other rootless ways differ in the ids only,
+// and test/security runs on all of them.
 func TestRootless(t *testing.T) {
 	const uid = 61501
 	dir, program := need.User(t, uid)
@@ -157,7 +158,7 @@ func TestSurvivesItsDaemon(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// A creator that is killed takes its sandbox with it, and the next one sweeps what is left on disk.
+// If a creator is killed, its sandbox ends too, and the next process sweeps the remains on disk.
 func TestEndsWithItsCreator(t *testing.T) {
 	dir := t.TempDir()
 	id := runtimetest.Killed(t, dir, runtime.LifetimeCreator)
@@ -234,7 +235,7 @@ func TestSameIDTwice(t *testing.T) {
 	}
 }
 
-// Two sandboxes at once never share a host id, unless they say so.
+// Two living sandboxes never share a host id, unless they report that they do.
 func TestIDRangesAreDistinct(t *testing.T) {
 	r := open(t, t.TempDir())
 	caps, err := r.Probe(context.Background())
@@ -247,7 +248,7 @@ func TestIDRangesAreDistinct(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A tmpfs shows its owner as the host knows it.
+		// A tmpfs shows its owner's id on the host.
 		owner := ownerOption.FindString(read(t, box, "/proc/self/mountinfo"))
 		if owner == "" {
 			t.Fatal("no mount shows its owner")
@@ -267,7 +268,7 @@ func read(t *testing.T, box runtime.Sandbox, path string) string {
 	return output(t, box, "/bin/cat", path)
 }
 
-// output returns what a command prints that succeeds.
+// output returns the output of a command that must succeed.
 func output(t *testing.T, box runtime.Sandbox, argv ...string) string {
 	t.Helper()
 	out, exit := runtimetest.Execute(t, box.Dial, wire.Exec{ID: belljar.NewID(), Argv: argv, UID: 1000, GID: 1000, KillAll: true})

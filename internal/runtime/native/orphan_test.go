@@ -27,18 +27,18 @@ import (
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 )
 
-// Where the daemon of these tests stops, to be killed.
+// Points at which the daemon of these tests stops, to be killed.
 const (
 	beforeExec   = "before exec"   // the birth hangs just before it becomes the agent
 	beforeRecord = "before record" // the agent runs, and the record is not written
 )
 
-// halfMade is a sandbox in the making, whose daemon is stopped.
+// halfMade is a half-made sandbox, whose daemon has stopped.
 type halfMade struct {
 	dir, id string
 	daemon  *exec.Cmd
 	first   *os.File // pidfd of its first process
-	pid     int      // its own
+	pid     int      // pid of the first process
 }
 
 // stopDaemon starts a daemon that makes a detached sandbox and stops at the given point.
@@ -79,8 +79,7 @@ func stopDaemon(t *testing.T, point string) *halfMade {
 	return h
 }
 
-// inNamespace reports whether a process is in a pid namespace of its own, as a sandbox's is from its first moment, and a warden's
-// never.
+// inNamespace reports whether a process is in a pid namespace of its own. A sandbox's first process always is, a warden never.
 func inNamespace(pid int) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, ids, _ := strings.Cut(string(text), "NSpid:")
@@ -88,7 +87,7 @@ func inNamespace(pid int) bool {
 	return len(strings.Fields(ids)) > 1
 }
 
-// awaitAgent returns when the agent answers. The daemon then stands in front of its record, which is a fifo.
+// awaitAgent returns when the agent answers. The daemon is then blocked by its record, which is a fifo.
 func (h *halfMade) awaitAgent(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), prompt)
@@ -159,7 +158,7 @@ func standStill(r *native.Runtime, dir, id, point string) {
 	})
 }
 
-// A daemon that is killed before the record is written leaves a sandbox that the next one finds and ends, whole.
+// If a daemon is killed before it writes the record, the next one finds the whole sandbox and ends it.
 func TestRemoveHalfMade(t *testing.T) {
 	for _, point := range []string{beforeExec, beforeRecord} {
 		t.Run(point, func(t *testing.T) {
@@ -192,7 +191,7 @@ func TestSweepHalfMade(t *testing.T) {
 			h := stopDaemon(t, point)
 			h.kill(t)
 			r := open(t, h.dir)
-			// Next to a living one, which must not be affected.
+			// A living sandbox next to it must not be affected.
 			box, err := r.Create(t.Context(), spec())
 			if err != nil {
 				t.Fatal(err)

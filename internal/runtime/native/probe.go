@@ -19,10 +19,10 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return runtime.TestSandbox(ctx, r, r.capabilities())
 }
 
-// start is about how long a cold start takes.
+// start is the approximate duration of a cold start.
 const start = 6 * time.Millisecond
 
-// capabilities is what this host can enforce as far as that shows without making a sandbox.
+// capabilities returns the protections that this host can enforce, as far as that shows without making a sandbox.
 func (r *Runtime) capabilities() runtime.Capabilities {
 	root := os.Geteuid() == 0
 	c := runtime.Capabilities{
@@ -51,7 +51,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	return c
 }
 
-// cpuTime returns how the agent knows what a command has used. delegable means that the agent can be given a cgroup.
+// cpuTime returns how the agent measures the CPU time of a command. delegable means that the agent can get a cgroup.
 func (r *Runtime) cpuTime(delegable bool) runtime.Protection {
 	p := runtime.Protection{Name: runtime.ProtectCPUTime, Enforced: true, By: "cgroup2 cpu.stat of each command, read by the agent"}
 	if r.Jars.Cgroups == nil || !r.Jars.Cgroups.HasExecGroups() || !delegable {

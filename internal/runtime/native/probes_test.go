@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sandbox that ends while it is made, or a host that is short of something for a moment, does not cost all later sandboxes their overlay.
+// If a sandbox ends during its creation, or the host briefly lacks a resource, later sandboxes still get overlays.
 func TestProbedAgain(t *testing.T) {
 	dir := t.TempDir()
 	for name, c := range map[string]struct {

@@ -18,10 +18,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
 
-// agentID is the agent's id inside every sandbox: it is root of its own user namespace and nowhere else.
+// agentID is the agent's id inside every sandbox: it is root of its own user namespace only.
 const agentID = 0
 
-// Steps of building a sandbox besides those that every jar has, as a [runtime.StepError] names them.
+// Steps of building a sandbox in addition to those of every jar, as a [runtime.StepError] names them.
 const (
 	stepName     = "hostname"
 	stepNetwork  = "network"
@@ -31,46 +31,47 @@ const (
 	stepSeccomp  = "seccomp"
 )
 
-// agentCaps is all that the agent keeps, inside its inner user namespace only: to become the sandbox user and to signal it.
+// agentCaps are all the capabilities that the agent keeps, valid in its inner user namespace only: to become the sandbox's user
+// and to signal its processes.
 var agentCaps = [...]int{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_KILL}
 
-// plan is what one sandbox is built from.
+// plan holds the settings of one sandbox.
 type plan struct {
 	birth     *jar.Birth
 	workspace runtime.Workspace
 	limits    limits
 	ids       *idmap.Range
 	execDir   int    // the delegated cgroup2 folder, 0 for none
-	locks     int    // a descriptor in whose place the agent has the list of file locks
+	locks     int    // descriptor number that the agent's list of file locks replaces
 	config    string // the agent's, JSON
 	filter    seccomp.Program
 	landlock  int // ABI, 0 for none
 	lastCap   int
 	root      *rootfs.Tree
-	image     bool        // root is an unpacked image's
-	user      rootfs.User // of programs
+	image     bool        // root is an unpacked image
+	user      rootfs.User // user of programs
 	goCache   string      // folder of the host, "" for none
 	layers    []runtime.Layer
 	disk      *rack.Disk // nil for a workspace in memory
 }
 
-// gates are the conversation of the first process with the second: two pipes, which exist in these two only. Each
-// closes the ends it does not use, so that the death of one ends the wait of the other.
+// gates synchronise the first process with the second by two pipes, which exist in these two only. Each process closes the ends
+// that it does not use, so that the death of one ends the wait of the other.
 type gates struct {
 	enter gate // the first has entered the inner user namespace
 	done  gate // the second has made the network, and later written the maps
 }
 
-// gate is the two ends of a pipe.
+// gate has the two ends of a pipe.
 type gate struct{ read, write forkexec.Arg }
 
-// program writes the birth of a sandbox down in p. The order is the security argument: outer namespaces first, in which
-// the root is built and pivoted into; then an inner user and mount namespace, seen from which every mount belongs to a more
-// privileged namespace and is locked; then privileges go, and only then does anything of ours run.
+// program writes the birth of a sandbox into p. The order is the security argument. First come the outer namespaces, in which the
+// root is built and pivoted into. Then comes an inner user and mount namespace, for which every mount belongs to a more
+// privileged namespace and is locked. Then the privileges are dropped, and only after that does any program of ours run.
 func (pl *plan) program(p *forkexec.Program) {
 	m := mount.New(p)
 
-	// Until Sync the parent writes our id maps, alongside us; nothing before it needs them.
+	// Until Sync the parent writes our id maps concurrently; no step before it needs them.
 	pl.birth.Enter(p)
 	p.Step(stepName)
 	p.Call(unix.SYS_SETHOSTNAME, p.Str(rootfs.Hostname), forkexec.Int(len(rootfs.Hostname)))
@@ -84,10 +85,10 @@ func (pl *plan) program(p *forkexec.Program) {
 	g := openGates(p)
 	p.Step(jar.StepUserNS)
 	p.Sync()
-	// Not before Sync: the kernel gives the second a processor of its own only if one is idle as it is forked.
-	below := pl.openFolder(p, pl.workspace.Below.Dir != "", pl.workspace.Below.Dir) // only now is it there
+	// Not before Sync: the kernel gives the second a processor of its own only if one is idle at the fork.
+	below := pl.openFolder(p, pl.workspace.Below.Dir != "", pl.workspace.Below.Dir) // the folder exists only from here on
 	p.Step(stepNetwork)
-	// The root will lie over it.
+	// The sandbox's root will hide it.
 	proc := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc"), forkexec.Int(unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC), forkexec.Int(0))
 	pl.spawnSecond(p, g, proc)
 	p.Step(jar.StepUserNS)
@@ -98,10 +99,10 @@ func (pl *plan) program(p *forkexec.Program) {
 	jar.Pivot(p, root)
 	pl.enterNetwork(p, g)
 	pl.enterInner(p, g)
-	// While the second writes the id maps: nothing of this needs them.
+	// These steps run while the second writes the id maps, which they do not need.
 	pl.dropPrivileges(p)
 	pl.birth.Leave(p)
-	// Holds for everything inside, also where there is no cgroup; a command has a tighter one of its own.
+	// This limits everything inside, also without a cgroup; a command has a lower limit of its own.
 	jar.Rlimit(p, unix.RLIMIT_NPROC, uint64(pl.limits.pids))
 
 	pl.awaitInner(p, g)
@@ -119,19 +120,19 @@ func (pl *plan) program(p *forkexec.Program) {
 	pl.birth.Exec(p, []string{pl.config}, agentEnv)
 }
 
-// agentEnv is all of the agent's environment: its Go runtime has one processor, since it mostly waits, and little memory,
-// since there may be thousands of agents. The agent sets the last two itself where they are missing, which takes longer.
+// agentEnv is all of the agent's environment. Its Go runtime gets one processor, since it mostly waits, and little memory, since
+// there may be thousands of agents. The agent sets the last two variables itself if they are missing, which takes longer.
 //
-// It knows no time zone: it would look for one in the image.
+// TZ is empty: otherwise the agent would look for a time zone in the image.
 var agentEnv = []string{"TZ=", "GOMAXPROCS=1", "GOTRACEBACK=none", "GOGC=25", "GOMEMLIMIT=64MiB"}
 
-// shortenStart spares the agent's Go runtime what it does at its start for nothing, an eighth of the time until the agent
-// listens. It looks in /proc for the processors that its cgroup has, although GOMAXPROCS sets how many to use, and lists all
-// mounts for that: it cannot while it may have no descriptors, and gives up. Package os takes them back before main. Its
-// monitor sleeps for 20 µs at a time: it sleeps longer where the kernel may be late, up to a millisecond, and so are all
-// timeouts of the agent, not of its commands.
+// shortenStart skips work of the agent's Go runtime that it does not need, an eighth of the time until the agent listens. The
+// runtime looks in /proc for its cgroup's processors, although GOMAXPROCS is set, and lists all mounts for that. It gives up
+// because it may open no descriptors; package os raises that limit again before main. The runtime's monitor sleeps for 20 µs at a
+// time. With a larger timer slack it sleeps up to a millisecond, and all timeouts of the agent become as inexact, but not those
+// of its commands.
 func shortenStart(p *forkexec.Program) {
-	var own unix.Rlimit // the agent has the same
+	var own unix.Rlimit // the agent has the same limit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &own); err == nil {
 		none := &unix.Rlimit{Cur: 0, Max: own.Max}
 		p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(unix.RLIMIT_NOFILE), forkexec.Ptr(p, none), forkexec.Int(0))
@@ -139,9 +140,9 @@ func shortenStart(p *forkexec.Program) {
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_TIMERSLACK), forkexec.Int(int(time.Millisecond)))
 }
 
-// openFolder opens a folder of the host, such as an unpacked image, if it exists. Our ids are still those of its owner:
-// the way there may be the owner's alone, and only its contents readable by every user. The descriptor must be of our own
-// mount namespace, or nothing below it could be mounted.
+// openFolder opens a folder of the host, such as an unpacked image, if it exists. Our ids are still those of its owner: perhaps
+// only the owner can reach its path, and only its contents are readable by every user. The descriptor must be of our own mount
+// namespace, or nothing below it could be mounted.
 func (pl *plan) openFolder(p *forkexec.Program, is bool, path string) *forkexec.Arg {
 	if !is {
 		return nil
@@ -160,7 +161,7 @@ func (pl *plan) becomeOuterRoot(p *forkexec.Program) {
 	jar.SetDumpable(p)
 }
 
-// secondPid is the second's in the sandbox: the first child of PID 1.
+// secondPid is the pid of the second process in the sandbox: the first child of PID 1.
 const secondPid = "2"
 
 // openGates makes the two pipes, in the first process.
@@ -170,15 +171,15 @@ func openGates(p *forkexec.Program) (g gates) {
 	return g
 }
 
-// spawnSecond starts the process that works alongside the first while that builds the root. It makes the network
-// namespace, the slowest step, and it writes the id maps of the inner user namespace: a map of several ids must come
-// from the parent namespace, which the first itself leaves for good. The first does not wait for its end, but for what
-// it does, and fails if it dies before: the agent reaps it.
+// spawnSecond starts a process that works concurrently with the first while that builds the root. It makes the network namespace,
+// the slowest step, and writes the id maps of the inner user namespace: a map of several ids must come from the parent namespace,
+// which the first leaves for good. The first waits for its results, not for its end, and fails if it dies before. The agent reaps
+// it.
 func (pl *plan) spawnSecond(p *forkexec.Program, g gates, proc forkexec.Arg) {
 	p.Spawn(func() {
 		p.Close(g.enter.write)
 		p.Close(g.done.read)
-		jar.SetDumpable(p) // the first will look into our /proc entry
+		jar.SetDumpable(p) // the first will read our /proc entry
 		p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWNET))
 		loopback(p)
 		openPorts(p, proc)
@@ -202,18 +203,18 @@ func (g gate) open(p *forkexec.Program) {
 	p.Call(unix.SYS_WRITE, g.write, p.Str("1"), forkexec.Int(1))
 }
 
-// await waits until the other process has opened the gate, and fails with the error of [gateBroken] if that died
-// instead: nothing may continue without what it should have done.
+// await waits until the other process has opened the gate. If that process died instead, await fails with [gateBroken]: nothing
+// may continue without its work.
 func (g gate) await(p *forkexec.Program) {
 	p.Call(unix.SYS_READ, g.read, forkexec.Ptr(p, new([1]byte)), forkexec.Int(1))
 	p.Expect(1, gateBroken)
 }
 
-// gateBroken is the error of both ends of a gate when the other process is dead: what the kernel says to a writer.
+// gateBroken is the error of both ends of a gate when the other process is dead: the kernel's error for a writer.
 const gateBroken = unix.EPIPE
 
-// relayAddr is the loopback's address besides 127.0.0.1. The C library only looks for addresses of IPv4 if an interface has one
-// that is not that (AI_ADDRCONFIG). The agent gives names the addresses after it.
+// relayAddr is a second address of the loopback. The C library looks for IPv4 addresses only if an interface has an address other
+// than 127.0.0.1 (AI_ADDRCONFIG). The agent gives names the addresses after it.
 var relayAddr = [4]byte{127, 64, 0, 1}
 
 // loopback brings the loopback up, with its addresses; nothing else exists in the network namespace.
@@ -232,22 +233,22 @@ func loopback(p *forkexec.Program) {
 		addr unix.RawSockaddrInet4
 		_    [8]byte
 	}
-	copy(more.name[:], "lo:1") // lo itself would lose the address that it has
+	copy(more.name[:], "lo:1") // lo itself would lose its address
 	more.addr.Family, more.addr.Addr = unix.AF_INET, relayAddr
 	p.Call(unix.SYS_IOCTL, sock, forkexec.Int(unix.SIOCSIFADDR), forkexec.Ptr(p, &more))
 	p.Close(sock)
 }
 
 // openPorts lets the agent, which has no capability in the network namespace, bind the ports below 1024: the relay needs those of
-// DNS and of the web. Programs may, too.
+// DNS and of the web. Programs can bind them, too.
 func openPorts(p *forkexec.Program, proc forkexec.Arg) {
 	fd := p.Open(unix.SYS_OPENAT, proc, p.Str("sys/net/ipv4/ip_unprivileged_port_start"), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
 	p.Call(unix.SYS_WRITE, fd, p.Str("0"), forkexec.Int(1))
 	p.Close(fd)
 }
 
-// enterNetwork moves into the network namespace that the second has made. If that has died, its namespace is gone too,
-// and there is no other to fall back to: the step fails.
+// enterNetwork moves into the network namespace that the second has made. If the second has died, its namespace is gone too, and
+// the step fails: there is no fallback.
 func (pl *plan) enterNetwork(p *forkexec.Program, g gates) {
 	p.Step(stepNetwork)
 	g.done.await(p)
@@ -256,9 +257,9 @@ func (pl *plan) enterNetwork(p *forkexec.Program, g gates) {
 	p.Close(ns)
 }
 
-// enterInner moves into a second user namespace with a mount namespace of its own. The kernel then treats every mount
-// as borrowed from a more privileged owner: not even a capable process inside may change or remove it
-// (mount_namespaces(7), "Restrictions on mount namespaces").
+// enterInner moves into a second user namespace with a mount namespace of its own. The kernel then treats every mount as
+// belonging to a more privileged namespace: not even a capable process inside may change or remove it (mount_namespaces(7),
+// "Restrictions on mount namespaces").
 func (pl *plan) enterInner(p *forkexec.Program, g gates) {
 	p.Step(stepInner)
 	p.Call(unix.SYS_UNSHARE, forkexec.Int(unix.CLONE_NEWUSER|unix.CLONE_NEWNS))
@@ -270,8 +271,8 @@ func (pl *plan) enterInner(p *forkexec.Program, g gates) {
 	}
 }
 
-// awaitInner waits until the inner user namespace has its id maps, and proves it: the kernel refuses an id that is not
-// mapped.
+// awaitInner waits until the inner user namespace has its id maps. It proves that by using a mapped id: the kernel refuses
+// unmapped ones.
 func (pl *plan) awaitInner(p *forkexec.Program, g gates) {
 	p.Step(stepInner)
 	uid, gid := forkexec.Int(pl.user.UID), forkexec.Int(pl.user.GID)
@@ -289,9 +290,9 @@ func writeFile(p *forkexec.Program, path, text string) {
 	p.Close(fd)
 }
 
-// dropPrivileges leaves the agent its few capabilities and closes the way to any other: the bounding set is empty, so
-// that even the execution of a root-owned file gains nothing. The agent's own execution keeps what can be inherited, which it
-// takes from every command.
+// dropPrivileges leaves the agent its few capabilities and prevents any other: the bounding set is empty, so that even the
+// execution of a root-owned file gains nothing. The inheritable capabilities survive the agent's own execution; the agent removes
+// them from every command.
 func (pl *plan) dropPrivileges(p *forkexec.Program) {
 	p.Step(stepCaps)
 	var keep uint64
@@ -300,7 +301,7 @@ func (pl *plan) dropPrivileges(p *forkexec.Program) {
 			keep |= 1 << uint(c)
 		}
 	}
-	// What is inherited must be in the bounding set as it becomes so, and only CAP_SETPCAP empties that.
+	// A capability must be in the bounding set to become inheritable, and only CAP_SETPCAP can empty that set.
 	setCaps(p, keep|1<<unix.CAP_SETPCAP, keep)
 	for c := range pl.lastCap + 1 {
 		p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_CAPBSET_DROP), forkexec.Int(c), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))

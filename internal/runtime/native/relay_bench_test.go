@@ -18,8 +18,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Connections by the relay, compared with those to a program in the same sandbox, in turns: one byte each way, and a stream to the
-// program. And queries for a name. The host serves them itself.
+// BenchmarkRelay alternates connections over the relay with connections to a program in the same sandbox: one byte each way, and a
+// stream to the program. It also measures queries for a name. The host serves all of them itself.
 func BenchmarkRelay(b *testing.B) {
 	box, err := open(b, b.TempDir()).Create(b.Context(), spec())
 	if err != nil {
@@ -107,7 +107,8 @@ func BenchmarkRelay(b *testing.B) {
 	}
 }
 
-// A sandbox whose network is never used, compared with one whose agent has no relay at all, in turns: until its first command has run.
+// BenchmarkRelayUnused alternates a sandbox whose network is never used with one whose agent has no relay: until the first command has
+// run.
 func BenchmarkRelayUnused(b *testing.B) {
 	r := open(b, b.TempDir())
 	var took [2][]float64

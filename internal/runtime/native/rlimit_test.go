@@ -17,12 +17,12 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// Where the hard limit of belljar itself is below what a sandbox may have, there are sandboxes, and a command with a lower limit runs in
-// them. One with a higher limit is refused for that.
+// If the hard limit of belljar itself is below a sandbox's, sandboxes can still be made, and run a command with a lower limit. A command
+// with a higher limit is refused, with that reason.
 func TestHardLimitOfProcesses(t *testing.T) {
-	need.Root(t) // an ordinary user may have as many processes already
+	need.Root(t) // an ordinary user may already have that many processes
 	const low, name = 100, "BELLJAR_TEST_HARD_LIMIT"
-	if os.Getenv(name) == "" { // no process can undo it
+	if os.Getenv(name) == "" { // a process cannot raise the limit again
 		again := exec.Command(os.Args[0], "-test.run=^TestHardLimitOfProcesses$")
 		again.Env = append(os.Environ(), name+"=1")
 		if text, err := again.CombinedOutput(); err != nil {

@@ -16,22 +16,22 @@ import (
 	"github.com/belljar/belljar/internal/linux/rootfs"
 )
 
-// How much the root itself holds besides what its parts need.
+// Capacity of the root itself, in addition to its parts.
 const (
 	rootBytes  = 1 << 20
 	rootInodes = 512
 )
 
-// buildRoot makes the whole root file system and returns it open. image is the open folder of an unpacked image, nil for the
-// host's own programs; goCache that of a Go build cache, below the file system of a workspace that begins with files, nil for none;
-// layers those of the plan's layers.
+// buildRoot makes the whole root file system and returns it open. image is the open folder of an unpacked image, nil for the host's
+// own programs. goCache is the folder of a Go build cache, nil for none. below is the file system of a workspace that begins with
+// files, nil for none. layers are the folders of the plan's layers.
 func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache, below *forkexec.Arg, layers []*forkexec.Arg) forkexec.Arg {
 	p.Step(jar.StepMount)
 	b := &rootBuilder{rootfs.NewBuilder(p, m, pl.root, image, rootBytes, rootInodes), p, m}
 	for _, name := range []string{"proc", "dev", "tmp", "run", "workspace"} {
 		b.Dir(name)
 	}
-	b.Parts(pl.root.Parts, "", "run") // the sandbox's own /run will be mounted over that
+	b.Parts(pl.root.Parts, "", "run") // the sandbox's own /run will be mounted over it
 	for i, l := range pl.layers {
 		name := l.Path()[1:]
 		b.Dir(name)
@@ -64,7 +64,7 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache,
 	return b.Root
 }
 
-// rootBuilder appends what every sandbox has of its own.
+// rootBuilder appends the parts that every sandbox has of its own.
 type rootBuilder struct {
 	*rootfs.Builder
 	p *forkexec.Program
@@ -80,19 +80,19 @@ func (b *rootBuilder) tmpfs(name string, bytes, inodes int64, mode string, noexe
 	b.m.MountFS("tmpfs", b.Root, name, attr, mount.Tmpfs(bytes, inodes, mode, owner.UID, owner.GID)...)
 }
 
-// The folders of the file system that /workspace and /tmp share. It lies below /tmp, where programs see the second. The last
-// two belong to the overlay of a Go build cache.
+// Folders of the file system that /workspace and /tmp share. It is mounted below /tmp, where programs see the second folder. The
+// last two are for the overlay of a Go build cache.
 const (
 	sharedWorkspace = "tmp/" + overlay.Workspace
 	sharedTmp       = "tmp/files"
 	sharedUpper     = "tmp/upper"
 	sharedWork      = "tmp/work"
-	sharedInodes    = 2   // of the first two
-	overlayInodes   = 260 // of the others
+	sharedInodes    = 2   // for the first two
+	overlayInodes   = 260 // for the others
 )
 
-// executable mounts /workspace and /tmp where programs in them may be executed: two folders of one file system with the cap
-// of the workspace, so that compilers and linkers have room for their temporary files.
+// executable mounts /workspace and /tmp if programs can be executed in them: two folders of one file system with the size of the
+// workspace, so that compilers and linkers have room for their temporary files.
 func (b *rootBuilder) executable(pl *plan, goCache, below *forkexec.Arg) {
 	if below != nil {
 		b.m.BindOpen(*below, b.Root, "tmp", mount.NoSUID|mount.NoDev)
@@ -108,7 +108,7 @@ func (b *rootBuilder) executable(pl *plan, goCache, below *forkexec.Arg) {
 	b.m.BindAt(b.Root, sharedTmp, b.Root, "tmp", 0)
 }
 
-// sharedInodes is how many inodes the file system has.
+// sharedInodes returns the inode limit of that file system.
 func (pl *plan) sharedInodes() int64 {
 	inodes := pl.workspace.Inodes + sharedInodes
 	if pl.goCache != "" {
@@ -123,10 +123,10 @@ func (b *rootBuilder) userDir(pl *plan, name string, mode int) {
 	b.p.Call(unix.SYS_FCHOWNAT, b.Root, b.p.Str(name), forkexec.Int(pl.user.UID), forkexec.Int(pl.user.GID), forkexec.Int(0))
 }
 
-// emptyDir is a folder of the root that is empty for ever: a file system of its own is mounted over it.
+// emptyDir is a folder of the root that stays empty: a file system of its own is mounted over it.
 const emptyDir = "tmp"
 
-// proc mounts the processes' file system. locks is the descriptor that its list of locks gets.
+// proc mounts the proc file system. locks is the descriptor that gets its list of locks.
 func (b *rootBuilder) proc(locks int) {
 	b.p.Step(jar.StepProc)
 	proc := b.m.FS("proc", mount.NoSUID|mount.NoDev|mount.NoExec)
@@ -140,13 +140,13 @@ func (b *rootBuilder) proc(locks int) {
 		b.m.Protect(proc, name, mount.ReadOnly|mount.NoSUID|mount.NoDev|mount.NoExec)
 	}
 	b.m.HideFiles(proc, rootfs.HiddenSettings())
-	// The sandbox's own /run will lie over this file.
+	// The sandbox's own /run will hide this file.
 	const own = "run/boot_id"
 	b.File(own, randomUUID()+"\n")
 	b.m.BindAt(b.Root, own, proc, rootfs.BootID, rootfs.Sealed)
 }
 
-// randomUUID is one of version 4, as the kernel's are.
+// randomUUID returns a UUID of version 4, like the kernel's.
 func randomUUID() string {
 	var u [16]byte
 	rand.Read(u[:])
@@ -167,7 +167,7 @@ func (b *rootBuilder) dev(pl *plan) {
 	}
 	b.p.Call(unix.SYS_MKDIRAT, dev, b.p.Str("pts"), forkexec.Int(0o755))
 	b.p.Call(unix.SYS_MKDIRAT, dev, b.p.Str("shm"), forkexec.Int(0o755))
-	// A memory-backed terminal layer of our own: the host's terminals do not exist here.
+	// The sandbox has a devpts of its own: the host's terminals do not exist here.
 	b.m.MountFS("devpts", dev, "pts", mount.NoSUID|mount.NoExec, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"}, [2]string{"max", "64"})
 	b.m.MountFS("tmpfs", dev, "shm", mount.NoSUID|mount.NoDev|mount.NoExec, mount.Tmpfs(pl.limits.shm, pl.limits.inodes, "1777", pl.user.UID, pl.user.GID)...)
 	b.m.SetAttr(dev, mount.ReadOnly|mount.NoSUID|mount.NoExec, false)

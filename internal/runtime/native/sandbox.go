@@ -24,8 +24,8 @@ type sandbox struct {
 	runtime *Runtime
 
 	mu   sync.Mutex
-	peak int64          // of processes, as reported so far
-	most warden.Figures // of memory
+	peak int64          // highest number of processes reported so far
+	most warden.Figures // highest figures of memory
 }
 
 var _ runtime.Sandbox = (*sandbox)(nil)
@@ -38,9 +38,9 @@ func (r *Runtime) adopt(j *jar.Jar, text []byte) (jar.Box, error) {
 	}
 	s := &sandbox{Sandbox: rack.Sandbox{Jar: j}, rec: rec, runtime: r}
 	if rec.Memory == 0 {
-		return s, nil // made before there were wardens: its limit is that of everything
+		return s, nil // made before there were wardens: its limit covers everything
 	}
-	// Its warden outlives daemons, but not everything.
+	// The warden outlives daemons, but it may have died.
 	return s, s.watch()
 }
 
@@ -62,7 +62,7 @@ func (s *sandbox) usage() runtime.Usage {
 	u := usageOf(s.Group.Usage(), tasks(s.Pid), int64(s.rec.Pids))
 	s.apart(&u)
 	if u.PeakPids != nil {
-		// The agent may have more threads by now than it had at the peak; a peak never shrinks.
+		// The agent may have more threads now than it had at the peak, but a peak never shrinks.
 		s.mu.Lock()
 		s.peak = max(s.peak, *u.PeakPids)
 		*u.PeakPids = s.peak
@@ -71,7 +71,7 @@ func (s *sandbox) usage() runtime.Usage {
 	return u
 }
 
-// OnEnd implements [jar.Box]. The status of an attached sandbox is not ours to see: it is not our child.
+// OnEnd implements [jar.Box]. An attached sandbox is not our child, so its status is unknown.
 func (s *sandbox) OnEnd(end jar.End) {
 	s.Last = s.usage()
 	switch status := end.Status; {

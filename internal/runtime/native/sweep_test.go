@@ -15,12 +15,12 @@ import (
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
 )
 
-// What dead sandboxes of an installation have left that never comes back, another one removes; those that live stay.
+// A runtime sweeps the remains of dead sandboxes of an installation that is never used again. Living ones stay.
 func TestSweepOthers(t *testing.T) {
 	dir := t.TempDir()
 	dead, alive := runtimetest.Killed(t, dir, runtime.LifetimeCreator), runtimetest.Killed(t, dir, runtime.LifetimeDetached)
 	theirs := open(t, dir)
-	if box, err := theirs.Attach(context.Background(), dead); err == nil { // on its way out still
+	if box, err := theirs.Attach(context.Background(), dead); err == nil { // it may still be ending
 		if _, err := box.Wait(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// Programs in /tmp are executed where those in the workspace are, and both folders share one cap.
+// Programs can be executed in /tmp if they can in the workspace, and both folders share one size.
 func TestTmpIsPartOfAnExecutableWorkspace(t *testing.T) {
 	r := open(t, t.TempDir())
 	const try = `for dir in /workspace /tmp; do echo '#!/bin/sh' >$dir/own; chmod +x $dir/own; $dir/own 2>/dev/null && echo $dir; done; true`

@@ -48,7 +48,7 @@ func TestRunFolderIsMadeAgain(t *testing.T) {
 	nothingLeft(t, dir)
 }
 
-// Sandboxes whose files are gone are found by their cgroups, and ended; others are not.
+// Sandboxes whose files are gone are found by their cgroups, and ended. Other sandboxes are not touched.
 func TestSweepUntraced(t *testing.T) {
 	dir := t.TempDir()
 	installation := belljar.NewID()
@@ -109,7 +109,7 @@ func TestRemoveAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := open(t, dir)
-	if box, err := r.Attach(t.Context(), id); err == nil { // on its way out still
+	if box, err := r.Attach(t.Context(), id); err == nil { // it may still be ending
 		if _, err := box.Wait(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestRemoveAgain(t *testing.T) {
 	}
 	hasty, cancel := context.WithCancel(t.Context())
 	cancel()
-	r = open(t, dir) // it knows nothing of the sandbox
+	r = open(t, dir) // this runtime does not know the sandbox
 	if err := r.Remove(hasty, id); err == nil {
 		t.Error("it is reported as removed, with a process in it")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// watch has a group watched whose programs may have bytes of memory. It does nothing where memory has no limit.
+// watch makes the warden limit the programs of a group to bytes of memory. It does nothing if memory has no limit.
 func (r *Runtime) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime) error {
 	g, ok := watchedGroup(group)
 	if !ok {
@@ -21,15 +21,15 @@ func (r *Runtime) watch(group *cgroup.Group, bytes int64, life runtime.Lifetime)
 	return r.client(life).Watch(g)
 }
 
-// Prepare starts, in the background, the warden of sandboxes that end with this process. It is up before the first of them is born,
-// and does not compete with its birth for the processors.
+// Prepare starts, in the background, the warden of sandboxes that end with this process. It is ready before the first of them is
+// born, and does not compete with its birth for the processors.
 func (r *Runtime) Prepare() {
 	if r.Limit(cgroup.Memory).Enforced {
 		r.own.Start()
 	}
 }
 
-// client is the warden's client that watches a sandbox.
+// client returns the client of the warden for a lifetime.
 func (r *Runtime) client(life runtime.Lifetime) *warden.Client {
 	if life == runtime.LifetimeDetached {
 		return r.warden
@@ -37,7 +37,7 @@ func (r *Runtime) client(life runtime.Lifetime) *warden.Client {
 	return r.own
 }
 
-// watchedGroup is where a group's memory is limited.
+// watchedGroup returns the cgroup folder that limits a group's memory.
 func watchedGroup(group *cgroup.Group) (warden.Group, bool) {
 	if group == nil {
 		return warden.Group{}, false
@@ -46,7 +46,7 @@ func watchedGroup(group *cgroup.Group) (warden.Group, bool) {
 	return warden.Group{Dir: f.Path, Version: f.Version}, ok
 }
 
-// watch has the sandbox watched.
+// watch makes the warden watch the sandbox.
 func (s *sandbox) watch() error { return s.runtime.watch(s.Group, s.rec.Memory, s.rec.Lifetime) }
 
 // LimitMemory implements [runtime.MemoryLimiter].
@@ -58,7 +58,7 @@ func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
 	s.rec.Memory = int64(mb) << 20
 	rec := s.rec
 	s.mu.Unlock()
-	err := s.watch() // the warden first: it would set the limit before again
+	err := s.watch() // the warden first: it would set the old limit again
 	if err == nil {
 		err = s.Group.LimitMemory(warden.Limit(rec.Memory) + warden.Files(s.Pid))
 	}
@@ -68,7 +68,7 @@ func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
 	return s.Record(rec)
 }
 
-// apart separates, in a sandbox's usage, what programs hold from what files do.
+// apart separates a sandbox's memory into that of programs and that of files.
 func (s *sandbox) apart(u *runtime.Usage) {
 	g, ok := watchedGroup(s.Group)
 	s.mu.Lock()
@@ -84,7 +84,7 @@ func (s *sandbox) apart(u *runtime.Usage) {
 	s.most.PeakFiles = max(s.most.PeakFiles, files)
 	if u.PeakMemory != nil {
 		if *u.PeakMemory >= warden.Threshold(s.rec.Memory) {
-			seen, _ := s.runtime.client(s.rec.Lifetime).Figures(g.Dir) // without them there are those of now
+			seen, _ := s.runtime.client(s.rec.Lifetime).Figures(g.Dir) // without them the current figures are used
 			s.most.PeakFiles, s.most.PeakMemory = max(s.most.PeakFiles, seen.PeakFiles), max(s.most.PeakMemory, seen.PeakMemory)
 		} else {
 			// Its limit, which is always more than that, was never reached. In cgroup v1 only this distinguishes what was killed

@@ -4,7 +4,8 @@ package native_test
 
 import "testing"
 
-// TestSoakMemoryAtFullSpeed is every test of the memory warden with writers at full speed close to the limit.
+// TestSoakMemoryAtFullSpeed runs every test of the memory warden with writers at full speed close to the
+// limit.
 func TestSoakMemoryAtFullSpeed(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, string){
 		"programs":         memoryIsThePrograms,

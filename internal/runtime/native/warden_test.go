@@ -29,7 +29,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// smallMB and smallSpace are the limits of the sandboxes here: a machine without a real processor fills them as well.
+// smallMB and smallSpace are the limits of the sandboxes in these tests: small enough to fill on a machine without a real processor.
 const (
 	smallMB    = 32
 	smallSpace = 16
@@ -41,28 +41,28 @@ func small() runtime.Spec {
 	return s
 }
 
-// hold is a script that starts a program which holds n MiB of unreclaimable memory.
+// hold returns a script that starts a program which holds n MiB of unreclaimable memory.
 func hold(n int, script string) string {
 	return fmt.Sprintf("dd if=/dev/zero bs=%dM count=1 2>/dev/null | { head -c 1 >/dev/null; %s; }", n, script)
 }
 
-// tooMuch takes more than the limit and what it tolerates.
+// tooMuch allocates more than the limit and its tolerance.
 const tooMuch = "dd if=/dev/zero bs=44M count=1 of=/dev/null 2>/dev/null && echo taken"
 
-// How much a program writes to a file at once. The warden has to see memory grow before a limit is reached, so writers at full speed
-// run in make soak.
+// Sizes of a program's writes to a file. The warden must see memory grow before a limit is reached, so writers at full speed run in make
+// soak.
 const (
 	calm      = "4k"
 	fullSpeed = "64k"
 )
 
-// fillTwice fills the workspace to the last byte, frees it and does so again, in writes of size bs.
+// fillTwice fills the workspace to the last byte, frees it and fills it again, in writes of size bs.
 func fillTwice(bs string) string {
 	return "for i in 1 2; do dd if=/dev/zero of=/workspace/f bs=" + bs +
 		" 2>/dev/null && echo no end; wc -c </workspace/f; rm /workspace/f; done"
 }
 
-// filledTwice fills the workspace a second time.
+// filledTwice is the output of fillTwice.
 var filledTwice = strings.Repeat(strconv.Itoa(smallSpace<<20)+"\n", 2)
 
 // script runs a shell script through an agent.
@@ -74,7 +74,7 @@ func script(t *testing.T, dial func(context.Context) (net.Conn, error), text str
 	})
 }
 
-// held checks what a limit on memory means, in a sandbox that is reached by dial, with files written in writes of size bs.
+// held checks the effect of a memory limit in the sandbox that dial reaches, with files written in writes of size bs.
 func held(t *testing.T, bs string, dial func(context.Context) (net.Conn, error)) {
 	t.Helper()
 	if out, exit := script(t, dial, hold(smallMB*8/10, fillTwice(bs))); out != filledTwice {
@@ -89,7 +89,7 @@ func held(t *testing.T, bs string, dial func(context.Context) (net.Conn, error))
 	}
 }
 
-// needGroups skips a test where memory has no limit.
+// needGroups skips a test if memory has no limit.
 func needGroups(t *testing.T, r *native.Runtime) {
 	t.Helper()
 	caps, err := r.Probe(t.Context())
@@ -101,7 +101,7 @@ func needGroups(t *testing.T, r *native.Runtime) {
 	}
 }
 
-// Programs have their own memory, whatever files hold, and files have their own caps, whatever programs hold.
+// Programs have their own memory limit, however much files hold, and files have their own sizes, however much programs hold.
 func TestMemoryIsThePrograms(t *testing.T) { memoryIsThePrograms(t, calm) }
 
 func memoryIsThePrograms(t *testing.T, bs string) {
@@ -138,7 +138,7 @@ func memoryIsThePrograms(t *testing.T, bs string) {
 	})
 }
 
-// A daemon that is killed leaves the limits in force, exactly as they were.
+// After a daemon is killed, the limits stay in force, exactly as they were.
 func TestMemoryIsHeldWithoutADaemon(t *testing.T) { memoryIsHeldWithoutADaemon(t, calm) }
 
 func memoryIsHeldWithoutADaemon(t *testing.T, bs string) {
@@ -212,8 +212,8 @@ func TestWardenHasPrecedence(t *testing.T) {
 	t.Error("no warden")
 }
 
-// A processor that is away for a while, as a hypervisor takes one from a virtual machine, keeps no limit from following the files:
-// the warden has a loop on another.
+// If a hypervisor takes a processor from a virtual machine for a while, limits still follow the files: the warden has a loop on another
+// processor.
 func TestMemoryWithoutAProcessor(t *testing.T) {
 	r := open(t, t.TempDir())
 	needGroups(t, r)
@@ -229,7 +229,7 @@ func TestMemoryWithoutAProcessor(t *testing.T) {
 	}
 }
 
-// occupy takes one processor after another, for 10 ms each with as long between, from all that have less precedence, until the test ends.
+// occupy blocks one processor after another for all threads of lower precedence, 10 ms each with pauses as long, until the test ends.
 func occupy(t *testing.T) {
 	t.Helper()
 	var all unix.CPUSet
@@ -250,7 +250,7 @@ func occupy(t *testing.T) {
 	ready, end := make(chan error), make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
-		goruntime.LockOSThread() // for good: the thread ends with its precedence
+		goruntime.LockOSThread() // never unlocked: the thread ends with its precedence
 		err := unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 50}, 0)
 		ready <- err
 		const turn = 10 * time.Millisecond
@@ -271,7 +271,7 @@ func occupy(t *testing.T) {
 	t.Cleanup(func() { close(end); done.Wait() })
 }
 
-// A warden that is killed has a successor that watches the same sandboxes.
+// A killed warden gets a successor that watches the same sandboxes.
 func TestMemoryIsHeldByTheNextWarden(t *testing.T) { memoryIsHeldByTheNextWarden(t, calm) }
 
 func memoryIsHeldByTheNextWarden(t *testing.T, bs string) {
@@ -287,13 +287,13 @@ func memoryIsHeldByTheNextWarden(t *testing.T, bs string) {
 	killWarden(t, dir)
 	other := small()
 	other.Lifetime = runtime.LifetimeDetached
-	if _, err := r.Create(t.Context(), other); err != nil { // returns when the next one watches both
+	if _, err := r.Create(t.Context(), other); err != nil { // returns when the next warden watches both
 		t.Fatal(err)
 	}
 	held(t, bs, box.Dial)
 }
 
-// Without a daemon and without a warden a limit stays what it was, and the next daemon has another warden.
+// Without a daemon and a warden a limit keeps its value, and the next daemon starts another warden.
 func TestMemoryIsHeldWithoutAWarden(t *testing.T) { memoryIsHeldWithoutAWarden(t, calm) }
 
 func memoryIsHeldWithoutAWarden(t *testing.T, bs string) {
@@ -381,7 +381,7 @@ func awaitEnd(t *testing.T, pidfd int) {
 	}
 }
 
-// A runtime that is prepared has one warden for its first sandbox, and one that is closed meanwhile leaves nothing.
+// A prepared runtime has one warden for its first sandbox. If it is closed meanwhile, it leaves nothing.
 func TestPrepare(t *testing.T) {
 	for name, made := range map[string]bool{"used": true, "unused": false} {
 		t.Run(name, func(t *testing.T) {

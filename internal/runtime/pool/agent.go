@@ -44,12 +44,12 @@ func ask(ctx context.Context, box runtime.Sandbox, req wire.Request) (*question,
 	return q, nil
 }
 
-// askLease asks the agent to live without a host for so long; 0 is for ever.
+// askLease asks the agent to live for d without a host; 0 is for ever.
 func askLease(ctx context.Context, box runtime.Sandbox, d time.Duration) (*question, error) {
 	return ask(ctx, box, wire.Request{Op: wire.OpLease, Lease: int64((d + time.Millisecond - 1) / time.Millisecond)})
 }
 
-// ping has the agent answer, which keeps its lease.
+// ping requests an answer from the agent, which renews its lease.
 func ping(ctx context.Context, box runtime.Sandbox) error {
 	q, err := ask(ctx, box, wire.Request{Op: wire.OpPing})
 	if err != nil {
@@ -59,7 +59,7 @@ func ping(ctx context.Context, box runtime.Sandbox) error {
 	return q.done()
 }
 
-// park has the agent start an interpreter, and returns when that waits.
+// park makes the agent start an interpreter, and returns when that waits.
 func park(ctx context.Context, box runtime.Sandbox, of *runtime.Park) error {
 	q, err := ask(ctx, box, wire.Request{Op: wire.OpPark, Exec: &wire.Exec{
 		Argv: of.Argv, Env: of.Env, Cwd: of.Cwd, UID: of.UID, GID: of.GID, Rlimits: of.Rlimits, KillAll: true, Warm: &wire.Warm{Preload: of.Preload},
@@ -71,7 +71,7 @@ func park(ctx context.Context, box runtime.Sandbox, of *runtime.Park) error {
 	return q.done()
 }
 
-// done returns when the agent has done what it was asked.
+// done returns when the agent has executed the request.
 func (q *question) done() error {
 	r := wire.NewReader(q.conn)
 	for _, want := range []wire.Kind{wire.KindHello, wire.KindReply} {

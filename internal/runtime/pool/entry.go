@@ -18,7 +18,7 @@ type entry struct {
 	free context.CancelFunc // ends its watch
 }
 
-// watch keeps an entry's lease and drops the entry when it has ended or no longer answers.
+// watch renews an entry's lease, and drops the entry when it has ended or no longer answers.
 func (p *Pool) watch(ctx context.Context, e *entry) {
 	for {
 		tick, cancel := context.WithTimeout(ctx, p.opts.Lease/3)
@@ -61,7 +61,8 @@ func (p *Pool) drop(e *entry, why string) {
 	}
 }
 
-// destroy takes an entry away. Only the pool knows of it: if that fails, it is tried again when a birth works.
+// destroy destroys an entry. Only the pool knows of the entry: if that fails, it is retried after the next
+// successful birth.
 func (p *Pool) destroy(e *entry) {
 	if err := e.box.Destroy(context.Background()); err != nil {
 		p.log.Error("a ready sandbox could not be destroyed", "sandbox", e.id, "err", err)
@@ -71,7 +72,7 @@ func (p *Pool) destroy(e *entry) {
 	}
 }
 
-// clear tries again to destroy what could not be. The caller holds mu.
+// clear retries the destructions that failed. The caller holds mu.
 func (p *Pool) clear() {
 	if p.closed {
 		return
@@ -82,7 +83,7 @@ func (p *Pool) clear() {
 	p.left = nil
 }
 
-// destroyEach is destroy of several at once.
+// destroyEach destroys several entries concurrently.
 func (p *Pool) destroyEach(list []*entry) {
 	var all sync.WaitGroup
 	for _, e := range list {
@@ -91,7 +92,7 @@ func (p *Pool) destroyEach(list []*entry) {
 	all.Wait()
 }
 
-// destroyAll destroys entries that have been taken.
+// destroyAll destroys entries that are no longer ready.
 func destroyAll(list []*entry) error {
 	errs := make([]error, len(list))
 	var all sync.WaitGroup

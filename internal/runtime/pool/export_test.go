@@ -11,7 +11,7 @@ import (
 // Await warms the pool for a spec and returns when a sandbox is ready for it; false if none can be made.
 func (p *Pool) Await(ctx context.Context, spec runtime.Spec) bool {
 	p.mu.Lock()
-	p.pause = time.Time{} // what a test breaks is not the host's fault
+	p.pause = time.Time{} // a fault made by a test is not the host's
 	for _, k := range p.kinds {
 		k.pause, k.tries = time.Time{}, 0
 	}
@@ -34,7 +34,7 @@ func (p *Pool) Await(ctx context.Context, spec runtime.Spec) bool {
 	return false
 }
 
-// Park has a sandbox's agent start the interpreter of a command, which then waits.
+// Park makes a sandbox's agent start the interpreter of a command, which then waits.
 func Park(ctx context.Context, box runtime.Sandbox, e wire.Exec) error {
 	q, err := ask(ctx, box, wire.Request{Op: wire.OpPark, Exec: &e})
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Bounds of making sandboxes ahead.
+// Limits of making sandboxes in advance.
 const (
-	birthTime  = time.Minute // of one, on a busy machine
-	pauseFirst = time.Second // after one that failed; twice as long after each further one
+	birthTime  = time.Minute // limit for one birth, on a busy machine
+	pauseFirst = time.Second // after a failure; doubled after each further one
 	pauseMost  = time.Minute
 )
 
-// Warm keeps the kinds of these specs ready, whether they are asked for or not. It does not wait for them.
+// Warm keeps the kinds of these specs ready, even without requests. It does not wait for them.
 func (p *Pool) Warm(specs ...runtime.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -35,7 +35,7 @@ func (p *Pool) Warm(specs ...runtime.Spec) {
 	p.notify()
 }
 
-// take returns a ready sandbox for a spec, nil if there is none, and as what it can be claimed. It remembers that the kind was asked for.
+// take returns a ready sandbox for a spec, nil if there is none, and the spec to claim it as. It counts the request for the kind.
 func (p *Pool) take(spec runtime.Spec) (e *entry, as runtime.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +50,7 @@ func (p *Pool) take(spec runtime.Spec) (e *entry, as runtime.Spec) {
 		k.asked++
 	}
 	e = k.first()
-	if e == nil && spec.Park != nil { // one without an interpreter that waits is better than none
+	if e == nil && spec.Park != nil { // a sandbox without a parked interpreter is better than none
 		spec.Park = nil
 		e = p.kinds[keyOf(p.claimer.Blank(spec))].first()
 	}
@@ -60,7 +60,7 @@ func (p *Pool) take(spec runtime.Spec) (e *entry, as runtime.Spec) {
 	return e, spec
 }
 
-// claimed counts what became of a sandbox that was taken.
+// claimed counts the outcome of a claim.
 func (p *Pool) claimed(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Pool) claimed(err error) {
 	p.stats.Drops[dropUnusable]++
 }
 
-// rest starts the pause after a Create, in which the pool makes nothing.
+// rest starts the pause after a Create, in which the pool makes no sandboxes.
 func (p *Pool) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *Pool) rest() {
 // notify wakes the keeper. The caller holds mu.
 func (p *Pool) notify() {
 	if !p.asleep {
-		return // it will look by itself
+		return // it will look without a notification
 	}
 	p.asleep = false
 	select {
@@ -91,7 +91,7 @@ func (p *Pool) notify() {
 	}
 }
 
-// task is what the keeper does next: destroy, then make, or wait; 0 is until it is notified.
+// task is the keeper's next work: destroy, then make, or wait; 0 waits until notified.
 type task struct {
 	destroy []*entry
 	make    *kind
@@ -130,11 +130,11 @@ func (p *Pool) next(now time.Time) (c task) {
 		return c
 	}
 	if begin := p.asked.Add(p.opts.QuietTime); now.Before(begin) {
-		return task{wait: begin.Sub(now)} // all of it would delay a caller
+		return task{wait: begin.Sub(now)} // any work would delay a caller
 	}
 	p.forget(now)
 	room := p.opts.Max
-	var due time.Time // when something is to be done without a request
+	var due time.Time // when something must be done without a request
 	soonest := func(t time.Time) {
 		if due.IsZero() || t.Before(due) {
 			due = t
@@ -142,7 +142,7 @@ func (p *Pool) next(now time.Time) (c task) {
 	}
 	for _, k := range p.ranked() {
 		want := min(p.opts.Size, room)
-		if k.tries > 0 { // it may never work, and takes no more room from others than a try needs
+		if k.tries > 0 { // it may always fail, and takes no more room from others than a try needs
 			want = min(want, len(k.ready)+1)
 		}
 		if now.Before(k.pause) {
@@ -203,7 +203,7 @@ func (p *Pool) forget(now time.Time) {
 	}
 }
 
-// fill makes a sandbox of a kind, and has its agent answer: what is ready must have started.
+// fill makes a sandbox of a kind, and waits for its agent's answer: a ready sandbox must have started.
 func (p *Pool) fill(k *kind) {
 	p.mu.Lock()
 	p.made++
@@ -223,14 +223,14 @@ func (p *Pool) fill(k *kind) {
 		}
 	}
 	if err == nil && spec.Park != nil {
-		if failed := park(ctx, e.box, spec.Park); failed != nil { // programs start in it all the same
+		if failed := park(ctx, e.box, spec.Park); failed != nil { // it can still run programs
 			p.log.Debug("cannot start an interpreter in a ready sandbox", "sandbox", e.id, "err", failed)
 		}
 	}
 	if p.ctx.Err() != nil && err != nil {
-		return // it is being closed
+		return // the pool is being closed
 	}
-	if errors.Is(err, runtime.ErrNoImage) { // it was removed: no more of these can be made, but others can
+	if errors.Is(err, runtime.ErrNoImage) { // the image was removed: no more of this kind can be made, but others can
 		p.mu.Lock()
 		p.stats.Failures++
 		k.warm, k.asked = false, 0
@@ -252,8 +252,8 @@ func (p *Pool) fill(k *kind) {
 	}
 }
 
-// here returns [runtime.ErrNoImage] if a layer was removed, or what a workspace begins with: they are not held for sandboxes that are
-// made ahead.
+// here returns [runtime.ErrNoImage] if a layer, or the folder that a workspace begins with, was removed: sandboxes that are made in
+// advance do not hold these.
 func here(spec runtime.Spec) error {
 	layers := spec.Root.Layers
 	if dir := spec.Workspace.Below.Dir; dir != "" {
@@ -267,7 +267,7 @@ func here(spec runtime.Spec) error {
 	return nil
 }
 
-// failed begins a pause of a kind after a birth that did not work. The caller holds mu.
+// failed pauses a kind after a failed birth. The caller holds mu.
 func (p *Pool) failed(k *kind) {
 	p.stats.Failures++
 	k.pause = time.Now().Add(min(pauseFirst<<min(k.tries, 16), pauseMost))

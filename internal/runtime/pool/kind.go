@@ -12,15 +12,15 @@ import (
 // mostKinds is the largest number of tracked kinds. Others start cold until one is dropped.
 const mostKinds = 64
 
-// kind is a set of interchangeable sandboxes. Everything but its blank is guarded by the pool's mu.
+// kind is a set of interchangeable sandboxes. The pool's mu guards everything except its blank.
 type kind struct {
 	blank runtime.Spec
 	warm  bool      // kept even without requests
 	asked int       // number of requests
 	used  time.Time // time of the last request
-	ready []*entry  // the oldest first
-	pause time.Time // until then none is made: it did not work
-	tries int       // births that failed, since the last that did not
+	ready []*entry  // oldest first
+	pause time.Time // until then none is made, after a failure
+	tries int       // failed births since the last success
 }
 
 // keyOf returns the key of a kind.
@@ -32,7 +32,7 @@ func keyOf(blank runtime.Spec) string {
 	return string(text)
 }
 
-// first takes the oldest entry of those that are ready; nil if there is none, as of no kind.
+// first returns the oldest ready entry; nil if there is none, or k is nil.
 func (k *kind) first() *entry {
 	if k == nil || len(k.ready) == 0 {
 		return nil
@@ -43,7 +43,7 @@ func (k *kind) first() *entry {
 	return e
 }
 
-// remove takes an entry from those that are ready; false if it was taken already.
+// remove removes an entry from the ready ones; false if it was already taken.
 func (k *kind) remove(e *entry) bool {
 	i := slices.Index(k.ready, e)
 	if i < 0 {
@@ -53,10 +53,10 @@ func (k *kind) remove(e *entry) bool {
 	return true
 }
 
-// worth reports whether sandboxes are made of a kind before they are asked for: once may have been the only time.
+// worth reports whether sandboxes of a kind are made in advance: a single request may be the only one.
 func (k *kind) worth() bool { return k.warm || k.asked > 1 }
 
-// learn returns the kind of a blank, new if need be; nil if there are too many. The caller holds mu.
+// learn returns the kind of a blank, and makes one if necessary; nil if there are too many. The caller holds mu.
 func (p *Pool) learn(blank runtime.Spec) *kind {
 	key := keyOf(blank)
 	if k := p.kinds[key]; k != nil || key == "" {
@@ -96,7 +96,7 @@ func (p *Pool) ranked() []*kind {
 	return list
 }
 
-// takeAll takes everything that is ready. The caller holds mu, and destroys it without.
+// takeAll takes all ready entries, and returns them. The caller holds mu, and destroys them after releasing it.
 func (p *Pool) takeAll(why string) (left []*entry) {
 	for _, k := range p.kinds {
 		for _, e := range k.ready {

@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// primed is a pool that has a sandbox ready whenever one is asked for, so that every one of a suite's comes from it.
+// primed is a pool that has a sandbox ready for every request, so that all sandboxes of a suite come from it.
 type primed struct{ *pool.Pool }
 
 func (p primed) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
@@ -35,11 +35,11 @@ func (p primed) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox,
 	return box, err
 }
 
-// patience is how long a ready sandbox may take, on a slow and busy machine.
+// patience limits the time until a sandbox is ready, on a slow and busy machine.
 const patience = 2 * time.Minute
 
-// prime puts a primed pool before a runtime. A benchmark's pool waits before it fills, as a server's does: what it makes meanwhile
-// would take the time of what is measured.
+// prime puts a primed pool in front of a runtime. A benchmark's pool waits before it fills, like a server's: births during a
+// measurement would distort it.
 func prime(t testing.TB, r runtime.Runtime) primed {
 	t.Helper()
 	o := pool.Options{Size: 1, ClaimTimeout: patience}
@@ -64,7 +64,7 @@ func openNative(t testing.TB, dir string) *native.Runtime {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := fnv.New64a() // of an installation of its own: two at once with one name would sweep what they do not know
+	h := fnv.New64a() // a unique installation: two runtimes with one name would sweep sandboxes that they do not know
 	h.Write([]byte(dir))
 	r, err := native.New(native.Options{Agent: bytes.NewReader(program), RunDir: dir, Installation: fmt.Sprintf("test-pool-%x", h.Sum64())})
 	if err != nil {
@@ -74,7 +74,7 @@ func openNative(t testing.TB, dir string) *native.Runtime {
 	return r
 }
 
-// nativeSpec is a sandbox with the default limits.
+// nativeSpec returns a spec with the default limits.
 func nativeSpec() runtime.Spec {
 	limits := belljar.DefaultLimits()
 	return runtime.Spec{
@@ -83,7 +83,7 @@ func nativeSpec() runtime.Spec {
 	}
 }
 
-// An acquired sandbox has its caller's lease and no earlier caller's data; a ready one has its own lease.
+// A claimed sandbox has its caller's lease and no earlier caller's data; a ready one has its own lease.
 func TestLease(t *testing.T) {
 	dir := t.TempDir()
 	r := openNative(t, dir)
@@ -129,7 +129,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// Two hundred at once, of which two are ready: each has its own, and nothing is left.
+// Two hundred simultaneous callers with two ready sandboxes: each gets its own, and nothing is left.
 func TestBurstNative(t *testing.T) {
 	burst := uint64(tier.Pick(60, 200))
 	r := openNative(t, t.TempDir())
@@ -181,7 +181,7 @@ func TestBurstNative(t *testing.T) {
 	}
 }
 
-// BenchmarkCreate is what a ready sandbox, and one that is not, cost until a command has run in them.
+// BenchmarkCreate measures the time until a command has run, with a ready sandbox and without.
 func BenchmarkCreate(b *testing.B) {
 	r := openNative(b, b.TempDir())
 	for name, of := range map[string]runtime.Runtime{"cold": r, "ready": prime(b, r)} {

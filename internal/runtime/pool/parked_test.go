@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime/pool"
 )
 
-// An interpreter that fails while it comes to wait ends, and a script in its place does not begin: it may start another interpreter
-// without our file. None of them executes the program, which no caller has started.
+// An interpreter that fails while it is being parked ends. A script in its place does not start, because it could start another
+// interpreter without our file. None of them executes the program, which no caller has started.
 func TestPlainParkedFails(t *testing.T) {
 	box, info := newSessionBox(t)
 	box.write("main.py", "open('executed', 'a').write('x')")

@@ -1,13 +1,12 @@
-// Package pool keeps sandboxes ready, so that a caller does not wait for one to be made. It decorates a runtime:
-// Create hands out a ready sandbox where there is one of the right kind, and makes one where there is not.
+// Package pool keeps sandboxes ready, so that a caller does not wait for one to be made. It decorates a runtime: Create returns a ready
+// sandbox of the right kind, or makes one if there is none.
 //
-// A ready sandbox is a blank (see [runtime.Claimer]): unowned, nothing has run in it, and its claimer is the only
-// one who ever has it. There is no way back into the pool. What cannot be changed after birth makes the kind of a
-// sandbox; limits are put in force when it is claimed.
+// A ready sandbox is a blank (see [runtime.Claimer]): it has no owner, and nothing has run in it. Only its claimer ever uses it; it never
+// returns to the pool. The settings that cannot be changed after birth make up the kind of a sandbox; a claim puts the limits in force.
 //
-// The pool never makes a request fail: without a ready sandbox, or if one fails, Create starts cold. New ones are made one at a
-// time, when no caller has asked for a sandbox for a moment, so that a burst has the processors to itself. Kinds are learned from
-// demand: the ones asked for last are kept ready, and a kind that is no longer asked for is evicted.
+// The pool never makes a request fail: without a ready sandbox, or if one fails, Create starts cold. New sandboxes are made one at a time,
+// after a moment without requests, so that a burst has the processors to itself. The pool learns kinds from demand: it keeps the most
+// recently requested kinds ready, and evicts a kind that is no longer requested.
 package pool
 
 import (
@@ -28,20 +27,20 @@ import (
 type Options struct {
 	// Size is how many sandboxes of one kind are kept ready; 0 means 4.
 	Size int
-	// Max is how many are kept ready in all; 0 means 16. The kinds that were asked for last come first.
+	// Max is how many are kept ready in total; 0 means 16. The most recently requested kinds come first.
 	Max int
-	// Idle is how long a kind is kept after it was asked for; 0 means 10 minutes. Those of [Pool.Warm] stay.
+	// Idle is how long a kind is kept after its last request; 0 means 10 minutes. The kinds of [Pool.Warm] stay.
 	Idle time.Duration
-	// MaxAge is how old a ready sandbox gets before another takes its place; 0 means an hour.
+	// MaxAge is the age at which a ready sandbox is replaced; 0 means an hour.
 	MaxAge time.Duration
-	// Lease is for how long a ready sandbox outlives a daemon that was killed; 0 means a minute.
+	// Lease is how long a ready sandbox outlives a daemon that was killed; 0 means a minute.
 	Lease time.Duration
-	// QuietTime is for how long no caller must have asked for a sandbox before one is made; 0 means 20 ms.
+	// QuietTime is how long there must be no request before a sandbox is made; 0 means 20 ms.
 	QuietTime time.Duration
-	// ClaimTimeout is how long a ready sandbox may take to become its caller's, and to answer when it is looked after; 0 means
-	// 5 s. One that does not is broken. Leave time for one that is only slow: a replacement would take longer.
+	// ClaimTimeout limits the time of a claim, and of a ready sandbox's answer to a ping; 0 means 5 s. A sandbox that takes longer counts as
+	// broken. Leave time for one that is only slow: a replacement would take longer.
 	ClaimTimeout time.Duration
-	// Logger logs what cannot be returned; nil discards.
+	// Logger logs errors that cannot be returned; nil discards.
 	Logger *slog.Logger
 }
 
@@ -58,28 +57,28 @@ func (o Options) fill() Options {
 	return o
 }
 
-// Pool is a runtime with ready sandboxes. It implements [runtime.Runtime] and [runtime.Tester]; what it does not do
-// itself, the runtime below does.
+// Pool is a runtime with ready sandboxes. It implements [runtime.Runtime] and [runtime.Tester], and passes all other calls to the runtime
+// below.
 type Pool struct {
 	runtime.Runtime
 	claimer runtime.Claimer
 	opts    Options
 	log     *slog.Logger
-	prefix  string // of its sandboxes' ids, and of no others
+	prefix  string // of its sandboxes' ids only
 	ctx     context.Context
 	stop    context.CancelFunc
 	wake    chan struct{}
 	work    sync.WaitGroup
 	close   func() error
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	kinds  map[string]*kind
-	made   uint64    // sandboxes so far, to name them
-	asked  time.Time // when a caller last asked for a sandbox, or got one
-	pause  time.Time // until then nothing is made: there was no room
-	asleep bool      // the keeper has nothing to do
+	made   uint64    // sandboxes so far, for their names
+	asked  time.Time // when a caller last requested a sandbox, or got one
+	pause  time.Time // until then nothing is made, for lack of room
+	asleep bool      // the keeper has no work
 	closed bool
-	left   []*entry // that could not be destroyed
+	left   []*entry // entries that could not be destroyed
 	stats  Stats
 }
 
@@ -89,8 +88,8 @@ var (
 	_ runtime.Releaser = (*Pool)(nil)
 )
 
-// New puts a pool before a runtime, which must be a [runtime.Claimer]. It is empty until it is warmed, or something is
-// asked for. The caller closes it before the runtime, and after all that create sandboxes.
+// New puts a pool in front of a runtime, which must be a [runtime.Claimer]. It is empty until a call of Warm, or a request. The caller must
+// close the pool before the runtime, and after all callers that create sandboxes.
 func New(r runtime.Runtime, o Options) (*Pool, error) {
 	claimer, ok := r.(runtime.Claimer)
 	if !ok {
@@ -108,8 +107,7 @@ func New(r runtime.Runtime, o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Close destroys what is ready and returns when it is gone. Sandboxes that were handed out are not touched. It may be
-// called twice.
+// Close destroys the ready sandboxes and returns when they are gone. Claimed sandboxes are not touched. It may be called twice.
 func (p *Pool) Close() error { return p.close() }
 
 func (p *Pool) drain() error {
@@ -122,7 +120,7 @@ func (p *Pool) drain() error {
 	return destroyAll(left)
 }
 
-// Unwrap returns the runtime below, for what it can do besides.
+// Unwrap returns the runtime below, for its optional interfaces.
 func (p *Pool) Unwrap() runtime.Runtime { return p.Runtime }
 
 // Release implements [runtime.Releaser]. The kinds of that image are forgotten.
@@ -150,10 +148,10 @@ func (p *Pool) Release(_ context.Context, digest string) bool {
 	return len(left) > 0
 }
 
-// Yield implements [runtime.Yielder]. More is made when some time has passed.
+// Yield implements [runtime.Yielder]. The pool makes new sandboxes after some time.
 func (p *Pool) Yield() bool { return p.makeRoom(pauseMost) }
 
-// Test implements [runtime.Tester], as far as the runtime below does.
+// Test implements [runtime.Tester], if the runtime below does.
 func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
 	if t, ok := p.Runtime.(runtime.Tester); ok {
 		return t.Test(ctx)
@@ -161,8 +159,8 @@ func (p *Pool) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return p.Probe(ctx)
 }
 
-// List implements [runtime.Runtime]. What is ready here is unowned and the pool's to remove, so it is left out; what
-// the pool of a daemon that was killed has left is not.
+// List implements [runtime.Runtime]. It leaves out the ready sandboxes of this pool, which have no owner, but not those of a killed daemon's
+// pool.
 func (p *Pool) List(ctx context.Context) ([]string, error) {
 	all, err := p.Runtime.List(ctx)
 	var ids []string
@@ -177,7 +175,7 @@ func (p *Pool) List(ctx context.Context) ([]string, error) {
 // Create implements [runtime.Runtime].
 func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
 	if spec.Workspace.ID != "" || spec.Workspace.Medium == runtime.MediumDisk {
-		return p.Runtime.Create(ctx, spec) // it lives longer than its sandbox, and cannot be made ahead
+		return p.Runtime.Create(ctx, spec) // the folder outlives its sandbox, which cannot be made in advance
 	}
 	defer p.rest()
 	if e, as := p.take(spec); e != nil {
@@ -195,8 +193,8 @@ func (p *Pool) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, 
 	return box, err
 }
 
-// claim makes a ready sandbox the caller's. The agent takes its lease, and proves that it is there, while the rest is
-// done. If that fails, nothing is left of it under the caller's name.
+// claim makes a ready sandbox the caller's. Meanwhile the agent gets the caller's lease, and its answer proves that it lives. If that fails,
+// nothing is left under the caller's name.
 func (p *Pool) claim(ctx context.Context, e *entry, spec runtime.Spec) (runtime.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.opts.ClaimTimeout)
 	defer cancel()
@@ -216,8 +214,8 @@ func (p *Pool) claim(ctx context.Context, e *entry, spec runtime.Spec) (runtime.
 	return box, nil
 }
 
-// makeRoom destroys everything that is ready, for a sandbox that the host has no room for otherwise, and makes nothing during a pause. False
-// if there was nothing.
+// makeRoom destroys all ready sandboxes, for a sandbox that the host has no other room for, and makes none during a pause. False if there
+// were none.
 func (p *Pool) makeRoom(pause time.Duration) bool {
 	p.mu.Lock()
 	if until := time.Now().Add(pause); until.After(p.pause) {
@@ -230,7 +228,7 @@ func (p *Pool) makeRoom(pause time.Duration) bool {
 	return len(left) > 0
 }
 
-// background does work that only Close waits for.
+// background runs work that only Close waits for.
 func (p *Pool) background(f func()) {
 	p.mu.Lock()
 	closed := p.closed

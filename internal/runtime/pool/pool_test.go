@@ -16,12 +16,13 @@ import (
 	"github.com/belljar/belljar/internal/runtime/pool"
 )
 
-// spec is a sandbox of the n-th kind.
+// spec returns a spec of the n-th kind.
 func spec(n int) runtime.Spec {
 	return runtime.Spec{ID: belljar.NewID(), Workspace: runtime.Workspace{Bytes: int64(n)}, Lease: 15 * time.Minute}
 }
 
-// start puts a pool before a stub, for the time of the test: of two of a kind, unless the test says otherwise.
+// start puts a pool in front of a stub, for the duration of the test. It keeps two of a kind, unless the test sets
+// another number.
 func start(t testing.TB, s *stub, o pool.Options) *pool.Pool {
 	t.Helper()
 	if o.Size == 0 {
@@ -57,7 +58,7 @@ func create(t testing.TB, p *pool.Pool, s runtime.Spec) *box {
 	return b.(*box)
 }
 
-// figures compares the pool's with what is said, field by field.
+// figures compares the pool's figures with want, field by field.
 func figures(t testing.TB, p *pool.Pool, want string) {
 	t.Helper()
 	s := p.Stats()
@@ -121,7 +122,7 @@ func TestLearns(t *testing.T) {
 		later(time.Second)
 		figures(t, p, "size 2 ready 2 hits 0 misses 2")
 		other := spec(1)
-		other.Limits.MemoryMB = 77 // which is no other kind
+		other.Limits.MemoryMB = 77 // which is not another kind
 		create(t, p, other)
 		later(9 * time.Minute)
 		figures(t, p, "size 2 ready 2 hits 1 misses 2")
@@ -133,7 +134,7 @@ func TestLearns(t *testing.T) {
 	})
 }
 
-// There are never more than Max, and the kinds that were asked for last have them.
+// There are never more than Max, and the most recently requested kinds have them.
 func TestMax(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -165,7 +166,7 @@ func TestMax(t *testing.T) {
 	})
 }
 
-// While sandboxes are asked for nothing is made ahead, and afterwards one at a time.
+// During requests the pool makes nothing, and afterwards one at a time.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -185,7 +186,7 @@ func TestQuiet(t *testing.T) {
 	})
 }
 
-// Where no interpreter waits in a ready sandbox, one without does.
+// If no ready sandbox has a parked interpreter, a request gets one without.
 func TestReadyWithoutAnInterpreter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, newStub(), pool.Options{Size: 1})
@@ -230,7 +231,7 @@ func TestBurst(t *testing.T) {
 	})
 }
 
-// One that ends while it is ready is replaced, and never handed out.
+// A sandbox that ends while it is ready is replaced, and never returned.
 func TestDeath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -263,7 +264,7 @@ func TestDeafAgent(t *testing.T) {
 			t.Errorf("sandbox %d after %v", b.boot, took)
 		}
 		figures(t, p, "size 2 ready 1 hits 0 misses 1 unusable 1")
-		later(26 * time.Second) // a third of the lease, and its patience
+		later(26 * time.Second) // a third of the lease, and the timeout
 		s.set(func() { s.deaf = false })
 		later(time.Hour - time.Minute)
 		figures(t, p, "size 2 ready 2 hits 0 misses 1 broken 1 unusable 1")
@@ -315,7 +316,7 @@ func TestBirthsThatFail(t *testing.T) {
 	})
 }
 
-// A kind of which none can be made takes nothing from others, however often it is asked for.
+// A kind whose births always fail takes nothing from others, however often it is requested.
 func TestKindThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()

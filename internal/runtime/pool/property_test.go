@@ -15,11 +15,11 @@ import (
 	"github.com/belljar/belljar/internal/runtime/pool"
 )
 
-// step is one thing that happens to a pool.
+// step is one event of a pool.
 type step struct {
 	What          string
 	N             int   // a kind, a number, which sandbox, or milliseconds
-	Kinds         []int // of a burst
+	Kinds         []int // in a burst
 	Deaf          bool
 	Spoil, Refuse bool
 	Room          int
@@ -43,8 +43,8 @@ func drawStep(t *rapid.T) step {
 	return s
 }
 
-// For any order of events: no caller gets a sandbox that another caller has had, one of another kind or under another
-// name; and in the end nothing is left.
+// For any order of events no caller gets a sandbox that another caller has had, one of another kind, or one under
+// another name. In the end nothing is left.
 func TestNeverTwice(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		options := pool.Options{
@@ -55,14 +55,14 @@ func TestNeverTwice(t *testing.T) {
 			steps = append(steps, drawStep(rt))
 		}
 		life := &life{had: map[int]bool{}, stub: newStub()}
-		synctest.Test(t, func(*testing.T) { life.run(options, steps) }) // of which rapid must know nothing: it panics
+		synctest.Test(t, func(*testing.T) { life.run(options, steps) }) // rapid must not know of it: it panics
 		for _, f := range life.faults {
 			rt.Error(f)
 		}
 	})
 }
 
-// life is that of one pool.
+// life is the life of one pool.
 type life struct {
 	stub *stub
 	pool *pool.Pool
@@ -127,7 +127,7 @@ func (l *life) run(o pool.Options, steps []step) {
 	}
 }
 
-// get creates a sandbox, or hears that it cannot be had.
+// get creates a sandbox; an error is allowed if the stub causes it.
 func (l *life) get(kind int) {
 	want := spec(kind)
 	b, err := l.pool.Create(context.Background(), want)
@@ -154,7 +154,7 @@ func (l *life) get(kind int) {
 	}
 }
 
-// trouble is what a step makes of the stub.
+// trouble applies a step to the stub.
 func (s *stub) trouble(is step) {
 	s.deaf, s.room, s.spoil, s.refuse = is.Deaf, is.Room, nil, nil
 	if is.Spoil {

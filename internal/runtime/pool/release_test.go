@@ -10,14 +10,15 @@ import (
 	"github.com/belljar/belljar/internal/runtime/pool"
 )
 
-// of is a sandbox of an image.
+// of returns the spec of a sandbox of an image.
 func of(digest string) runtime.Spec {
 	s := spec(1)
 	s.Root.Digest = digest
 	return s
 }
 
-// What is ready of an image can be let go of, so that it can be removed, and no more is made of it.
+// The ready sandboxes of an image can be released, so that it can be removed, and no more are made of
+// it.
 func TestRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -39,7 +40,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// An image that is gone keeps nothing else from being made ready.
+// A removed image does not prevent other kinds from being made ready.
 func TestImageIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -61,7 +62,7 @@ func TestImageIsGone(t *testing.T) {
 	})
 }
 
-// What yields comes back by itself, and what could not be destroyed then is destroyed.
+// After a yield the pool fills again, and retries destructions that failed.
 func TestYield(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()
@@ -86,7 +87,7 @@ func TestYield(t *testing.T) {
 	})
 }
 
-// What cannot be destroyed, as while an engine is away, is destroyed when sandboxes can be made again.
+// Destructions that fail, e.g. while an engine is away, are retried when sandboxes can be made again.
 func TestDestroyLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Why a ready sandbox was dropped, as [Stats].Drops counts them.
+// Reasons why a ready sandbox was dropped, as [Stats].Drops counts them.
 const (
-	dropDied      = "died"      // it ended by itself, or was ended
+	dropDied      = "died"      // it ended, for whatever reason
 	dropBroken    = "broken"    // its agent did not answer
-	dropUnusable  = "unusable"  // it was taken, and could not become the caller's
+	dropUnusable  = "unusable"  // a claim of it failed
 	dropAged      = "aged"      // it was as old as [Options].MaxAge
-	dropIdle      = "idle"      // its kind was not asked for
-	dropDisplaced = "displaced" // another kind, or a sandbox that a caller waited for, needed its room
+	dropIdle      = "idle"      // its kind was not requested
+	dropDisplaced = "displaced" // another kind, or a waiting caller's sandbox, needed its room
 	dropClosed    = "closed"
 )
 
-// Stats is what a pool holds, and has done so far.
+// Stats are the figures of a pool: its present state and its counters.
 type Stats struct {
-	Size      int // sandboxes that it would like to hold ready
-	Ready     int // that it holds ready
-	Kinds     int // that it knows
+	Size      int // sandboxes that it aims to keep ready
+	Ready     int // sandboxes that are ready
+	Kinds     int // kinds that it knows
 	Hits      uint64
 	Misses    uint64 // sandboxes that were made cold
-	Births    uint64 // sandboxes that were made ahead
+	Births    uint64 // sandboxes that were made in advance
 	BirthTime time.Duration
 	Failures  uint64            // births that failed
-	Drops     map[string]uint64 // by why; every reason is there
+	Drops     map[string]uint64 // by reason; every reason is present
 }
 
 func newStats() Stats {

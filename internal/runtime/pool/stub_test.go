@@ -16,31 +16,31 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// stub is a runtime whose sandboxes are nothing but an agent that answers, in virtual time too, and whose every step
-// can be made to fail.
+// stub is a runtime whose sandboxes are only an agent that answers, also in virtual time. Every step of it can be
+// made to fail.
 type stub struct {
-	birth time.Duration // of a sandbox
+	birth time.Duration // duration of a Create
 
 	mu      sync.Mutex
 	boxes   map[string]*box
 	creates []runtime.Spec
 	claims  int
-	refuse  error // of Create
-	spoil   error // of Claim
+	refuse  error // error of Create
+	spoil   error // error of Claim
 	deaf    bool  // agents do not answer
-	keeps   error // of Destroy
-	room    int   // for so many boxes; 0 is any number
-	flawed  int64 // a kind of which none can be made
+	keeps   error // error of Destroy
+	room    int   // number of boxes; 0 is unlimited
+	flawed  int64 // a kind whose creations fail
 }
 
 type box struct {
 	of    *stub
-	boot  int // which sandbox it is, whatever it is called
+	boot  int // identifies the sandbox, whatever its name
 	lease time.Duration
 	gone  chan struct{}
 	why   runtime.ExitReason
 
-	id string // guarded by the stub's mu, as what follows
+	id string // guarded by the stub's mu, like the fields below
 }
 
 func newStub() *stub { return &stub{birth: 8 * time.Millisecond, boxes: map[string]*box{}} }
@@ -194,7 +194,7 @@ func (b *box) serve(conn net.Conn) {
 	}
 	b.of.mu.Unlock()
 	if deaf {
-		r.Read() // until the host gives up
+		r.Read() // until the host closes the connection
 		return
 	}
 	if w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version}) == nil {

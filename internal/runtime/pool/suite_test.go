@@ -2,7 +2,7 @@
 
 package pool_test
 
-// The suites run without the race detector in make test: the tests of the pool itself have it.
+// make test runs these suites without the race detector: the pool's own tests run with it.
 
 import (
 	"os"
@@ -29,7 +29,7 @@ func TestPlainConformanceNative(t *testing.T) {
 	runtimetest.Run(t, o)
 }
 
-// end is that of a daemon, which takes its keeper along: two never share an installation.
+// end ends a daemon together with its keeper: two never share an installation.
 func end(t *testing.T, r runtime.Runtime) {
 	t.Helper()
 	if err := r.(primed).Close(); err != nil {

@@ -10,17 +10,17 @@ import (
 // warmProgram is a small Python program.
 type warmProgram struct {
 	text, stdin string
-	until       string // what it prints before it is ended; "" if it ends by itself
+	until       string // its output before it is ended; "" if it ends without help
 }
 
-// warmPrograms are programs that would show how their interpreter was started.
+// warmPrograms returns programs whose results could show how their interpreter was started.
 func warmPrograms() (list []warmProgram) {
 	add := func(texts ...string) {
 		for _, text := range texts {
 			list = append(list, warmProgram{text: text})
 		}
 	}
-	// What an interpreter knows of its start.
+	// Facts of the interpreter's start.
 	for _, what := range []string{
 		"sys.argv", "sys.orig_argv", "sys.path", "sys.flags", "sys.executable", "sys.prefix", "sys.exec_prefix", "sys.base_prefix", "sys.warnoptions", "sys._xoptions",
 		"sys.version", "sys.byteorder", "sys.getdefaultencoding()", "sys.getfilesystemencoding()", "sys.getfilesystemencodeerrors()", "sys.dont_write_bytecode",
@@ -37,7 +37,7 @@ func warmPrograms() (list []warmProgram) {
 	} {
 		add("import sys\nprint(" + what + ")")
 	}
-	// What the process has of the system.
+	// System properties of the process.
 	for _, what := range []string{
 		"os.getcwd()", "dict(os.environ)", "sorted(os.environ)", "os.getuid(), os.getgid(), os.geteuid(), os.getegid()", "os.getgroups()", "os.getresuid(), os.getresgid()",
 		"os.getpid() == os.getpgid(0) == os.getsid(0)", "os.getppid() > 0", "os.umask(0)", "sorted(os.listdir('/proc/self/fd'))", "os.listdir('/proc/self/task') == [str(os.getpid())]",
@@ -69,7 +69,7 @@ func warmPrograms() (list []warmProgram) {
 	for n := 1; n < 65; n += 3 {
 		add(fmt.Sprintf("import signal\nprint(signal.getsignal(%d) if %d not in (32, 33) else 0, signal.pthread_sigmask(signal.SIG_BLOCK, []))", n, n))
 	}
-	// How it ends.
+	// Statuses and exceptions at the end.
 	for _, code := range []string{"0", "1", "2", "42", "255", "256", "-1", "None", "'a text'", "(1, 2)", "True", "1.5", "2**70", "b'x'", "object"} {
 		add("import sys\nprint('before')\nsys.exit(" + code + ")")
 		add("raise SystemExit(" + code + ")")
@@ -91,7 +91,7 @@ func warmPrograms() (list []warmProgram) {
 		"import faulthandler\nfaulthandler.enable()\nimport os, signal\nos.kill(os.getpid(), signal.SIGSEGV)", "import sys\nsys.stdout.close()", "import sys\nprint('x', file=sys.stderr)\nsys.stderr.close()\n1/0",
 		"import os\nos.close(1)\nprint('x')", "import os\nos.close(2)\n1/0", "import os\nos.abort()", "exit(3)", "quit()", "import sys\nsys.stdout = None\nprint('x')",
 	)
-	// What happens at its end.
+	// Actions at the end.
 	add(
 		"import atexit\natexit.register(print, 'bye')\nprint('hi')", "import atexit\natexit.register(lambda: 1/0)", "import atexit, os\natexit.register(print, 'bye')\nos._exit(3)",
 		"import atexit, sys\natexit.register(print, 1)\natexit.register(print, 2)\nsys.exit(4)", "import threading, time\nthreading.Thread(target=lambda: (time.sleep(.01), print('t'))).start()\nprint('m')",
@@ -111,7 +111,7 @@ func warmPrograms() (list []warmProgram) {
 		"import os\nclass A(os.PathLike):\n    def __fspath__(self): return 'x'\n    def __del__(self): print('path')\na = A(); a.a = a", "def g():\n    try: yield 1\n    finally: print('closed')\ni = g(); next(i)",
 		"import weakref\nclass A: pass\na = A(); a.me = a\nr = weakref.ref(a, lambda _: print('dead'))",
 	)
-	// What a tracer and a profiler see until the end.
+	// Calls that a tracer and a profiler see until the end.
 	add(
 		"import sys\nsys.settrace(lambda f, e, a: sys.__stderr__.write(f'{e} {f.f_code}\\n'))", "import sys\nsys.setprofile(lambda f, e, a: sys.__stderr__.write(f'{e} {f.f_code} {a}\\n'))",
 		"import atexit, sys\natexit.register(lambda: sys.setprofile(lambda f, e, a: sys.__stderr__.write(f'{e} {f.f_code}\\n')))", "import atexit, sys, threading\nsys.settrace(lambda *a: print(a[1]))\natexit.register(print, 'bye')",
@@ -132,7 +132,7 @@ func warmPrograms() (list []warmProgram) {
 		"import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 5\nprint(asyncio.run(f()))", "import asyncio\nasync def f():\n    p = await asyncio.create_subprocess_exec('echo', 'hi', stdout=-1)\n    return await p.communicate()\nprint(asyncio.run(f()))",
 		"import os\nprint(os.system('exit 5'))", "import os\nprint(os.popen('echo hi').read())", "import tempfile, os\nwith tempfile.NamedTemporaryFile() as f: print(os.path.dirname(f.name))", "import ctypes\nprint(ctypes.CDLL(None).getpid() == __import__('os').getpid())",
 	)
-	// Modules and chance.
+	// Modules and randomness.
 	for _, module := range strings.Fields("json re math random hashlib datetime collections itertools csv sqlite3 decimal fractions statistics uuid zlib struct string textwrap urllib.parse pathlib dataclasses typing enum logging argparse unittest email html xml.etree.ElementTree socket ssl select resource pwd grp locale calendar heapq bisect copy pprint pickle base64 binascii secrets tempfile shutil glob fnmatch io time timeit contextlib functools operator ast dis inspect importlib platform sysconfig site queue") {
 		add("import " + module + " as m, sys\nprint(m.__name__, getattr(m, '__file__', None))")
 	}
@@ -151,7 +151,7 @@ func warmPrograms() (list []warmProgram) {
 			list = append(list, warmProgram{text: text, stdin: in})
 		}
 	}
-	// The end from outside.
+	// Ends from outside.
 	for _, text := range []string{"import time\nprint('up', flush=True)\ntime.sleep(100)", "print('up', flush=True)\nwhile True: pass", "import signal, time\nsignal.signal(signal.SIGTERM, lambda *a: (print('term', flush=True), exit(7)))\nprint('up', flush=True)\ntime.sleep(100)"} {
 		list = append(list, warmProgram{text: text, until: "up\n"})
 	}

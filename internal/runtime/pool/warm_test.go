@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// sandboxEnv is an environment as the service gives it to a command.
+// sandboxEnv is an environment like that of the service's commands.
 var sandboxEnv = []string{
 	"HOME=/workspace", "LANG=C.UTF-8", "PATH=/usr/local/bin:/usr/bin:/bin", "PWD=/workspace", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
 }
@@ -31,7 +31,7 @@ type warmBox struct {
 	box   runtime.Sandbox
 	agent *agent.Client
 	runs  int
-	until string // what a program prints before it is ended; "" for one that ends by itself
+	until string // a program's output before it is ended; "" for one that ends without help
 }
 
 func newWarmBox(t testing.TB, r runtime.Runtime, spec runtime.Spec) *warmBox {
@@ -49,7 +49,7 @@ func newWarmBox(t testing.TB, r runtime.Runtime, spec runtime.Spec) *warmBox {
 	return &warmBox{TB: t, box: box, agent: agent.New(box.Dial)}
 }
 
-// newSessionBox returns the sandbox of a session, and what its agent says of itself.
+// newSessionBox returns the sandbox of a session, and its agent's info.
 func newSessionBox(t testing.TB) (*warmBox, wire.Info) {
 	t.Helper()
 	spec := nativeSpec()
@@ -70,7 +70,7 @@ func (b *warmBox) write(path, text string) {
 	}
 }
 
-// said is what a program printed, and how it ended.
+// said is the output of a program, and how it ended.
 type said struct {
 	out, err string
 	code     int
@@ -124,7 +124,7 @@ func (b *warmBox) exec(e wire.Exec, stdin string) (s said) {
 	return s
 }
 
-// program is a command of a language.
+// program returns a command of a language.
 func program(argv ...string) wire.Exec {
 	return wire.Exec{
 		Argv: argv, Env: sandboxEnv, UID: 1000, GID: 1000, TimeoutMS: 60_000, GraceMS: 1000,
@@ -137,7 +137,7 @@ func warmed(e wire.Exec, modules ...string) wire.Exec {
 	return e
 }
 
-// awaitWarm runs a program until its interpreter had waited: the one of the first run is started when that has ended.
+// awaitWarm runs a program until it gets a parked interpreter. The first run's end starts that interpreter.
 func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
 	b.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -151,7 +151,7 @@ func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
 
 var changing = regexp.MustCompile(`pid \d+|started \d+|0x[0-9a-f]+`)
 
-// alike fails if a program does something else warm than cold.
+// alike fails if a program behaves differently warm and cold.
 func (b *warmBox) alike(name string, cold, warm said) {
 	b.Helper()
 	for _, s := range []*said{&cold, &warm} {
@@ -163,7 +163,7 @@ func (b *warmBox) alike(name string, cold, warm said) {
 	}
 }
 
-// A program in a session does the same with an interpreter that had waited as without one.
+// A program in a session behaves the same with a parked interpreter as without one.
 func TestPlainWarmIsAsCold(t *testing.T) {
 	box, info := newSessionBox(t)
 	t.Log("each command has a cgroup:", info.Cgroup)
@@ -196,7 +196,8 @@ func TestPlainWarmIsAsCold(t *testing.T) {
 	t.Logf("%d programs, %d misses, cold %v, warm %v", len(programs), misses, coldTime, warmTime)
 }
 
-// A ready sandbox has an interpreter that waits, which is used once and runs what a cold one runs. One that was killed is not missed.
+// A ready sandbox has a parked interpreter, which is used once and behaves like a cold one. If it was killed, the program starts
+// cold.
 func TestPlainParkedInPool(t *testing.T) {
 	r := openNative(t, t.TempDir())
 	p := prime(t, r)
@@ -223,7 +224,7 @@ func TestPlainParkedInPool(t *testing.T) {
 		if got := box.exec(want, ""); !got.warm || got.out != c.want || got.code != 0 {
 			t.Errorf("%s: %+v", language, got)
 		}
-		if got := box.exec(want, ""); got.warm { // a sandbox of its own is not used again
+		if got := box.exec(want, ""); got.warm { // an unshared sandbox is not used again
 			t.Errorf("%s, again: %+v", language, got)
 		}
 		if !p.Await(t.Context(), spec) {
@@ -241,7 +242,7 @@ func TestPlainParkedInPool(t *testing.T) {
 	}
 }
 
-// A Node that waited ends as one that starts does, whatever the program does at its end.
+// A parked Node ends like a cold one, whatever the program does at its end.
 func TestPlainWarmNodeEnds(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
@@ -270,7 +271,7 @@ func TestPlainWarmNodeEnds(t *testing.T) {
 	}
 }
 
-// What an interpreter could not do as one that starts is done by one that starts.
+// A program that a parked interpreter cannot run starts cold.
 func TestPlainWarmRunsCold(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
@@ -310,7 +311,7 @@ func TestPlainWarmRunsCold(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	// What a start would find has changed: the next one starts, and leaves one that knows it.
+	// The conditions of a start have changed: the next run starts cold, and parks an interpreter that knows them.
 	box.awaitWarm(e, "")
 	site := box.exec(program("python3", "-c", "import site\nprint(site.USER_SITE, end='')"), "").out
 	box.write(strings.TrimPrefix(site, "/workspace/")+"/new.pth", "/workspace/added\n")
@@ -322,12 +323,12 @@ func TestPlainWarmRunsCold(t *testing.T) {
 	if got := box.awaitWarm(e, ""); got.out != "True\n" {
 		t.Errorf("with another search path, warm: %+v", got)
 	}
-	// A preloaded module is left as it is at the end, unless the program has put something into it.
+	// A preloaded module is not touched at the end, unless the program has changed it.
 	box.write("main.py", "import json\nclass A:\n    def __del__(self): print('end')\njson.a = A()")
 	if got := box.awaitWarm(warmed(program("python3", "main.py"), "json"), ""); got.out != "end\n" {
 		t.Errorf("in a preloaded module: %+v", got)
 	}
-	// A module that starts a thread cannot be forked with: its interpreter is used once.
+	// A process with a thread cannot be forked: an interpreter whose module starts one is used once.
 	box.write("main.py", "import threading\nprint(threading.active_count())")
 	box.write(strings.TrimPrefix(site, "/workspace/")+"/threads.py", "import threading, time\nthreading.Thread(target=time.sleep, args=(600,), daemon=True).start()\n")
 	x := warmed(program("python3", "main.py"), "threads")
@@ -336,7 +337,7 @@ func TestPlainWarmRunsCold(t *testing.T) {
 			t.Errorf("with a thread: %+v", got)
 		}
 	}
-	// A file next to the program comes before a module that was preloaded. A folder without code does not.
+	// A file next to the program has precedence over a preloaded module. A folder without code does not.
 	box.write("main.py", "import json\nprint(json.__file__[:10])")
 	box.write("json/data.txt", "")
 	if got := box.awaitWarm(warmed(program("python3", "main.py"), "json"), ""); got.out == "/workspace\n" {
@@ -350,7 +351,7 @@ func TestPlainWarmRunsCold(t *testing.T) {
 	}
 }
 
-// A command that is ended, or ends while programs of it live on, is the same with a forked interpreter.
+// A command that is ended, or that leaves processes behind, behaves the same with a forked interpreter.
 func TestPlainWarmSurvivors(t *testing.T) {
 	spec := nativeSpec()
 	spec.Limits.Pids = 200
@@ -380,7 +381,7 @@ if os.path.exists('stay'): time.sleep(600)
 		t.Errorf("%+v, %s survivors instead of one", got, survivors())
 	}
 	once := e
-	once.KillAll = true // nothing lives on
+	once.KillAll = true // no process survives
 	if got := box.awaitWarm(once, ""); got.out != "up\n" || survivors() != "1" {
 		t.Errorf("%+v, %s survivors instead of one", got, survivors())
 	}
@@ -396,7 +397,7 @@ if os.path.exists('stay'): time.sleep(600)
 	}
 }
 
-// A preloaded numpy multiplies in forked processes, whose threads are their own, and its random numbers differ.
+// A preloaded numpy multiplies in forked processes, which have their own threads, and its random numbers differ.
 func TestPlainWarmNumpy(t *testing.T) {
 	tier.Soak(t)
 	spec := nativeSpec()
@@ -418,8 +419,8 @@ func TestPlainWarmNumpy(t *testing.T) {
 	}
 }
 
-// BenchmarkWarm compares a one-line program with and without an interpreter that waits: from a ready sandbox's, and in a session. The
-// figure is how many times faster it is.
+// BenchmarkWarm compares a one-line program with and without a parked interpreter, in a ready sandbox and in a session. The figure is
+// the speedup.
 func BenchmarkWarm(b *testing.B) {
 	r := openNative(b, b.TempDir())
 	p := prime(b, r)

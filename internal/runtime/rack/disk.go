@@ -20,10 +20,10 @@ import (
 // Disk is the disk of a workspace, mounted for one sandbox.
 type Disk struct {
 	tree disk.Tree
-	lock *os.File // of its writer; nil for none
+	lock *os.File // the writer's lock; nil for none
 }
 
-// OpenDisk mounts the disk of a workspace, whose files are those of the sandbox's user, and others as more has them; nil for a workspace
+// OpenDisk mounts the disk of a workspace, with its files mapped to the sandbox's user, and other ids as in more. It returns nil for a workspace
 // in memory.
 func OpenDisk(w runtime.Workspace, ids *idmap.Range, user rootfs.User, more ...disk.ID) (_ *Disk, err error) {
 	if w.Medium != runtime.MediumDisk {
@@ -34,7 +34,7 @@ func OpenDisk(w runtime.Workspace, ids *idmap.Range, user rootfs.User, more ...d
 		if err != nil {
 			v.Close()
 			var path *fs.PathError
-			if errors.As(err, &path) { // callers need not know where it is
+			if errors.As(err, &path) { // callers need not know its path
 				err = fmt.Errorf("%s its image: %w", path.Op, path.Err)
 			}
 			err = &runtime.StepError{Step: jar.StepMount, Err: err, Hint: "an operator can repair a damaged image with e2fsck"}
@@ -60,8 +60,8 @@ func OpenDisk(w runtime.Workspace, ids *idmap.Range, user rootfs.User, more ...d
 	return v, err
 }
 
-// Pass has the birth of a sandbox attach the disk, and its first process hold the lock. It returns the descriptors that the birth needs. The birth
-// must not be a program yet.
+// Pass makes the birth of a sandbox attach the disk, and its first process hold the lock. It returns the descriptors that the birth needs. Call it
+// before the birth's program is made.
 func (v *Disk) Pass(b *jar.Birth) (uses []int) {
 	if v == nil {
 		return nil
@@ -75,7 +75,7 @@ func (v *Disk) Attach(m *mount.Builder, dir forkexec.Arg, name string) {
 	m.Attach(forkexec.Int(int(v.tree.Fd())), dir, name)
 }
 
-// Close ends our part: what a sandbox has attached and locked stays its own.
+// Close closes this process's part. The sandbox keeps its mount and its lock.
 func (v *Disk) Close() {
 	if v == nil {
 		return

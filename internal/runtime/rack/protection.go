@@ -18,7 +18,7 @@ func (r *Rack) Identity() runtime.Protection {
 	}
 }
 
-// Limit is how the cgroups of this host enforce the limit called name; not enforced where there are none.
+// Limit returns how the cgroups of this host enforce the limit called name; not enforced without cgroups.
 func (r *Rack) Limit(name string) runtime.Protection {
 	p := runtime.Protection{Name: name}
 	if r.Jars.Cgroups != nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package rack is what the runtimes have in common whose sandboxes are jars (package linux/jar): native and gvisor.
+// Package rack is the common part of the runtimes whose sandboxes are jars (package linux/jar): native and gvisor.
 package rack
 
 import (
@@ -15,25 +15,25 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Options state where a runtime keeps its things. Agent is required.
+// Options configure a runtime. Agent is required.
 type Options struct {
-	// Agent is the program that becomes the first process of every sandbox. It is read to its end, and closed if it
-	// can be.
+	// Agent is the program that becomes the first process of every sandbox. It is read to its end, and closed if it is
+	// an [io.Closer].
 	Agent io.Reader
 	// RunDir holds sockets, locks and records; default as [jar.Options].
 	RunDir string
-	// IDDir is where claims of host ids are kept, for all installations of the machine; default as [jar.Options].
+	// IDDir holds the claims of host ids, for all installations of the machine; default as [jar.Options].
 	IDDir string
 	// Installation keeps sandboxes of different daemons apart; [belljar.ValidID]. Default cli.
 	Installation string
 	// NodeMemory and NodeMemoryWeak are as Memory and MemoryWeak of [jar.Options].
 	NodeMemory     int64
 	NodeMemoryWeak bool
-	// Logger logs what cannot be returned; nil discards.
+	// Logger logs errors that cannot be returned; nil discards.
 	Logger *slog.Logger
 }
 
-// Kind is what differs between the runtimes.
+// Kind holds the differences between the runtimes.
 type Kind struct {
 	Name string
 	// Adopt makes a sandbox of a jar that was found by its record.
@@ -42,15 +42,15 @@ type Kind struct {
 	Tidy func(dir string)
 }
 
-// Rack has the sandboxes of one runtime. What it makes implements [runtime.Sandbox].
+// Rack manages the sandboxes of one runtime. Its boxes implement [runtime.Sandbox].
 type Rack struct {
 	Jars *jar.Rack
-	// NoDisk is why no workspace can be on disk; zero if one can.
+	// NoDisk is the reason why no workspace can be on disk; zero if one can.
 	NoDisk runtime.Reason
 	name   string
 }
 
-// Open prepares a rack. It touches nothing outside RunDir. The caller closes its jars.
+// Open prepares a rack. It touches nothing outside RunDir. The caller must close its jars.
 func Open(k Kind, o Options) (*Rack, error) {
 	if o.Agent == nil {
 		return nil, &belljar.Error{
@@ -91,7 +91,7 @@ func (r *Rack) Installation() runtime.Installation {
 	return bound{whole}
 }
 
-// bound is an installation's cgroup as the contract has it.
+// bound makes an installation's cgroup a [runtime.Installation].
 type bound struct{ *cgroup.Installation }
 
 // Watch implements [runtime.Installation].
@@ -110,16 +110,16 @@ func (r *Rack) Attach(_ context.Context, id string) (runtime.Sandbox, error) {
 // Remove implements [runtime.Runtime].
 func (r *Rack) Remove(ctx context.Context, id string) error { return r.Jars.Remove(ctx, id) }
 
-// Blank implements [runtime.Claimer]. Memory and processor time are the cgroup's, which can be changed from outside. How
-// many processes there may be is settled at birth: the agent hands its own limit on.
+// Blank implements [runtime.Claimer]. Memory and processor time are limits of the cgroup, which can be changed from
+// outside. The number of processes is settled at birth: programs inherit the agent's own limit.
 func (r *Rack) Blank(spec runtime.Spec) runtime.Spec { return spec.Blank() }
 
-// Claim gives the sandbox from to the caller of spec; settle puts the caller's limits in place.
+// Claim gives the sandbox from to the caller of spec; settle puts the caller's limits in force.
 func (r *Rack) Claim(ctx context.Context, from string, spec runtime.Spec, settle func(jar.Box) error) (runtime.Sandbox, error) {
 	return sandbox(r.Jars.Claim(ctx, from, spec.ID, settle))
 }
 
-// sandbox is a box as the contract has it.
+// sandbox makes a box a [runtime.Sandbox].
 func sandbox(box jar.Box, err error) (runtime.Sandbox, error) {
 	if err != nil {
 		return nil, err

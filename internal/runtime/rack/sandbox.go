@@ -12,10 +12,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Sandbox is the part of a living sandbox that every runtime's has.
+// Sandbox is the part of a living sandbox that all runtimes have in common.
 type Sandbox struct {
 	*jar.Jar
-	Born runtime.Spec // what it was made for, until it is claimed; zero if attached
+	Born runtime.Spec // the spec it was made for, until it is claimed; zero if attached
 
 	Exit runtime.Exit  // valid once it has ended
 	Last runtime.Usage // valid once it has ended
@@ -29,7 +29,8 @@ func (s *Sandbox) Wait(ctx context.Context) (runtime.Exit, error) {
 	return s.Exit, nil
 }
 
-// Claimed ends the time of a blank and returns what it was made for. A blank of another kind than spec's stays one.
+// Claimed marks a blank as claimed and returns the spec that it was made for. It refuses a spec of another kind,
+// and the blank stays unclaimed.
 func (s *Sandbox) Claimed(spec runtime.Spec) (born runtime.Spec, err error) {
 	born = s.Born
 	born.ID, born.Lease = "", 0
@@ -40,12 +41,12 @@ func (s *Sandbox) Claimed(spec runtime.Spec) (born runtime.Spec, err error) {
 	return born, nil
 }
 
-// User is whom programs run as.
+// User returns the user of programs.
 func User(root runtime.Root) rootfs.User {
 	return rootfs.User{UID: root.UID, GID: root.GID}.Fill()
 }
 
-// What a sandbox's own memory file systems hold.
+// Sizes of a sandbox's own memory file systems.
 const (
 	RunBytes = 16 << 20
 	ShmBytes = 64 << 20

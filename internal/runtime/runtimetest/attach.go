@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// errCut is a host that dies in the midst of output.
+// errCut stands for a host that dies in the middle of output.
 var errCut = errors.New("cut")
 
 func testAttach(t *testing.T, o Options) {
@@ -24,10 +24,10 @@ func testAttach(t *testing.T, o Options) {
 			from := p.Position()
 			left := rand.Int64N(size / 6)
 			if cuts > 12 {
-				left = size + 1 // the last host stays
+				left = size + 1 // the last host reads to the end
 			}
 			exit, err := p.Output(j.ctx, func(_ int64, _ wire.Stream, b []byte) error {
-				// What the host kept before it died it must not get again; what it had not kept it must.
+				// The agent must not send again what a host had before it died, and must send the rest.
 				if left -= int64(len(b)); left < 0 {
 					return errCut
 				}
@@ -82,7 +82,7 @@ func testAttach(t *testing.T, o Options) {
 		if err != nil || exit.Position != size || exit.Code != 3 || total(h) != sum {
 			j.Fatalf("%+v, %v", exit, err)
 		}
-		// All is acknowledged now: only the outcome is left.
+		// All output is acknowledged now: only the exit is left.
 		again, err = j.agent.Attach(j.ctx, id, size)
 		if err != nil {
 			j.Fatal(err)

@@ -170,7 +170,7 @@ func testClaim(t *testing.T, o Options) {
 		}},
 		"one that has ended": {want: runtime.ErrGone, spec: func(j *jar) runtime.Spec {
 			if err := j.agent.Lease(j.ctx, time.Millisecond); err != nil && !errors.Is(err, agent.ErrDisconnected) {
-				j.Fatal(err) // unless it was over before the answer
+				j.Fatal(err) // the lease may end before the answer
 			}
 			if _, err := j.Wait(j.ctx); err != nil {
 				j.Fatal(err)
@@ -182,7 +182,7 @@ func testClaim(t *testing.T, o Options) {
 			j := blank(t, o)
 			from, spec := j.ID(), test.spec(j)
 			_, err := j.runtime.(runtime.Claimer).Claim(j.ctx, from, spec)
-			// Where a dead sandbox leaves nothing by itself, there is none of that name.
+			// If a dead sandbox leaves nothing, it is not found.
 			if err == nil || test.want != nil && !errors.Is(err, test.want) && !errors.Is(err, runtime.ErrNotFound) {
 				t.Errorf("claim: %v, want %v", err, test.want)
 			}
@@ -207,7 +207,7 @@ func testClaim(t *testing.T, o Options) {
 	})
 }
 
-// blank is a sandbox made for a caller who claims it as [Options.spec].
+// blank makes a sandbox for a caller who claims it as [Options.spec].
 func blank(t *testing.T, o Options, change ...func(*runtime.Spec)) *jar {
 	t.Helper()
 	r := o.New(t)
@@ -219,7 +219,7 @@ func blank(t *testing.T, o Options, change ...func(*runtime.Spec)) *jar {
 
 func detached(s *runtime.Spec) { s.Lifetime = runtime.LifetimeDetached }
 
-// claim makes a blank sandbox that of spec.
+// claim makes a blank the sandbox of spec.
 func (j *jar) claim(spec runtime.Spec) {
 	j.Helper()
 	s, err := j.runtime.(runtime.Claimer).Claim(j.ctx, j.ID(), spec)
@@ -229,7 +229,7 @@ func (j *jar) claim(spec runtime.Spec) {
 	j.Sandbox, j.agent = s, agent.New(s.Dial)
 }
 
-// none checks that, once whatever lives is removed, nothing is left.
+// none checks that nothing is left once the living sandboxes are removed.
 func (j *jar) none() {
 	j.Helper()
 	ids, err := j.runtime.List(j.ctx)
@@ -246,11 +246,11 @@ func (j *jar) none() {
 	}
 }
 
-// key distinguishes specs.
+// key returns a key that differs for different specs.
 func key(s runtime.Spec) string {
 	text, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // it has nothing that JSON has not
+		panic(err) // a spec has only JSON types
 	}
 	return string(text)
 }

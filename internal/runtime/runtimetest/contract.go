@@ -106,7 +106,7 @@ func testContract(t *testing.T, o Options) {
 				waited <- exit
 			}()
 		}
-		// A caller that has lost its patience still gets the sandbox destroyed.
+		// A caller whose context is cancelled still gets the sandbox destroyed.
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
 		var all sync.WaitGroup
@@ -127,7 +127,7 @@ func testContract(t *testing.T, o Options) {
 				j.Errorf("it ended with %+v", exit)
 			}
 		}
-		// Either the agent or the command dies first; an agent that sees the command die may have the time to say so.
+		// Either the agent or the command dies first. An agent that sees the command die may have time to report that.
 		if <-w.done; w.err == nil && w.exit.Cause == wire.CauseExited && w.exit.Signal != int(syscall.SIGKILL) {
 			j.Errorf("its command ended with %+v", w.exit)
 		}

@@ -8,13 +8,12 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// clinger leaves a process that has a session of its own, a parent that is gone, and ignores TERM. Its pid is
-// in the file named by $1.
+// clinger leaves an orphaned process with a session of its own that ignores TERM. Its pid is in the file named by $1.
 const clinger = `(setsid sh -c 'trap "" TERM HUP INT; echo $$ >"$0.new"; mv "$0.new" "$0"; exec sleep 1000' "$1" >/dev/null 2>&1 </dev/null &)
 while [ ! -e "$1" ]; do sleep 0.01; done
 `
 
-// alive is whether the process whose pid is in a file runs.
+// alive reports whether the process whose pid is in a file runs.
 func (j *jar) alive(path string) bool {
 	j.Helper()
 	pid := strings.TrimSpace(j.read(path))
@@ -26,7 +25,7 @@ func (j *jar) alive(path string) bool {
 
 func testEnding(t *testing.T, o Options) {
 	j := share(t, o)
-	// A shell has to be ready for its end by its timeout: on a busy machine it is given more, until it is.
+	// The shell must set its traps before the timeout. On a busy machine it gets a longer timeout, until it does.
 	timed := func(j *jar, script string, grace int64, args ...string) (got outcome, timeout int64) {
 		for timeout = 1000; ; timeout *= 3 {
 			e := j.sh(script, args...)
@@ -37,7 +36,7 @@ func testEnding(t *testing.T, o Options) {
 			j.must(`rm -f "$@"`, args...)
 		}
 	}
-	const long = 60_000 // a grace that is enough, in milliseconds
+	const long = 60_000 // long enough as a grace, in milliseconds
 	j.sub("timeout obeyed", func(j *jar) {
 		got, _ := timed(j, "trap 'echo bye; exit 4' TERM; echo ready; sleep 1000 & wait", long)
 		if got.out != "ready\nbye\n" || got.exit.Cause != wire.CauseTimeout || got.exit.Code != 4 {

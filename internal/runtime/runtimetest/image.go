@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// testImage holds for every runtime that runs images which Belljar has unpacked. An image is untrusted: it may be
-// made to trick the code that makes a root of it.
+// testImage applies to every runtime that runs images which Belljar has unpacked. An image is untrusted: it may be made
+// to trick the code that makes a root from it.
 func testImage(t *testing.T, o Options) {
 	caps, err := o.New(t).Probe(within(t))
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *rootTree) open(o Options, change ...func(*runtime.Spec)) *jar {
 	return j
 }
 
-// asImageUser makes commands run as the user who has the workspace, where the agent and programs share one.
+// asImageUser makes commands run as the workspace's owner, if agent and programs share a user.
 func (j *jar) asImageUser() {
 	j.Helper()
 	if !j.shared() {
@@ -93,7 +93,7 @@ func testImageReadOnly(t *testing.T, o Options) {
 	}
 	r.text("etc/passwd", "root:x:0:0::/:/bin/sh\n")
 	for _, dir := range []string{"opt/app", "mnt", "home/user"} {
-		r.check(os.Chmod(r.at(dir), 0o777)) // whatever it says
+		r.check(os.Chmod(r.at(dir), 0o777)) // whatever the umask
 	}
 	j := r.open(o)
 	for _, dir := range []string{"/", "/bin", "/etc", "/usr/lib", "/opt/app", "/mnt", "/home/user", "/srv"} {
@@ -133,7 +133,7 @@ func testImageEtc(t *testing.T, o Options) {
 	const passwd = "root:x:0:0::/:/bin/sh\nimage:x:4000:4000::/:/bin/sh"
 	for name, c := range map[string]struct {
 		make func(*rootTree)
-		want string // in what is printed of /etc
+		want string // in the output of /etc
 	}{
 		"empty":         {func(r *rootTree) { r.folder("etc") }, "localhost"},
 		"empty files":   {func(r *rootTree) { r.text("etc/hosts", ""); r.text("etc/passwd", ""); r.text("etc/group", "") }, "localhost"},
@@ -198,7 +198,7 @@ func testImageUserTooHigh(t *testing.T, o Options) {
 	rt := o.New(t)
 	box, err := rt.Create(within(t), spec)
 	if err == nil {
-		// A runtime that has such users, or one of its own for all.
+		// The runtime supports such users, or has one user for all.
 		r.check(box.Destroy(within(t)))
 		return
 	}
@@ -210,7 +210,7 @@ func testImageUserTooHigh(t *testing.T, o Options) {
 	}
 }
 
-// Every name that a root has of its own, and others that programs look at, are links out of the image.
+// Every name that a root replaces, and others that programs look at, are links out of the image.
 func testImageLinks(t *testing.T, o Options) {
 	out := t.TempDir()
 	if err := os.WriteFile(out+"/passwd", []byte("SECRET"), 0o644); err != nil {
@@ -242,7 +242,7 @@ func testImageLinks(t *testing.T, o Options) {
 	}
 }
 
-// sound checks that a sandbox has what every root has.
+// sound checks that a sandbox has everything that every root has.
 func (j *jar) sound() {
 	j.Helper()
 	got := j.must(`for d in null zero full random urandom tty; do [ -c /dev/$d ] || echo no $d; done
@@ -303,7 +303,7 @@ func testImageManyNames(t *testing.T, o Options) {
 	spec.Root = r.root()
 	rt := o.New(t)
 	box, err := rt.Create(within(t), spec)
-	if err == nil { // a runtime to which they are nothing
+	if err == nil { // the runtime ignores them
 		defer box.Destroy(within(t))
 		if _, err := agent.New(box.Dial).Ping(within(t)); err != nil {
 			t.Error(err)
@@ -313,7 +313,7 @@ func testImageManyNames(t *testing.T, o Options) {
 	if step := (*runtime.StepError)(nil); !errors.As(err, &step) || !strings.Contains(err.Error(), "names") {
 		t.Errorf("%v does not say what is wrong", err)
 	}
-	// At once, unless a process that was just forked has it still, with all that its parent had.
+	// Immediately, unless a process that was just forked still has the parent's descriptors.
 	for until := time.Now().Add(patience); r.inUse(); time.Sleep(time.Millisecond) {
 		if time.Now().After(until) {
 			t.Fatal("the image of a refused sandbox is in use")
@@ -321,7 +321,7 @@ func testImageManyNames(t *testing.T, o Options) {
 	}
 }
 
-// A pipe without a writer must not hold up its reader.
+// A pipe without a writer must not block a reader.
 func testImagePipes(t *testing.T, o Options) {
 	r := tree(t)
 	for _, name := range []string{
@@ -386,9 +386,9 @@ func testImageGone(t *testing.T, o Options) {
 			rt := o.New(t)
 			spec := o.spec()
 			spec.Root = r.root()
-			create(t, o, rt, func(s *runtime.Spec) { s.Root = spec.Root }) // it was there before
+			create(t, o, rt, func(s *runtime.Spec) { s.Root = spec.Root }) // made before the image is removed
 			if ahead, ok := runtime.As[runtime.Releaser](rt); ok {
-				ahead.Release(within(t), spec.Root.Digest) // else it could not be removed
+				ahead.Release(within(t), spec.Root.Digest) // otherwise the image could not be removed
 			}
 			r.check(remove(r))
 			if _, err := rt.Create(within(t), spec); !errors.Is(err, runtime.ErrNoImage) {

@@ -17,13 +17,14 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// rootTree is an image in the making: a folder as an unpacked image is, with the static busybox in it and a lock next to it.
+// rootTree is an image that a test makes: a folder like an unpacked image's, with a static busybox in it and a lock next to
+// it.
 type rootTree struct {
 	*testing.T
 	dir, lock string
 }
 
-// applets are what the suite's scripts use in an image. A busybox has hundreds.
+// applets are the programs that the suite's scripts use in an image. A busybox has hundreds.
 const applets = "[ cat chmod echo false grep id ls mkdir mv printf pwd rm sh sleep stat tail test touch true wc"
 
 // tree makes an image of /bin alone, with a shell and its usual companions.
@@ -54,7 +55,8 @@ func (r *rootTree) check(err error) {
 	}
 }
 
-// text makes a file. No process is forked meanwhile, which would have it open for writing when another one executes it.
+// text writes a file. It forks no process meanwhile: that would have the file open for writing when another process executes
+// it.
 func (r *rootTree) text(name, text string) {
 	r.Helper()
 	r.folder(filepath.Dir(name))
@@ -84,7 +86,7 @@ func (r *rootTree) fifo(name string) {
 	r.check(syscall.Mkfifo(r.at(name), 0o644))
 }
 
-// root is the image as a runtime gets it. Its digest is as good as any: no other image has it.
+// root returns the image as a runtime gets it. Its digest is arbitrary: no other image has it.
 func (r *rootTree) root() runtime.Root {
 	r.readable()
 	return runtime.Root{
@@ -92,7 +94,7 @@ func (r *rootTree) root() runtime.Root {
 	}
 }
 
-// readable lets every user read the image, whatever the umask of the tests is, as the image store does.
+// readable lets every user read the image, whatever the tests' umask, as the image store does.
 func (r *rootTree) readable() {
 	r.Helper()
 	r.check(filepath.WalkDir(r.dir, func(path string, d fs.DirEntry, err error) error {
@@ -124,7 +126,7 @@ func (r *rootTree) inUse() bool {
 	if err != nil && !errors.Is(err, syscall.EWOULDBLOCK) {
 		r.Fatal(err)
 	}
-	if err == nil { // closing is not enough: a process that is forked at this moment has it, too
+	if err == nil { // closing is not enough: a process that is forked at this moment has the descriptor, too
 		r.check(syscall.Flock(int(f.Fd()), syscall.LOCK_UN))
 	}
 	return err != nil

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// patience is how long anything in a sandbox may take, on a slow and busy machine.
+// patience limits every operation in a sandbox, on a slow and busy machine.
 const patience = 8 * time.Minute
 
 // jar is a sandbox under test and a client of its agent.
@@ -28,7 +28,7 @@ type jar struct {
 	agent *agent.Client
 }
 
-// open makes a runtime and a sandbox, which ends with the test.
+// open makes a runtime and a sandbox, which is destroyed at the end of the test.
 func open(t *testing.T, o Options, change ...func(*runtime.Spec)) *jar {
 	t.Helper()
 	return create(t, o, o.New(t), change...)
@@ -54,20 +54,21 @@ func create(t *testing.T, o Options, r runtime.Runtime, change ...func(*runtime.
 	if o.AgentUser {
 		info, err := j.agent.Ping(ctx)
 		if err != nil {
-			t.Fatalf("ask the agent who it is: %v", err)
+			t.Fatalf("identify the agent: %v", err)
 		}
 		j.o.UID, j.o.GID = info.UID, info.GID
 	}
 	return j
 }
 
-// common is a sandbox as [Options.spec] says, which parts of the suite use one after the other.
+// common is a sandbox with [Options.spec], which parts of the suite use one after the other.
 type common struct {
 	t   *testing.T // of the suite
 	jar *jar
 }
 
-// share is the common sandbox, whose workspace is empty before and after the test. Where nothing is isolated it is one of the test's own.
+// share returns the common sandbox, with an empty workspace before and after the test. Without isolation it makes a sandbox for the test
+// alone.
 func share(t *testing.T, o Options) *jar {
 	t.Helper()
 	if o.common == nil || !o.Isolated {
@@ -107,7 +108,7 @@ func (j *jar) shared() bool {
 	return caps.AgentUID == "shared"
 }
 
-// restart lets the daemon crash and another find the sandbox again.
+// restart simulates a crash of the daemon, and attaches to the sandbox from another.
 func (j *jar) restart() {
 	j.Helper()
 	j.runtime = j.o.Restart(j.T, j.runtime)
@@ -118,7 +119,7 @@ func (j *jar) restart() {
 	j.Sandbox, j.agent = s, agent.New(s.Dial)
 }
 
-// command is a command with the suite's user and environment.
+// command returns a command with the suite's user and environment.
 func (j *jar) command(argv ...string) wire.Exec {
 	return wire.Exec{
 		ID:   belljar.NewID(),
@@ -130,12 +131,12 @@ func (j *jar) command(argv ...string) wire.Exec {
 	}
 }
 
-// sh is a command for the shell; args are its $1 and following.
+// sh returns a shell command; args are its $1 and following.
 func (j *jar) sh(script string, args ...string) wire.Exec {
 	return j.command(append([]string{"/bin/sh", "-c", script, "sh"}, args...)...)
 }
 
-// outcome is what a command did.
+// outcome is the output and exit of a command.
 type outcome struct {
 	out, err string
 	exit     wire.Exit
@@ -176,7 +177,7 @@ func (j *jar) run(e wire.Exec) outcome {
 	return j.follow(j.start(e))
 }
 
-// must runs a script that has to succeed and returns what it printed, trimmed.
+// must runs a script that has to succeed and returns its output, trimmed.
 func (j *jar) must(script string, args ...string) string {
 	j.Helper()
 	got := j.run(j.sh(script, args...))
@@ -186,7 +187,7 @@ func (j *jar) must(script string, args ...string) string {
 	return strings.TrimSpace(got.out)
 }
 
-// watcher reads a process in the background and lets the test wait for what it prints.
+// watcher reads a process in the background, and lets the test wait for its output.
 type watcher struct {
 	j    *jar
 	grew chan struct{}
@@ -247,7 +248,7 @@ func (w *watcher) end() wire.Exit {
 	return w.exit
 }
 
-// until asks again and again, with pauses: what it waits for needs the processor itself.
+// until calls ask repeatedly, with pauses: the processes that it waits for need the processor.
 func (j *jar) until(what string, ask func() bool) {
 	j.Helper()
 	for ; !ask(); time.Sleep(2 * time.Millisecond) {
@@ -291,7 +292,7 @@ func (j *jar) exists(path string) bool {
 	return err == nil
 }
 
-// codeOf is the agent's code for err; "" if it is no answer of the agent's.
+// codeOf returns the agent's code for err; "" if err is not an answer of the agent.
 func codeOf(err error) wire.Code {
 	var e *wire.Error
 	if errors.As(err, &e) {
@@ -300,7 +301,7 @@ func codeOf(err error) wire.Code {
 	return ""
 }
 
-// refused checks that err is the agent's, with one of the codes.
+// refused checks that err is an answer of the agent, with one of the codes.
 func (j *jar) refused(what string, err error, codes ...wire.Code) {
 	j.Helper()
 	for _, c := range codes {

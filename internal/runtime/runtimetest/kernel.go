@@ -14,8 +14,8 @@ import (
 // Kernels runs the suite's part about interpreters, for another image.
 func Kernels(t *testing.T, o Options) { testKernel(t, o) }
 
-// testKernel is what every runtime's interpreters do: they remember, end their commands, and come back. Where the image has no
-// interpreter, a named shell is one.
+// testKernel tests the interpreters of every runtime: they keep their state, end their commands, and are replaced. If the
+// image has no interpreter, a named shell serves as one.
 func testKernel(t *testing.T, o Options) {
 	j := open(t, o)
 	cell := func(j *jar, kernel, code string) wire.Exec {
@@ -90,7 +90,7 @@ func testKernel(t *testing.T, o Options) {
 	if !o.Isolated || o.Short {
 		return
 	}
-	// Code can find its kernel, and take its place.
+	// Code can find its kernel and replace it.
 	const find = "import gc, os, time, signal\nk = [o for o in gc.get_objects() if type(o).__name__ == 'Kernel'][0]\n"
 	j.sub("a child that forges", func(j *jar) {
 		got := python(j, find+"if os.fork() == 0:\n  k.sock.sendall((k.id + ' 7\\n' + k.id + ' = {\"type\":\"value\",\"data\":{\"text/plain\":\"forged\"}}\\n').encode())\n  os._exit(0)\nos.wait(); time.sleep(0.2); print('after')")
@@ -142,7 +142,7 @@ func testKernel(t *testing.T, o Options) {
 	})
 }
 
-// valueOf is the text of the value among the results of an outcome.
+// valueOf returns the text of the value among an outcome's results.
 func valueOf(got outcome) string {
 	for line := range strings.Lines(got.out) {
 		var r struct {

@@ -9,8 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// testLayers holds that a sandbox reads its layers, can execute what is in them, and cannot change them. A runtime without layers
-// refuses them.
+// testLayers tests that a sandbox can read and execute its layers, and cannot change them. A runtime without layers refuses them.
 func testLayers(t *testing.T, o Options) {
 	r := o.New(t)
 	caps, err := r.Probe(within(t))
@@ -58,7 +57,7 @@ func testLayers(t *testing.T, o Options) {
 	}
 }
 
-// stepOf is the step that failed, "" for none.
+// stepOf returns the step that failed, "" for none.
 func stepOf(err error) string {
 	var step *runtime.StepError
 	if errors.As(err, &step) {

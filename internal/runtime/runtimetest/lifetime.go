@@ -70,7 +70,7 @@ func testLease(t *testing.T, o Options) {
 		r, spec := o.New(t), o.spec()
 		spec.Lease = 2 * time.Second
 		s, err := r.Create(within(t), spec)
-		for err != nil && spec.Lease < patience/10 { // on a busy machine it may be over before the sandbox is made
+		for err != nil && spec.Lease < patience/10 { // on a busy machine the lease may end before the sandbox is made
 			spec.ID, spec.Lease = belljar.NewID(), 2*spec.Lease
 			s, err = r.Create(within(t), spec)
 		}
@@ -96,7 +96,7 @@ func testLease(t *testing.T, o Options) {
 		}
 		j.start(j.sh("sleep 1000")).Close()
 		if err := j.agent.Lease(j.ctx, 100*time.Millisecond); err != nil && !errors.Is(err, agent.ErrDisconnected) {
-			t.Fatal(err) // unless it was over before the answer
+			t.Fatal(err) // the lease may end before the answer
 		}
 		if exit, err := j.Wait(j.ctx); err != nil || exit.Reason != runtime.ExitAgent {
 			t.Errorf("%+v, %v", exit, err)

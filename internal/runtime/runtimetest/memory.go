@@ -9,10 +9,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// take has a program that takes that many MiB of memory at once.
+// take returns a command that allocates that many MiB in one piece.
 func take(mb string) string { return "dd if=/dev/zero of=/dev/null bs=" + mb + "M count=1 2>&1" }
 
-// limited skips the test where memory has no limit.
+// limited skips the test if memory has no limit.
 func limited(t *testing.T, r runtime.Runtime) {
 	t.Helper()
 	caps, err := r.Probe(within(t))
@@ -24,7 +24,7 @@ func limited(t *testing.T, r runtime.Runtime) {
 	}
 }
 
-// A sandbox has the memory that its caller asked for, although it was made before that.
+// A claimed sandbox has the memory limit of its caller, although it was made before.
 func testClaimedMemory(t *testing.T, o Options) {
 	j := blank(t, o, func(s *runtime.Spec) { s.Limits.MemoryMB = 160 })
 	limited(t, j.runtime)
@@ -60,10 +60,10 @@ func testMemory(t *testing.T, o Options) {
 	if err := limiter.LimitMemory(j.ctx, 64); err != nil {
 		t.Fatal(err)
 	}
-	j.tooMuch("704") // more than files and all could have
+	j.tooMuch("704") // more than the limits of files and programs together
 }
 
-// tooMuch runs a program that takes more memory than there is for it: it ends by that, or the sandbox does.
+// tooMuch runs a program that exceeds its memory limit: the program ends, or the sandbox does.
 func (j *jar) tooMuch(mb string) {
 	j.Helper()
 	p, err := j.agent.Exec(j.ctx, j.sh(take(mb)))

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// testMerge brings archives into a workspace as its user: as a whole, or not at all.
+// testMerge merges archives into a workspace as its user: completely or not at all.
 func testMerge(t *testing.T, o Options) {
 	regular := func(name string) tar.Header { return tar.Header{Name: name, Typeflag: tar.TypeReg} }
 	j := share(t, o)
@@ -50,7 +50,7 @@ func testMerge(t *testing.T, o Options) {
 	if !o.Isolated {
 		return
 	}
-	// The workspace has a bound where sandboxes are isolated.
+	// A workspace has a limit if sandboxes are isolated.
 	small := open(t, o, func(s *runtime.Spec) { s.Workspace.Bytes, s.Workspace.Inodes = 1<<20, 64 })
 	small.must("echo before > a")
 	var many []tar.Header

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// count is the output of seq 1 n, in which every lost or doubled byte shows.
+// count returns the size and hash of the output of seq 1 n, in which every lost or doubled byte shows.
 func count(n int) (size int64, sum [sha256.Size]byte) {
 	h := sha256.New()
 	var line []byte
@@ -49,7 +49,7 @@ func testOutput(t *testing.T, o Options) {
 		}
 	})
 	j.sub("slow reader", func(j *jar) {
-		// 12.5 MB is far beyond the spool: the program has to wait for the reader, and then nothing is missing.
+		// 12.5 MB exceeds the spool by far: the program has to wait for the reader, and still nothing may be lost.
 		size, sum := count(1_700_000)
 		p := j.start(j.sh("seq 1 1700000; echo through >finished"))
 		var position int64
@@ -105,7 +105,7 @@ func testOutput(t *testing.T, o Options) {
 	})
 }
 
-// position is how much output of a command the agent has read.
+// position returns how much output of a command the agent has read.
 func (j *jar) position(id string) int64 {
 	j.Helper()
 	infos, err := j.agent.List(j.ctx)
@@ -146,7 +146,7 @@ func testStdin(t *testing.T, o Options) {
 		}
 	})
 	j.sub("large, both ways", func(j *jar) {
-		// More than every buffer on the way, with the output coming back while the input is still being written.
+		// More bytes than all buffers hold, with the output coming back while the input is still being written.
 		var want bytes.Buffer
 		for i := 0; want.Len() < 10<<20; i++ {
 			fmt.Fprintf(&want, "line %d of what goes in\n", i)
@@ -184,7 +184,7 @@ func testStdin(t *testing.T, o Options) {
 			defer close(wrote)
 			p.Write(make([]byte, 4<<20))
 		}()
-		// The waiting input must not be in the way of the kill, nor wait for ever.
+		// The pending input must not prevent the kill, nor wait for ever.
 		if err := p.End(0); err != nil {
 			j.Fatal(err)
 		}

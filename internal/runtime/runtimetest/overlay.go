@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// testOverlay holds that a workspace that begins with a folder of the host is one like any other: whatever programs do to its files, and
-// they are the folder's no more. A runtime that cannot do that says so, and leaves the workspace as it was.
+// testOverlay tests that a workspace that begins with a folder of the host behaves like any other, and that programs never change the
+// folder. A runtime that does not support it reports that.
 func testOverlay(t *testing.T, o Options) {
 	r := o.New(t)
 	caps, err := r.Probe(within(t))
@@ -33,7 +33,7 @@ func testOverlay(t *testing.T, o Options) {
 	spec := o.spec()
 	spec.Workspace.Below = below
 	switch box, err := r.Create(within(t), spec); {
-	case errors.Is(err, errors.ErrUnsupported): // the runtime's own tests know where it must not
+	case errors.Is(err, errors.ErrUnsupported): // the runtime's own tests check when it must be supported
 		t.Skipf("no overlay over the file system of %s: %v", top, err)
 	case err != nil:
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func testOverlay(t *testing.T, o Options) {
 			{"echo more >>one; cat two; rm one; cat two; stat -c %h two", "onemore\nonemore\n1"},
 			{"ln two three; echo >two; cat three | wc -c; : >new; chmod 700 new; mv new two; ls", "1\nbig\nd\nf\nlink\nthree\ntwo"},
 			{"printf '#!/bin/sh\\necho ran' >run; chmod 755 run; ./run; mkdir -p a/b; mv a/b .; rmdir a b", ran},
-			// The lower files and what comes over them share the workspace's room.
+			// The lower files and the changes share the workspace's size.
 			{"head -c 1G /dev/zero >fill 2>/dev/null; [ $(stat -c %s fill) -lt $((13 << 20)) ] && [ $(stat -c %s fill) -gt $((11 << 20)) ] || stat fill; rm fill", ""},
 			{"mount -o remount,ro . ; umount . ; mount --bind / . ; ls -d /tmp/overlay; echo x >/tmp/x; ls -A /tmp", "x"},
 		} {

@@ -66,7 +66,7 @@ func testPaths(t *testing.T, o Options) {
 		if info, err := j.agent.Stat(j.ctx, j.file("fifo")); err != nil || info.Type != "other" {
 			j.Errorf("%+v, %v", info, err)
 		}
-		// A write either refuses or replaces it; it must not wait for a reader.
+		// A write either refuses or replaces the fifo; it must not wait for a reader.
 		if _, err := j.agent.WriteFile(j.ctx, j.file("fifo"), strings.NewReader("x")); err != nil && codeOf(err) == "" {
 			j.Errorf("write: %v", err)
 		}
@@ -89,8 +89,8 @@ func testPaths(t *testing.T, o Options) {
 	})
 }
 
-// everyOperation tries all that can be done with a path, also to destroy it: on a runtime without isolation it must be one
-// that no caller needs.
+// everyOperation tries all operations on a path, including those that destroy it: without isolation it must be a path that
+// no caller needs.
 func (j *jar) everyOperation(path string) map[string]error {
 	errs := map[string]error{}
 	_, errs["stat"] = j.agent.Stat(j.ctx, j.file(path))

@@ -19,7 +19,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// relayHost is a host that answers an agent's questions.
+// relayHost is a host that answers an agent's requests.
 type relayHost struct {
 	*jar
 	relay *agent.Relay
@@ -31,10 +31,10 @@ type relayHost struct {
 	asks []wire.Ask
 }
 
-// testPorts are those of the relays under test.
+// testPorts are the ports of the relays under test.
 func testPorts() []uint16 { return []uint16{80, 443, 8443} }
 
-// allowedIP is an address that the host allows, of documentation.
+// allowedIP is an address that the host allows, from a range for documentation.
 const allowedIP = "203.0.113.7"
 
 // relayed opens a relay. serve serves each connection, which is then closed.
@@ -50,7 +50,7 @@ func (j *jar) relayed(serve func(*agent.Conn, wire.Open)) *relayHost {
 	return h
 }
 
-// close ends the relay, if it has not ended.
+// close ends the relay, if it still runs.
 func (h *relayHost) close() {
 	h.relay.Close()
 	if err, ok := <-h.ended; ok && !errors.Is(err, agent.ErrDisconnected) {
@@ -73,8 +73,8 @@ func (h *relayHost) run() {
 	}
 }
 
-// answer allows names that end in .allowed and knows none that end in .missing. Connections to refused.allowed are not allowed, and
-// those to closed.allowed cannot be made.
+// answer resolves names that end in .allowed; names that end in .missing do not exist. Connections to refused.allowed are refused,
+// and those to closed.allowed fail.
 func (h *relayHost) answer(ask wire.Ask) error {
 	h.mu.Lock()
 	h.asks = append(h.asks, ask)
@@ -106,7 +106,7 @@ func (h *relayHost) accept(ask wire.Ask) {
 	h.serve(c, *ask.Open)
 }
 
-// opened returns the connections that were asked for, as text.
+// opened returns the requested connections, as text.
 func (h *relayHost) opened() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,21 +119,21 @@ func (h *relayHost) opened() string {
 	return strings.Join(list, ", ")
 }
 
-// echo sends back what the program sends, and a word after its end.
+// echo sends back all bytes of the program, and a word after their end.
 func echo(c *agent.Conn, _ wire.Open) {
 	if _, err := io.Copy(c, c); err == nil {
 		fmt.Fprint(c, "goodbye")
 	}
 }
 
-// net runs test/net with a text as its standard input, and returns what it says without the time that it took.
+// net runs test/net with a text as its standard input, and returns its output without the time that it took.
 func (j *jar) net(stdin string, args ...string) string {
 	j.Helper()
 	line, _ := j.timed(stdin, args...)
 	return line
 }
 
-// timed is net, with the time in milliseconds.
+// timed is like net, and also returns the time in milliseconds.
 func (j *jar) timed(stdin string, args ...string) (line string, ms int) {
 	j.Helper()
 	got := j.run(j.netCommand(stdin, args...))
@@ -150,10 +150,10 @@ func (j *jar) netCommand(stdin string, args ...string) wire.Exec {
 	return j.sh(`text=$1; shift; printf "$text" | ./net "$@"`, append([]string{stdin}, args...)...)
 }
 
-// prompt is the time in milliseconds within which something fails at once, on a slow and busy machine. Resolvers wait for longer.
+// prompt is the longest time in milliseconds of an immediate failure, on a slow and busy machine. Resolvers wait for longer.
 const prompt = 2500
 
-// at checks what a program says, and that it says so at once.
+// at checks the output of a program, and that it came immediately.
 func (j *jar) at(want, stdin string, args ...string) {
 	j.Helper()
 	got, ms := j.timed(stdin, args...)
@@ -181,7 +181,7 @@ func testRelay(t *testing.T, o Options) {
 	}
 	j := open(t, o)
 	j.program(o.Net, "net")
-	// In this order: before the first relay, nothing listens, and not after a ping either, which prepares for one.
+	// The order matters: nothing listens before the first relay. Nor does it after a ping, which prepares a relay.
 	if _, err := j.agent.Ping(j.ctx); err != nil {
 		j.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func testRelay(t *testing.T, o Options) {
 	j.sub("way in", relayWayIn)
 }
 
-// Without a relay, all fails at once.
+// Without a relay, everything fails immediately.
 func relayNone(j *jar) {
 	j.at("error connection refused", "", "talk", "127.64.0.2:443")
 	j.at("error connection refused", "", "talk", "127.0.0.53:53")
@@ -219,7 +219,7 @@ func relayNames(j *jar) {
 	}
 }
 
-// program puts a program into the workspace.
+// program copies a program into the workspace.
 func (j *jar) program(path, name string) {
 	j.Helper()
 	program, err := os.Open(path)
@@ -234,7 +234,7 @@ func (j *jar) program(path, name string) {
 	}
 }
 
-// Resolvers of C libraries ask in their own ways. A program for which there is no IPv6 should not wait for it.
+// Resolvers of C libraries send different queries. A program without IPv6 should not wait for an answer about it.
 func relayMusl(j *jar) {
 	if _, err := os.Stat(j.o.Net + "-musl"); err != nil {
 		need.Missing(j, "musl-gcc")
@@ -250,7 +250,7 @@ func relayMusl(j *jar) {
 	}
 }
 
-// soon does something that has to be over at once. A resolver that waits does so each time, a busy machine does not.
+// soon runs do, which has to end immediately. A resolver that waits does so each time, a busy machine does not.
 func (j *jar) soon(what string, do func()) {
 	j.Helper()
 	var took []int64
@@ -316,7 +316,7 @@ func relayConnections(j *jar) {
 	}
 }
 
-// The front takes IP addresses and what programs ask a proxy for.
+// The front accepts IP addresses and proxy requests.
 func relayFront(j *jar) {
 	h := j.relayed(echo)
 	const front = "127.0.0.53:1080"
@@ -349,9 +349,9 @@ func relayFront(j *jar) {
 	}
 }
 
-// Bytes go both ways at the same time, and none is lost.
+// Bytes flow both ways at the same time, and none is lost.
 func relayStream(j *jar) {
-	const size = 16 << 20 // many times what the windows hold
+	const size = 16 << 20 // many times the size of the windows
 	sent, received := sha256.New(), sha256.New()
 	served := make(chan error, 1)
 	j.relayed(func(c *agent.Conn, _ wire.Open) {
@@ -372,10 +372,10 @@ func relayStream(j *jar) {
 	}
 }
 
-// hashing keeps io.Copy from anything but Write.
+// hashing hides all methods but Write from io.Copy.
 type hashing struct{ hash.Hash }
 
-// A connection ends with its relay, and a reset arrives at the other side.
+// A connection ends with its relay, and a reset reaches the other side.
 func relayEnds(j *jar) {
 	open := make(chan *agent.Conn, 1)
 	hold := func(c *agent.Conn, _ wire.Open) {
@@ -396,7 +396,7 @@ func relayEnds(j *jar) {
 		w.await("error connection reset by peer")
 		h.close()
 	}
-	// A name fails for the time being, and a remembered address, too.
+	// A name fails temporarily, and so does a cached address.
 	if got, ms := j.timed("", "lookup", "one.allowed"); !strings.HasPrefix(got, "error ") || got == "error no such host" || ms > prompt {
 		j.Errorf("lookup without a relay: %s in %d ms", got, ms)
 	}
@@ -405,7 +405,7 @@ func relayEnds(j *jar) {
 	j.at(`"backgoodbye"`, "back", "talk", "one.allowed:80")
 }
 
-// The host reaches programs that listen, and not the agent.
+// The host can connect to programs that listen, but not to the agent.
 func relayWayIn(j *jar) {
 	j.relayed(echo)
 	for _, at := range []string{"127.0.0.1:3000", "0.0.0.0:3000", "[::1]:3000"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// testSave holds that a saved workspace is the one that was loaded, and that no program changes it while it is frozen.
+// testSave tests that a saved workspace equals the loaded one, and that no program changes it while it is frozen.
 func testSave(t *testing.T, o Options) {
 	j := open(t, o)
 	j.sub("round trip", func(j *jar) {
@@ -52,7 +52,7 @@ func testSave(t *testing.T, o Options) {
 		if err := agent.Load(j.ctx, j.agent, j.file("."), bytes.NewReader(in.Bytes())); err != nil {
 			t.Fatal(err)
 		}
-		// gVisor counts the blocks of holes, too.
+		// gVisor also counts the blocks of holes.
 		if got := j.must("cat closed/file; stat -c %h further; truncate -s 8M most; [ $(stat -c %b hole) -lt $(($(stat -c %b most) + 1000)) ] || stat hole; rm most; tail -c 3 hole"); got != "text2\nend" {
 			t.Errorf("%q", got)
 		}
@@ -66,7 +66,7 @@ func testSave(t *testing.T, o Options) {
 			}
 		}
 		got := tar.NewReader(&out)
-		kept := map[string]bool{} // whether the attributes of a file are there
+		kept := map[string]bool{} // by file: whether its attributes are kept
 		for _, want := range wanted {
 			h, err := got.Next()
 			if err != nil {
@@ -83,7 +83,7 @@ func testSave(t *testing.T, o Options) {
 				}
 			}
 		}
-		if kept[long] != kept["closed/file"] { // a file system may have no attributes
+		if kept[long] != kept["closed/file"] { // some file systems have no attributes
 			t.Errorf("only one of two files has its attributes: %v", kept)
 		}
 		if _, err := got.Next(); err != io.EOF {
@@ -91,7 +91,7 @@ func testSave(t *testing.T, o Options) {
 		}
 		j.must("chmod 700 closed; rm -rf ./* ./-rf")
 	})
-	j.sub("over", func(j *jar) { // what is there, in a volume for example
+	j.sub("over", func(j *jar) { // existing content, e.g. in a volume
 		var in bytes.Buffer
 		w := tar.NewWriter(&in)
 		for _, h := range []tar.Header{
@@ -155,7 +155,7 @@ func testSave(t *testing.T, o Options) {
 	})
 }
 
-// checkLockstep holds that the two files of the counting program are from one moment: it writes a before b.
+// checkLockstep checks that the two files of the counting program are from one moment: it writes a before b.
 func checkLockstep(t *testing.T, saved io.Reader) {
 	t.Helper()
 	numbers := map[string]int{}

@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// testSecrets: a secret is a file that the sandbox's user can read, and no request for files reaches it. A runtime without
-// isolation has the folder elsewhere, and is not tested.
+// testSecrets tests that a secret is a file that the sandbox's user can read, and that no file request reaches it. A
+// runtime without isolation is not tested: its secrets are in another folder.
 func testSecrets(t *testing.T, o Options) {
 	if !o.Isolated {
 		t.Skip("without isolation")

@@ -12,14 +12,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// testShell is what every runtime's shell does: it keeps its state, ends its commands, and comes back.
+// testShell tests the shell of every runtime: it keeps its state, ends its commands, and is replaced.
 func testShell(t *testing.T, o Options) {
 	pids := belljar.DefaultLimits().Pids
 	command := func(j *jar, cmd string) wire.Exec {
 		e := j.command()
 		e.KillAll, e.Shell = false, &wire.ShellRun{Cmd: []byte(cmd)}
-		if o.Isolated { // else its user has more processes than these
-			// As the service does: it keeps what a bomb takes from what the agent needs.
+		if o.Isolated { // otherwise the user has other processes, too
+			// Like the service's limit, this reserves processes for the agent.
 			e.Rlimits = map[string]uint64{"nproc": uint64(pids)}
 		}
 		return e
@@ -66,7 +66,7 @@ func testShell(t *testing.T, o Options) {
 	})
 	j.sub("no process forges", func(j *jar) {
 		got := j.run(command(j, "cd /tmp; ls /proc/self/fd | wc -l"))
-		// Other shells may leave their children more, of which nothing counts that the children write.
+		// Other shells may pass more descriptors to their children. The agent ignores all that children write to those.
 		if got.exit.Shell == nil || got.exit.Shell.Program == "bash" && got.out != "4\n" {
 			j.Errorf("descriptors: %+v", got)
 		}
@@ -78,10 +78,10 @@ func testShell(t *testing.T, o Options) {
 	})
 	j.sub("timeout", func(j *jar) {
 		want(j, "sleep 1000 & y=kept", "", 0)
-		// Its own number: where nothing is isolated, the same test of another package is in sight.
+		// A unique number: without isolation, the same test of another package is visible.
 		late := "sleep 1001." + strconv.FormatUint(uint64(rand.Uint32()), 10)
 		e := command(j, "(sleep 1000 &); "+late+"; echo not reached")
-		e.TimeoutMS, e.GraceMS = 1000, 30_000 // which is what the shell has to come back
+		e.TimeoutMS, e.GraceMS = 1000, 30_000 // the time that the shell has to return
 		got := j.run(e)
 		if got.exit.Cause != wire.CauseTimeout || got.exit.Code != 124 || got.exit.Shell.Replaced || strings.Contains(got.out, "reached") {
 			j.Errorf("%+v, %+v", got, got.exit.Shell)
@@ -142,13 +142,13 @@ func testShell(t *testing.T, o Options) {
 			j.Skip("nothing holds it here: ", err)
 		}
 		if caps.OOMScope == "sandbox" {
-			// What the shell has of the large commands before it would be there once for each process, and too much. Its kernel
-			// is slow to fork, so that a bomb of few is as long at the limit.
+			// Every process would copy the memory that the shell holds after the large commands: too much together. This kernel
+			// forks slowly, so a bomb with a lower limit is at it for as long.
 			pids = 64
 			j = open(j.T, o, func(s *runtime.Spec) { s.Limits.Pids = pids })
 		}
 		want(j, "w=kept; cd /workspace", "", 0)
-		e := command(j, "b() { b | b & }; b; while :; do :; done") // forks no more itself: dash gives up where it cannot
+		e := command(j, "b() { b | b & }; b; while :; do :; done") // itself forks no more: dash exits if a fork fails
 		e.TimeoutMS, e.GraceMS = 500, 200
 		if got := j.run(e); got.exit.Cause != wire.CauseTimeout {
 			j.Errorf("%+v", got.exit)
@@ -157,7 +157,7 @@ func testShell(t *testing.T, o Options) {
 	})
 }
 
-// testShellRestart: a shell, and what it does, outlives the host.
+// testShellRestart tests that a shell and its command outlive the host.
 func testShellRestart(t *testing.T, o Options) {
 	if o.Restart == nil {
 		t.Skip("this runtime's tests cannot restart it")
@@ -173,7 +173,7 @@ func testShellRestart(t *testing.T, o Options) {
 	w := j.watch(j.start(e))
 	w.await("before")
 	j.restart()
-	p, err := j.agent.Attach(j.ctx, e.ID, 0) // before it ends: the host that was would have the rest
+	p, err := j.agent.Attach(j.ctx, e.ID, 0) // before the command ends: otherwise the old host's connection would get the rest
 	if err != nil {
 		t.Fatal(err)
 	}

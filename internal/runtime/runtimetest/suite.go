@@ -1,5 +1,5 @@
-// Package runtimetest is the conformance suite that every runtime passes. It sees a runtime through the contract and
-// its sandboxes through their agents, and uses nothing in a sandbox but a POSIX shell and its usual companions.
+// Package runtimetest is the conformance suite that every runtime passes. It sees a runtime through the contract and its sandboxes
+// through their agents, and uses only a POSIX shell and the usual tools in a sandbox.
 package runtimetest
 
 import (
@@ -11,40 +11,40 @@ import (
 
 // Options describe the runtime under test.
 type Options struct {
-	// New returns a runtime. It is called once for each part of the suite and closes what it made in t's cleanup.
+	// New returns a runtime. The suite calls it once for each part. New must close the runtime in t's cleanup.
 	New func(t *testing.T) runtime.Runtime
-	// Restart returns a runtime over the same state as r, which is no longer used: a daemon after its restart. nil
-	// if the test cannot do that; what needs it is then skipped by name.
+	// Restart returns a runtime with the state of r, which is no longer used: a daemon after its restart. If it is nil, tests that need
+	// it are skipped.
 	Restart func(t *testing.T, r runtime.Runtime) runtime.Runtime
-	// RestartKills means that Restart ends the old daemon as a crash would: its connections break, and with it end the
-	// sandboxes that it created for its own lifetime. False where that takes another process: the runtime's own tests
-	// then do it.
+	// RestartKills means that Restart ends the old daemon like a crash: its connections break, and the sandboxes that it created for
+	// its own lifetime end. False if that takes another process: then the runtime's own tests do it.
 	RestartKills bool
 	// UID and GID are the user of commands and files.
 	UID, GID int
-	// AgentUser means that they run as the user of each sandbox's agent.
+	// AgentUser means that commands run as the user of each sandbox's agent.
 	AgentUser bool
-	// Isolated is false for a runtime without isolation, which is then not tested.
+	// Isolated is false for a runtime without isolation, for which tests of isolation are skipped.
 	Isolated bool
 	// Root is the image; the zero value is the host's own programs.
 	Root runtime.Root
-	// CopiesImages means that sandboxes have a copy of an unpacked image, which is then not in use by them.
+	// CopiesImages means that sandboxes have a copy of an unpacked image, and do not hold the image.
 	CopiesImages bool
-	// Require names the protections that every sandbox of the suite asks for.
+	// Require lists the protections that every sandbox of the suite requires.
 	Require []string
 	// Net is the path of the program test/net, which uses the network inside a sandbox.
 	Net string
-	// Short leaves out the parts about streams and files, which the agent alone decides: for another way to a runtime that passes them.
+	// Short leaves out the tests of streams and files, which depend on the agent alone. Use it for a second configuration of a runtime
+	// that passes them.
 	Short bool
-	// Few leaves out variants of an image: for a slow runtime, and another that builds the same roots runs all.
+	// Few leaves out variants of an image. Use it for a slow runtime, if another one builds the same roots and runs all.
 	Few bool
-	// Parallel runs the parts of the suite at once: for a runtime that is slow, and mostly waits.
+	// Parallel runs the parts of the suite in parallel: for a slow runtime that mostly waits.
 	Parallel bool
 
 	common *common
 }
 
-// maybeParallel makes a test one of those that run at once.
+// maybeParallel marks a test as parallel if Parallel is set.
 func (o Options) maybeParallel(t *testing.T) {
 	if o.Parallel {
 		t.Parallel()
@@ -60,7 +60,7 @@ func Run(t *testing.T, o Options) {
 	for _, part := range []struct {
 		name  string
 		test  func(*testing.T, Options)
-		agent bool // that it decides alone
+		agent bool // depends on the agent alone
 		turns bool // it uses the common sandbox
 	}{
 		{"contract", testContract, false, false},
@@ -103,7 +103,7 @@ func Run(t *testing.T, o Options) {
 	}
 }
 
-// spec is a sandbox with the default limits.
+// spec returns a spec with the default limits.
 func (o Options) spec() runtime.Spec {
 	limits := belljar.DefaultLimits()
 	return runtime.Spec{

@@ -109,7 +109,7 @@ func testTar(t *testing.T, o Options) {
 	})
 	j.sub("hostile entries", func(j *jar) {
 		j.must("ln -s /tmp trap; mkdir pit")
-		evil := "evil-" + belljar.NewID() // where nothing is isolated, /tmp is shared
+		evil := "evil-" + belljar.NewID() // without isolation, /tmp is shared
 		for name, entries := range map[string][]tar.Header{
 			"up":                 {{Name: "../" + evil, Typeflag: tar.TypeReg}},
 			"up in the midst":    {{Name: "a/../../" + evil, Typeflag: tar.TypeReg}},
@@ -162,7 +162,7 @@ func testTar(t *testing.T, o Options) {
 	})
 }
 
-// trim is an entry's name without decoration.
+// trim returns an entry's name without a leading ./ or trailing slash.
 func trim(name string) string {
 	return string(bytes.TrimPrefix(bytes.TrimSuffix([]byte(name), []byte("/")), []byte("./")))
 }

@@ -40,7 +40,7 @@ func testTerminal(t *testing.T, o Options) {
 		if err := p.Resize(wire.Size{Cols: 10, Rows: 10}); err != nil {
 			j.Fatal(err)
 		}
-		_, _ = p.Write([]byte("\n")) // a shell runs its trap when the read returns; if it came before that, it has ended
+		_, _ = p.Write([]byte("\n")) // a shell runs its trap when the read returns; it has ended if the trap ran earlier
 		w.await("resized")
 		w.end()
 	})

@@ -16,7 +16,7 @@ func testUsage(t *testing.T, o Options) {
 		if got.WallMS <= 0 {
 			j.Errorf("it took %v ms", got.WallMS)
 		}
-		// What its children used counts too.
+		// The usage of its children counts too.
 		got = j.run(j.sh("(i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done) & wait")).exit
 		if got.Usage.UserMicros+got.Usage.SystemMicros < 10_000 {
 			j.Errorf("with a child: %+v", got.Usage)
@@ -58,7 +58,7 @@ func testUsage(t *testing.T, o Options) {
 		for name, has := range map[string]bool{
 			runtime.ProtectMemory: after.Memory != nil, runtime.ProtectPids: after.Pids != nil,
 		} {
-			// What enforces a limit and does not measure is weaker than what does, and must say so.
+			// A mechanism that enforces a limit but does not measure is weaker, and must report so.
 			if p := c.Protection(name); p.Enforced && p.Weaker == "" && !has {
 				j.Errorf("%s is enforced and not measured", name)
 			}
@@ -66,7 +66,7 @@ func testUsage(t *testing.T, o Options) {
 	})
 }
 
-// grows checks a figure that can only grow; there may be none, before and after alike.
+// grows checks a figure that can only grow. It must be present or nil both before and after.
 func grows[T ~int64](j *jar, name string, before, after *T) {
 	j.Helper()
 	switch {

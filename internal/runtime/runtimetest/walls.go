@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// bornWith are network devices that the kernel makes by itself.
+// bornWith are network devices that the kernel makes in every namespace.
 var bornWith = []string{"tunl0", "sit0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0"}
 
-// testWalls holds what only an isolated runtime can stand. The programs are hostile: they never run on another.
+// testWalls runs hostile programs against an isolated runtime. They never run without isolation.
 func testWalls(t *testing.T, o Options) {
 	if !o.Isolated {
 		t.Skip("this runtime has no isolation")
@@ -32,9 +32,9 @@ func testWalls(t *testing.T, o Options) {
 
 	t.Run("memory", func(t *testing.T) {
 		j := limited(t, runtime.ProtectMemory, func(s *runtime.Spec) { s.Limits.MemoryMB = 64 })
-		p := j.start(j.command("tail", "/dev/zero")) // holds its last line, which never ends
+		p := j.start(j.command("tail", "/dev/zero")) // buffers the last line, which never ends
 		exit, err := p.Output(j.ctx, func(int64, wire.Stream, []byte) error { return nil })
-		if err != nil { // where a hog takes the sandbox with it
+		if err != nil { // on some runtimes a memory hog ends the sandbox
 			end, werr := j.Wait(j.ctx)
 			if werr != nil || end.Reason != runtime.ExitOOM {
 				t.Errorf("%v; the sandbox: %+v, %v", err, end, werr)
@@ -52,7 +52,7 @@ func testWalls(t *testing.T, o Options) {
 	t.Run("pids", func(t *testing.T) {
 		j := limited(t, runtime.ProtectPids, func(s *runtime.Spec) { s.Limits.Pids = 20 })
 		e := j.sh("i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i+1)); echo; done")
-		e.Rlimits = map[string]uint64{"nproc": 20} // as the service does
+		e.Rlimits = map[string]uint64{"nproc": 20} // like the service
 		got := j.run(e)
 		if most := strings.Count(got.out, "\n"); got.exit.Code == 0 || most < 17 || most > 20 {
 			t.Errorf("a hundred processes, %d: %+v", most, got)
@@ -88,7 +88,7 @@ func testWalls(t *testing.T, o Options) {
 			if got := j.must("tail -n +2 /proc/net/route"); got != "" {
 				j.Errorf("routes: %q", got)
 			}
-			// Every network namespace is born with the ends of tunnels that the kernel has a module for by then; they are down.
+			// Every new network namespace has the tunnel devices of the kernel's loaded modules; they are down.
 			got := strings.Fields(j.must("tail -n +3 /proc/net/dev | cut -d: -f1"))
 			if got = slices.DeleteFunc(got, func(name string) bool { return slices.Contains(bornWith, name) }); !slices.Equal(got, []string{"lo"}) {
 				j.Errorf("%q", got)
@@ -113,14 +113,14 @@ func testWalls(t *testing.T, o Options) {
 			}
 		})
 		j.sub("exit cannot be forged", func(j *jar) {
-			// A child writes what an agent could say to every descriptor there is.
+			// A child writes an answer like the agent's to every descriptor.
 			got := j.run(j.sh(`for fd in $(ls /proc/self/fd); do
 				printf '\004\000\000\000\034{"exit":{"code":0,"cause":""}}' 2>/dev/null >&$fd
 			done; ls /proc/self/fd | wc -l; exit 3`))
 			if got.exit.Code != 3 || got.exit.Cause != wire.CauseExited {
 				j.Errorf("%+v", got.exit)
 			}
-			if !strings.HasSuffix(got.out, "4\n") { // 0, 1, 2 and that of ls
+			if !strings.HasSuffix(got.out, "4\n") { // 0, 1, 2 and the descriptor of ls
 				j.Errorf("more descriptors than it should have: %q", got.out)
 			}
 		})
@@ -130,7 +130,7 @@ func testWalls(t *testing.T, o Options) {
 		other.await("up")
 		j.run(j.sh("kill -9 -1"))
 		other.end()
-		// Where agent and programs share a user, a program can kill another's keeper too, and its status with it.
+		// If agent and programs share a user, a program can kill another's keeper too, and its status is lost.
 		lost := j.shared() && other.exit.Cause == wire.CauseLost
 		if other.exit.Signal != 9 && !lost {
 			j.Errorf("the other command: %+v", other.exit)

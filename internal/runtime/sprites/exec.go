@@ -17,7 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/upstream"
 )
 
-// Rules are the requests that this runtime sends, for the guard of its API: exec sessions of one sprite, and nothing else.
+// Rules lists the requests that this runtime sends, for the guard of its API: exec sessions of one sprite, and nothing
+// else.
 func Rules(sprite string) []upstream.Rule {
 	exec := "/v1/sprites/" + sprite + "/exec"
 	return []upstream.Rule{
@@ -29,7 +30,7 @@ func Rules(sprite string) []upstream.Rule {
 // wake is how long a sprite may take to wake up and answer.
 const wake = time.Minute
 
-// dial opens a WebSocket to the sprite. id is that of the request. session is "" for a new one.
+// dial opens a WebSocket to the sprite. id is the request's id. session is "" for a new session.
 func (r *Runtime) dial(ctx context.Context, below string, query url.Values, id, session string) (*line, error) {
 	ctx, cancel := context.WithTimeout(ctx, wake)
 	defer cancel()
@@ -46,17 +47,17 @@ func (r *Runtime) dial(ctx context.Context, below string, query url.Values, id, 
 	case ctx.Err() != nil && resp == nil:
 		return nil, fmt.Errorf("the sprite did not answer: %w", context.Cause(ctx))
 	case resp != nil && upstream.Answered(resp.StatusCode) != nil:
-		errors.As(upstream.Answered(resp.StatusCode), &failed) // what it says may hold a token
+		errors.As(upstream.Answered(resp.StatusCode), &failed) // the answer's text may contain a token
 	default:
 		return nil, errors.New("the answer is no WebSocket")
 	}
 	return nil, failed
 }
 
-// exec is the path of the sprite's exec sessions.
+// exec returns the path of the sprite's exec sessions.
 func (r *Runtime) exec(below string) string { return "/v1/sprites/" + r.opts.Sprite + "/exec" + below }
 
-// launch starts an agent as a session and waits until the sprite has named it.
+// launch starts an agent as a session and waits until the sprite has sent the session's name.
 func (r *Runtime) launch(ctx context.Context, spec runtime.Spec) (*line, error) {
 	config, err := json.Marshal(wire.AgentConfig{
 		Stdio: true, LeaseMS: spec.Lease.Milliseconds(), Workspace: r.opts.Workspace, Secrets: r.opts.Secrets,
@@ -65,7 +66,7 @@ func (r *Runtime) launch(ctx context.Context, spec runtime.Spec) (*line, error) 
 	if err != nil {
 		return nil, err
 	}
-	// The agent's lease is shorter, so that it ends what it has started before it is ended itself.
+	// The agent's lease is shorter, so that it ends its programs before the sprite ends it.
 	keep := 10 * time.Second
 	if spec.Lifetime == runtime.LifetimeDetached {
 		keep = max(2*spec.Lease, 24*time.Hour)
@@ -80,7 +81,7 @@ func (r *Runtime) launch(ctx context.Context, spec runtime.Spec) (*line, error) 
 	return l, nil
 }
 
-// join attaches to a session. Old versions of the API have the session in the query.
+// join attaches to a session. Old versions of the API expect the session in the query.
 func (r *Runtime) join(ctx context.Context, session, id string) (*line, error) {
 	l, err := r.dial(ctx, "/"+session, url.Values{"stdin": {"true"}}, id, session)
 	var failed *upstream.Failure
@@ -108,7 +109,7 @@ func (r *Runtime) living(ctx context.Context, session string) (bool, error) {
 	return false, nil
 }
 
-// kill ends a session's process. One that has ended is no error.
+// kill ends a session's process. It succeeds if the session has ended.
 func (r *Runtime) kill(ctx context.Context, session string) error {
 	_, err := r.opts.API.Do(ctx, upstream.Call{
 		Method: http.MethodPost, Path: r.exec("/" + session + "/kill"), Query: url.Values{"signal": {"SIGKILL"}, "timeout": {"5s"}},

@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// The streams of a session, as the first byte of each binary message shows.
+// The streams of a session. The first byte of each binary message names its stream.
 const (
 	frameStdin    = 0
 	frameStdout   = 1
@@ -24,8 +24,8 @@ const (
 
 const (
 	maxMessage = 4 << 20 // of a message; the agent's frames are far shorter
-	maxTail    = 2 << 10 // how much of the agent's stderr is kept, the last of it
-	// pingEvery and pongTime find a connection that is dead without a sign.
+	maxTail    = 2 << 10 // how many bytes of the agent's stderr are kept, from its end
+	// pingEvery and pongTime detect a dead connection.
 	pingEvery = 15 * time.Second
 	pongTime  = 45 * time.Second
 )
@@ -38,11 +38,11 @@ type line struct {
 	conn   *websocket.Conn
 	ctx    context.Context // of the connection
 	cancel context.CancelFunc
-	part   io.Reader // the rest of the stdout message under way
+	part   io.Reader // the rest of the current stdout message
 
 	mu      sync.Mutex
-	session string // "" until the session has said so
-	exit    *int   // its status, once it has ended
+	session string // "" until the sprite has sent it
+	exit    *int   // the session's status, once it has ended
 	tail    []byte
 }
 
@@ -54,7 +54,7 @@ func newLine(conn *websocket.Conn, session string) *line {
 	return l
 }
 
-// ping ends the line when its other end is gone.
+// ping ends the line when the other side no longer answers.
 func (l *line) ping() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -74,7 +74,7 @@ func (l *line) ping() {
 	}
 }
 
-// Read returns what the session writes to stdout. [io.EOF] is the session's end, errLost that of the connection.
+// Read returns the session's stdout. [io.EOF] is the session's end, errLost that of the connection.
 func (l *line) Read(b []byte) (int, error) {
 	for {
 		if l.part != nil {
@@ -102,7 +102,7 @@ func (l *line) Read(b []byte) (int, error) {
 	}
 }
 
-// fault maps an error of the connection; nil and the end of a message are none.
+// fault maps an error of the connection. It returns nil for nil and for the end of a message.
 func (l *line) fault(err error) error {
 	if err == nil || err == io.EOF {
 		return nil
@@ -110,7 +110,7 @@ func (l *line) fault(err error) error {
 	return errLost
 }
 
-// frame takes a binary message. That of stdout is left to Read.
+// frame handles a binary message. It leaves those of stdout to Read.
 func (l *line) frame(message io.Reader) error {
 	var kind [1]byte
 	if _, err := io.ReadFull(message, kind[:]); err != nil {
@@ -133,7 +133,7 @@ func (l *line) frame(message io.Reader) error {
 	return nil
 }
 
-// word takes a text message. Those of a kind that is not known have no meaning here.
+// word handles a text message. It ignores unknown kinds.
 func (l *line) word(message io.Reader) error {
 	var w struct {
 		Type      string          `json:"type"`
@@ -155,10 +155,10 @@ func (l *line) word(message io.Reader) error {
 	return nil
 }
 
-// plain is a JSON string or number without quotes.
+// plain returns a JSON string or number without quotes.
 func plain(raw json.RawMessage) string { return strings.Trim(string(raw), `"`) }
 
-// validSession keeps what would change a path out of one.
+// validSession refuses ids that would change the path of a request.
 func validSession(id string) bool {
 	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
@@ -173,7 +173,7 @@ func (l *line) name(id string) {
 	}
 }
 
-// id is the session's name; "" while it is unknown.
+// id returns the session's name; "" while it is unknown.
 func (l *line) id() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,7 +188,7 @@ func (l *line) ended(status int) {
 	}
 }
 
-// status returns how the session ended; nil if it did not say.
+// status returns how the session ended; nil if the sprite did not report it.
 func (l *line) status() *int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,7 +202,7 @@ func (l *line) add(b []byte) {
 	l.tail = l.tail[max(0, len(l.tail)-maxTail):]
 }
 
-// stderr returns the end of what the agent wrote there, for a log line.
+// stderr returns the end of the agent's stderr, for a log line.
 func (l *line) stderr() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -217,7 +217,7 @@ func (l *line) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end closes the session's stdin, on which the agent ends everything and then itself.
+// end closes the session's stdin. The agent then ends its programs and itself.
 func (l *line) end() error { return l.send(frameStdinEOF, nil) }
 
 func (l *line) send(kind byte, b []byte) error {
@@ -237,7 +237,8 @@ func (l *line) send(kind byte, b []byte) error {
 	return nil
 }
 
-// Close ends the connection, and not the session. It does not wait for the other end, which takes seconds to agree.
+// Close ends the connection, but not the session. It does not wait for the other side, which takes seconds to
+// close.
 func (l *line) Close() error {
 	l.cancel()
 	return l.conn.CloseNow()

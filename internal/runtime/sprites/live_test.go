@@ -13,7 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/upstream"
 )
 
-// The live lane runs against a real sprite, where deploy/sandbox has put the workspace service. make live-sprites says whether it ran.
+// TestLive runs against a real sprite, on which deploy/sandbox has installed the workspace service. make live-sprites reports whether
+// it ran.
 func TestLive(t *testing.T) {
 	names := []string{"SPRITES_BASE_URL", "SPRITES_SPRITE_NAME", "SPRITES_TOKEN", "SPRITES_WORKSPACE_SERVICE_HOST"}
 	value := map[string]string{}

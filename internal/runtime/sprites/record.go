@@ -13,9 +13,9 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// record is what is kept of a detached sandbox, so that a later process finds it. It is written before the session begins.
+// record describes a detached sandbox, so that a later process finds it. It is written before the session begins.
 type record struct {
-	Session string `json:"session"` // "" until the sprite has named it
+	Session string `json:"session"` // "" until the sprite has sent it
 }
 
 const recordEnd = ".json"

@@ -22,15 +22,15 @@ type sandbox struct {
 
 	mu        sync.Mutex
 	destroyed bool
-	line      *line // nil while there is no connection
+	line      *line // nil without a connection
 }
 
 var _ runtime.Sandbox = (*sandbox)(nil)
 
-// endTime is how long an agent may take to end everything and then itself.
+// endTime is how long an agent may take to end its programs and itself.
 const endTime = 10 * time.Second
 
-// watch follows a sandbox from now on.
+// watch starts to follow a sandbox.
 func (r *Runtime) watch(id string, l *line, host *wire.MuxHost, detached bool) (*sandbox, error) {
 	s := &sandbox{Link: runtime.NewLink(errClosed, errAway), rt: r, id: id, session: l.id(), detached: detached}
 	s.connect(l, host)
@@ -60,7 +60,7 @@ var errAway = &runtime.StepError{
 	Step: stepExec, Err: errors.New("the connection to the sprite is lost, and not restored yet"), Hint: "check that the sprite runs, and the network",
 }
 
-// connect says over what the sandbox can be dialled; nil for nothing.
+// connect sets the line and the dialer of the sandbox; nil for none.
 func (s *sandbox) connect(l *line, over runtime.Dialer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +68,7 @@ func (s *sandbox) connect(l *line, over runtime.Dialer) {
 	s.Connect(over)
 }
 
-// live follows a sandbox to its end, or to the runtime's.
+// live follows a sandbox until it ends or the runtime is closed.
 func (s *sandbox) live(l *line, host *wire.MuxHost) {
 	for {
 		closing := false
@@ -110,7 +110,7 @@ func (s *sandbox) live(l *line, host *wire.MuxHost) {
 	}
 }
 
-// over is the sandbox's end.
+// over marks the sandbox as ended.
 func (s *sandbox) over(exit runtime.Exit) {
 	s.mu.Lock()
 	if s.destroyed {
@@ -124,8 +124,8 @@ func (s *sandbox) over(exit runtime.Exit) {
 	s.End(exit)
 }
 
-// resume finds out what a lost connection means: that the session has ended, or that it can be attached to again. Neither if the
-// runtime is closed meanwhile.
+// resume finds out why a connection was lost: the session has ended, or it attaches again. It returns neither if the runtime is
+// closed meanwhile.
 func (s *sandbox) resume() (*line, *wire.MuxHost, *runtime.Exit) {
 	patience := time.After(s.rt.opts.Patience)
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
@@ -154,10 +154,10 @@ func (s *sandbox) resume() (*line, *wire.MuxHost, *runtime.Exit) {
 	}
 }
 
-// Usage implements [runtime.Sandbox]. There is no figure with an honest source.
+// Usage implements [runtime.Sandbox]. There are no figures: no source is reliable.
 func (s *sandbox) Usage(context.Context) (runtime.Usage, error) { return runtime.Usage{}, nil }
 
-// Destroy implements [runtime.Sandbox]. The agent ends its programs and then itself; one that does not is killed. The files in the
+// Destroy implements [runtime.Sandbox]. The agent ends its programs and itself; if it does not, it is killed. The files in the
 // sprite stay.
 func (s *sandbox) Destroy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*endTime)

@@ -17,22 +17,22 @@ import (
 	"github.com/belljar/belljar/internal/upstream"
 )
 
-// Name is what requests call this runtime.
+// Name is this runtime's name in requests.
 const Name = "sprites"
 
-// Options say which sprite, and where in it things are. API, Service, Sprite, Agent and Workspace are required.
+// Options name the sprite and the places in it. API, Service, Sprite, Agent and Workspace are required.
 type Options struct {
 	API     *upstream.Guard // with [Rules]
 	Service upstream.CheckOptions
 	Sprite  string // its name
 	Agent   string // path of the program belljar-agent in the sprite
-	// Workspace is the folder of files in the sprite, Secrets that of secrets; "" is none.
+	// Workspace is the folder of files in the sprite, Secrets the folder of secrets; "" is none.
 	Workspace, Secrets string
-	// State is a folder of this machine for records, by which detached sandboxes are found again; "" if there are none.
+	// State is a folder of this machine for the records that find detached sandboxes again; "" without detached ones.
 	State string
-	// Patience is how long a lost connection is restored for; 0 is 2 min.
+	// Patience is how long the runtime tries to restore a lost connection; 0 is 2 min.
 	Patience time.Duration
-	// Observe learns of what happens to sessions, for metrics: attach_failed, with the reason, and disconnected. nil is none.
+	// Observe receives events of sessions, for metrics: attach_failed, with the reason, and disconnected. nil ignores them.
 	Observe func(what string, why upstream.Reason)
 	Logger  *slog.Logger // nil discards
 }
@@ -47,7 +47,7 @@ type Runtime struct {
 	watches sync.WaitGroup
 
 	mu    sync.Mutex
-	boxes map[string]*sandbox // living, and those being made (nil)
+	boxes map[string]*sandbox // living ones, and those being made (nil)
 }
 
 var (
@@ -66,7 +66,7 @@ func New(o Options) (*Runtime, error) {
 		o.Observe = func(string, upstream.Reason) {}
 	}
 	r := &Runtime{opts: o, log: o.Logger, closing: make(chan struct{}), boxes: map[string]*sandbox{}}
-	o.Service.Also = func(ctx context.Context) error { // the API knows the token and the sprite
+	o.Service.Also = func(ctx context.Context) error { // the API checks the token and the sprite
 		_, err := r.living(ctx, "")
 		return err
 	}
@@ -74,7 +74,7 @@ func New(o Options) (*Runtime, error) {
 	return r, nil
 }
 
-// Close ends the connections. Sandboxes of [runtime.LifetimeCreator] end with it, detached ones live on.
+// Close ends the connections. Sandboxes of [runtime.LifetimeCreator] end too, detached ones live on.
 func (r *Runtime) Close() error {
 	r.once.Do(func() { close(r.closing) })
 	r.watches.Wait()
@@ -86,7 +86,7 @@ func (r *Runtime) Close() error {
 // Name implements [runtime.Runtime].
 func (r *Runtime) Name() string { return Name }
 
-// Ready returns why the sprite cannot be used; nil if it can. Its answer is a minute old at most.
+// Ready returns why the sprite cannot be used; nil if it can. The answer is at most a minute old.
 func (r *Runtime) Ready(ctx context.Context) error { return r.check.Ready(ctx) }
 
 // Circuit is the state of the breakers, the worse of the API's and the workspace service's: closed, half-open or open.
@@ -98,7 +98,7 @@ func (r *Runtime) Circuit() string {
 	return service
 }
 
-// Probe implements [runtime.Runtime]. Its answer is as old as that of Ready.
+// Probe implements [runtime.Runtime]. Its answer is as old as Ready's.
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	c := capabilities()
 	if err := r.Ready(ctx); err != nil {
@@ -121,7 +121,7 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	return runtime.TestSandbox(ctx, r, caps)
 }
 
-// capabilities is what a sprite can do. What protects this machine from a program is that the program is on another one.
+// capabilities returns the capabilities of a sprite. This machine is protected from programs because they run on another.
 func capabilities() runtime.Capabilities {
 	const machine = "a virtual machine that is not on this host"
 	c := runtime.Capabilities{
@@ -143,7 +143,7 @@ func capabilities() runtime.Capabilities {
 	return c
 }
 
-// The steps of a [runtime.StepError].
+// Steps of a [runtime.StepError].
 const (
 	stepService = "workspace_service"
 	stepSprite  = "sprite"
@@ -151,7 +151,7 @@ const (
 	stepAgent   = "agent"
 )
 
-// fault makes an error of the sprite's one of a step.
+// fault makes an error of the sprite a [runtime.StepError].
 func fault(step string, err error) error {
 	if err == nil {
 		return nil
@@ -208,12 +208,12 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (_ runtime.Sand
 	if l, err = r.launch(ctx, spec); err != nil {
 		return nil, fault(stepExec, err)
 	}
-	host := wire.NewMuxHost(l) // which reads, so that the session's name arrives
+	host := wire.NewMuxHost(l) // it reads, so that the session's name arrives
 	if err := r.greet(ctx, host, l); err != nil {
 		host.Close()
 		return nil, err
 	}
-	if l.id() == "" { // it comes before the agent's first word
+	if l.id() == "" { // the name comes before the agent's first output
 		host.Close()
 		return nil, fault(stepExec, errors.New("the sprite does not name the session"))
 	}
@@ -226,7 +226,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (_ runtime.Sand
 	return r.watch(spec.ID, l, host, detached)
 }
 
-// reserve takes the sprite for a sandbox.
+// reserve reserves the sprite for a sandbox.
 func (r *Runtime) reserve(id string) error {
 	known, err := r.recorded()
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-// sprite is a sprite with the agent in it, and a workspace service.
+// sprite simulates a sprite with the agent in it, and a workspace service.
 type sprite struct {
 	*stand.Server
 	state   string
@@ -49,7 +49,7 @@ func newSprite(t *testing.T) *sprite {
 	return &sprite{Server: api, state: t.TempDir(), service: "http://" + service + "/internal/v1"}
 }
 
-// open returns a runtime for it, which ends with the test.
+// open returns a runtime for the sprite, which is closed at the end of the test.
 func (s *sprite) open(t *testing.T, change func(api, service *upstream.Options)) *sprites.Runtime {
 	t.Helper()
 	api := upstream.Options{URL: s.URL, Token: stand.Token, Allow: sprites.Rules("box"), Breaker: &upstream.Breaker{Rest: 50 * time.Millisecond}}
@@ -109,7 +109,7 @@ func create(t *testing.T, r *sprites.Runtime) runtime.Sandbox {
 	return box
 }
 
-// run runs a shell command and returns what it printed.
+// run runs a shell command and returns its output.
 func run(t *testing.T, box runtime.Sandbox, script string) string {
 	t.Helper()
 	c := agent.New(box.Dial)
@@ -153,7 +153,7 @@ func TestSandbox(t *testing.T) {
 	if len(big) != 3000000 {
 		t.Errorf("%d bytes", len(big))
 	}
-	// The sprite is one machine.
+	// The sprite holds one sandbox.
 	if _, err := r.Create(t.Context(), spec()); !errors.Is(err, runtime.ErrFull) {
 		t.Errorf("a second sandbox: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestSandbox(t *testing.T) {
 	if entries, _ := os.ReadDir(s.state); len(entries) != 0 {
 		t.Errorf("records are left: %v", entries)
 	}
-	// The files stay for the next one.
+	// The files stay for the next sandbox.
 	if got := run(t, create(t, r), "cat file"); got != "hello\n" {
 		t.Errorf("%q", got)
 	}
@@ -214,7 +214,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// A broken connection loses nothing of what a command prints meanwhile.
+// No output of a command is lost when a connection breaks.
 func TestDisconnect(t *testing.T) {
 	s := newSprite(t)
 	r := s.open(t, nil)
@@ -319,7 +319,7 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// A sandbox of a command ends with it, and its programs too.
+// The sandbox of a single command ends with it, and so do its programs.
 func TestCreator(t *testing.T) {
 	s := newSprite(t)
 	r := s.open(t, nil)
@@ -430,7 +430,7 @@ func TestFaults(t *testing.T) {
 			t.Error("a session is left")
 		}
 	})
-	t.Run("attach", func(t *testing.T) { // it fails at first and works then
+	t.Run("attach", func(t *testing.T) { // it fails first and then works
 		r := s.open(t, nil)
 		box := create(t, r)
 		var n int

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// forms are the texts by which a secret is found. Those that are too short are left out.
+// forms returns the texts by which a secret is found. It leaves out texts that are too short.
 func forms(value string) (list []string) {
 	text := strings.TrimSpace(value)
 	if len(text) < shortest {
@@ -20,7 +20,7 @@ func forms(value string) (list []string) {
 		for phase := range 3 {
 			list = append(list, encoded(enc, text, phase))
 		}
-		for _, width := range []int{64, 76} { // of lines, as tools print a whole file
+		for _, width := range []int{64, 76} { // line widths of tools that print a whole file
 			list = append(list, lines(enc.EncodeToString([]byte(value)), width)...)
 		}
 	}
@@ -44,13 +44,13 @@ func forms(value string) (list []string) {
 	return whole
 }
 
-// encoded is a text in base64 after as many bytes as phase is, without the characters that depend on what is around it.
+// encoded returns a text in base64 after phase other bytes, without the characters that depend on the surrounding text.
 func encoded(enc *base64.Encoding, text string, phase int) string {
 	all := enc.EncodeToString(append(make([]byte, phase), text...))
 	return all[(phase*8+5)/6 : (phase+len(text))*8/6]
 }
 
-// lines cuts a text into lines of a width; none if it is not longer than one.
+// lines splits a text into lines of a width; none if it fits into one line.
 func lines(text string, width int) (list []string) {
 	if len(text) <= width {
 		return nil
@@ -63,7 +63,7 @@ func lines(text string, width int) (list []string) {
 	return list
 }
 
-// percent is a text of which everything is percent-encoded that ever is, but for what is safe: a slash in Python, other characters in
+// percent percent-encodes every character of a text that any encoder encodes, except those in safe: a slash in Python, other characters in
 // JavaScript.
 func percent(text, safe string) string {
 	var b strings.Builder
@@ -80,7 +80,7 @@ func percent(text, safe string) string {
 	return b.String()
 }
 
-// lowerHex is a percent-encoded text with its digits in lower case.
+// lowerHex converts the digits of a percent-encoded text to lower case.
 func lowerHex(escaped string) string {
 	b := []byte(escaped)
 	for i := 0; i+2 < len(b); i++ {
@@ -92,7 +92,7 @@ func lowerHex(escaped string) string {
 	return string(b)
 }
 
-// upperHex is a text escaped as in JSON with its digits in upper case.
+// upperHex converts the digits of JSON's escapes in a text to upper case.
 func upperHex(escaped string) string {
 	b := []byte(escaped)
 	for i := 0; i+1 < len(b); i++ {
@@ -106,7 +106,7 @@ func upperHex(escaped string) string {
 	return string(b)
 }
 
-// quoted is a text as it stands between the quotes of a JSON string; html escapes angle brackets and ampersands, too.
+// quoted returns a text as the content of a JSON string. html also escapes angle brackets and ampersands.
 func quoted(text string, html bool) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -118,7 +118,7 @@ func quoted(text string, html bool) string {
 	return all[1 : len(all)-1]
 }
 
-// pieces cuts a long form.
+// pieces splits a long form.
 func pieces(form string) (list []string) {
 	for len(form) > cutAt {
 		n := min(cutAt, len(form)-cutAt/2)

@@ -1,7 +1,7 @@
 // Package redact replaces secrets in streams of bytes by asterisks, one for each byte.
 //
-// A secret is found as it is, in base64, in hexadecimal, percent-encoded, and escaped as in JSON; of one with several lines, each line
-// is found by itself. A stream may be cut anywhere. What a program changes in another way is not found.
+// It finds a secret in plain text, in base64, in hexadecimal, percent-encoded, and escaped as in JSON. Each line of a secret with
+// several lines is also found separately. A stream may be split at any position. Other transformations of a secret are not found.
 package redact
 
 import (
@@ -16,30 +16,30 @@ import (
 const (
 	// shortest is the length of the shortest pattern. The first bytes of a pattern, as a number, are its head.
 	shortest = 8
-	// widest is the length of the longest window, which a search moves over the bytes.
+	// widest is the maximum length of the window that a search moves over the bytes.
 	widest = 32
-	// cutAt is the length above which a pattern is cut into pieces, of at least half of that. It bounds what a stream holds back, and
-	// what it compares at each byte of a hostile output.
+	// cutAt is the length above which a pattern is split into pieces, of at least half of that. It bounds the bytes that a stream
+	// holds back, and the comparisons at each byte of a hostile output.
 	cutAt = 256
 )
 
-// Patterns are the forms of secrets. They do not change: safe for concurrent use.
+// Patterns are the forms of secrets. They are immutable and safe for concurrent use.
 type Patterns struct {
-	// A search looks at the last two bytes of a window, and moves it by the shift for these: to the next place where a pattern may
-	// have them. 0 means that a pattern may begin where the window does.
+	// A search reads the last two bytes of a window, and moves the window by the shift for these: to the next position at which a
+	// pattern could contain them. 0 means that a pattern may begin at the window.
 	window  int
 	shift   []uint8
 	heads   map[uint64][]pattern // by their heads, each list sorted
 	sorted  []uint64             // the heads
-	begin   [1 << 10]uint64      // which pairs of bytes begin a pattern, as bits
-	first   [256]bool            // which bytes do
+	begin   [1 << 10]uint64      // bit set of the pairs of bytes that begin a pattern
+	first   [256]bool            // the bytes that begin a pattern
 	longest int
 }
 
-// pattern is a text to hide. A list of them is sorted, so that a search takes few steps, however many begin in the same way.
+// pattern is a text to redact. A list of patterns is sorted, so that a search takes few steps, even if many have a common beginning.
 type pattern struct {
 	text []byte
-	part int // the index of the longest other one in the list that this one begins with; -1 for none
+	part int // index of the longest other pattern in the list that is a prefix of this one; -1 for none
 }
 
 // New returns the patterns of secrets; nil if there are none.
@@ -78,7 +78,7 @@ func (p *Patterns) add(text []byte) {
 	if p.heads[h] == nil {
 		p.sorted = append(p.sorted, h)
 	}
-	part := len(p.heads[h]) - 1 // a text that this one begins with is before it, and so is all in between that begins with it
+	part := len(p.heads[h]) - 1 // a prefix of this pattern sorts before it; patterns in between also begin with that prefix
 	for part >= 0 && !bytes.HasPrefix(text, p.heads[h][part].text) {
 		part = p.heads[h][part].part
 	}
@@ -87,33 +87,33 @@ func (p *Patterns) add(text []byte) {
 	p.begin[pair(text)>>6] |= 1 << (pair(text) & 63)
 }
 
-// pair is the first two bytes of b as a number, head the first eight.
+// pair returns the first two bytes of b as a number, head the first eight.
 func pair(b []byte) uint16 { return binary.BigEndian.Uint16(b) }
 func head(b []byte) uint64 { return binary.BigEndian.Uint64(b) }
 
-// span is the bytes from one offset to before another. Spans may overlap.
+// span is a range of bytes: from is inclusive, to exclusive. Spans may overlap.
 type span struct{ from, to int }
 
-// In reports whether b has one of the patterns, or a part of one that was cut. There are none in nil.
+// In reports whether b contains one of the patterns, or a piece of a split one. A nil value has none.
 func (p *Patterns) In(b []byte) bool { return p != nil && len(p.find(b)) > 0 }
 
-// apart is how many bytes a part of a search has at least.
+// apart is the minimum length in bytes of each part of a parallel search.
 const apart = 1 << 10
 
-// find returns where patterns are in b, in order.
+// find returns the spans of all patterns in b, in order.
 func (p *Patterns) find(b []byte) []span {
-	end := p.window - 1 // of the window: its last byte
+	end := p.window - 1 // last byte of the window
 	n := (len(b) - end) / 4
 	if n < apart {
 		return p.search(nil, b, end, len(b))
 	}
-	// Each step needs the one before. Four searches at once, each in its part, keep the processor busy.
+	// Each step depends on the previous one. Interleaving four searches, each in its own part of b, keeps the processor busy.
 	shift := (*[1 << 16]uint8)(p.shift)
 	at := func(end int) int { return int(shift[uint16(b[end-1])<<8|uint16(b[end])]) }
 	w, x, y, z := end, end+n, end+2*n, end+3*n
 	limits := [5]int{w, x, y, z, len(b)}
 	var found [4][]span
-	look := func(part, end, step int) int { // without a shift, a pattern may begin there
+	look := func(part, end, step int) int { // with a shift of 0, a pattern may begin there
 		if step == 0 {
 			found[part] = p.search(found[part], b, end, end+1)
 			return 1
@@ -133,7 +133,7 @@ func (p *Patterns) find(b []byte) []span {
 	return slices.Concat(found[:]...)
 }
 
-// search adds to found where patterns are in b, for windows that end before limit.
+// search appends the spans of patterns in b to found, for windows that end before limit.
 func (p *Patterns) search(found []span, b []byte, end, limit int) []span {
 	shift := (*[1 << 16]uint8)(p.shift)
 	for end < limit {
@@ -154,9 +154,9 @@ func (p *Patterns) search(found []span, b []byte, end, limit int) []span {
 	return found
 }
 
-// longest is the length of the longest of those patterns that b begins with; 0 for none.
+// longest returns the length of the longest pattern in the list that is a prefix of b; 0 for none.
 func longest(list []pattern, b []byte) int {
-	// What b begins with is the last pattern that is not after b, or that one begins with it.
+	// The prefix is the last pattern that does not sort after b, or a prefix of that pattern.
 	i, exact := among(list, b)
 	if exact {
 		return len(b)
@@ -174,7 +174,7 @@ func longest(list []pattern, b []byte) int {
 	return len(list[i].text)
 }
 
-// alike is how many bytes a and b have in common at their beginnings.
+// alike returns the length of the common prefix of a and b.
 func alike(a, b []byte) (n int) {
 	for ; n+64 <= min(len(a), len(b)) && string(a[n:n+64]) == string(b[n:n+64]); n += 64 {
 	}
@@ -188,12 +188,12 @@ func alike(a, b []byte) (n int) {
 	return n
 }
 
-// among is where b is in a sorted list, or would be.
+// among returns the position of b in a sorted list, or where it would be inserted.
 func among(list []pattern, b []byte) (int, bool) {
 	return slices.BinarySearchFunc(list, b, func(p pattern, b []byte) int { return bytes.Compare(p.text, b) })
 }
 
-// beginning is the offset from which on b is the beginning of a pattern, but not all of it: the first such offset, or len(b).
+// beginning returns the first offset at which the rest of b is an incomplete beginning of a pattern, or len(b).
 func (p *Patterns) beginning(b []byte) int {
 	at := max(0, len(b)-p.longest+1)
 	for ; at < len(b)-1; at++ {
@@ -208,7 +208,7 @@ func (p *Patterns) beginning(b []byte) int {
 	return len(b)
 }
 
-// begins reports whether b is the beginning of a pattern, but not all of it.
+// begins reports whether b is an incomplete beginning of a pattern.
 func (p *Patterns) begins(b []byte) bool {
 	if len(b) >= shortest {
 		list := p.heads[head(b)]

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// naive is what a stream returns in the end, found by looking for every pattern everywhere.
+// naive computes the final output of a stream by a simple search for every pattern.
 func naive(p *Patterns, in []byte) []byte {
 	out := bytes.Clone(in)
 	for _, list := range p.heads {
@@ -24,7 +24,7 @@ func naive(p *Patterns, in []byte) []byte {
 			}
 		}
 	}
-	for i := range in { // the longest end that begins a pattern
+	for i := range in { // the longest suffix that begins a pattern
 		for _, list := range p.heads {
 			for _, p := range list {
 				text := p.text
@@ -40,7 +40,7 @@ func naive(p *Patterns, in []byte) []byte {
 	return out
 }
 
-// write sends in through a stream in pieces whose lengths cut tells, and returns all of its output.
+// write sends in through a stream in pieces of the lengths that cut returns, and returns all of its output.
 func write(p *Patterns, in []byte, cut func(left int) int) (out []byte) {
 	s := p.Stream()
 	for len(in) > 0 {
@@ -64,7 +64,7 @@ func TestForms(t *testing.T) {
 	} {
 		in := "before " + form + " after"
 		want := "before " + strings.Repeat("*", len(form)) + " after"
-		if name == "percent" || name == "lower percent" { // an escaped one may be the end of another form
+		if name == "percent" || name == "lower percent" { // an escaped character may be the end of another form
 			if got := string(write(p, []byte(in), whole)); strings.Contains(got, "ss") || len(got) != len(in) {
 				t.Errorf("%s: %q", name, got)
 			}
@@ -105,7 +105,7 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// A key of several lines is found line by line, as a terminal prints it, and in base64 as tools wrap it.
+// A key with several lines is found line by line, as a terminal prints it, and in base64 with the line breaks of tools.
 func TestLines(t *testing.T) {
 	var key strings.Builder
 	key.WriteString("-----BEGIN KEY-----\n")
@@ -136,7 +136,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What is flushed in the middle of a secret shows at most a few bytes of it, and the rest stays hidden.
+// A flush in the middle of a secret shows at most a few bytes of it, and the rest is still redacted.
 func TestFlush(t *testing.T) {
 	const secret = "correct horse battery"
 	for at := range len(secret) + 1 {
@@ -158,9 +158,9 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// What comes again after a rewind is hidden, too.
+// Bytes that are written again after a rewind are redacted, too.
 func TestRewind(t *testing.T) {
-	const secret = "abcabcabcabc" // its end is its beginning
+	const secret = "abcabcabcabc" // its end equals its beginning
 	s := New(secret).Stream()
 	out := append([]byte(nil), s.Write([]byte(secret))...)
 	if string(out) != strings.Repeat("*", len(out)) || s.Held() == 0 {
@@ -175,7 +175,7 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// A large piece is searched in parts, and nothing between them is missed.
+// A large piece is searched in parts, without missing patterns across them.
 func TestParts(t *testing.T) {
 	p := New("correct horse", "horse correct horse")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -186,7 +186,7 @@ func TestParts(t *testing.T) {
 			b.WriteString(words[random.IntN(len(words))])
 		}
 		in := []byte(b.String())
-		for _, at := range []int{1, 2, 3} { // across the borders
+		for _, at := range []int{1, 2, 3} { // across the boundaries
 			copy(in[at*(len(in)-p.window+1)/4-random.IntN(2*p.window):], "correct horse")
 		}
 		want := write(p, in, func(int) int { return apart })
@@ -201,7 +201,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// Many patterns that begin in the same way, and output that almost has them at every place, take a fraction of a second. A comparison with each pattern would take minutes.
+// Many patterns with a common beginning, in output that almost matches them at every position, take a fraction of a second. Comparing with each pattern would
+// take minutes.
 func TestAlike(t *testing.T) {
 	var lines strings.Builder
 	for i := range 6000 {
@@ -230,7 +231,7 @@ func FuzzStream(f *testing.F) {
 			return
 		}
 		random := rand.New(rand.NewPCG(seed, 0))
-		// Texts of the secrets' own bytes hit more often.
+		// Texts from the bytes of the secrets match more often.
 		if seed%2 == 0 {
 			mixed := []byte(a + b)
 			for i := range in {
@@ -249,7 +250,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// BenchmarkWrite redacts a log of ordinary lines, with one secret and with many, and one in which a secret is nearly everywhere.
+// BenchmarkWrite redacts a log of ordinary lines, with one secret and with many, and a log with secrets nearly everywhere.
 func BenchmarkWrite(b *testing.B) {
 	line := []byte("2026-03-01T12:00:00Z INFO  request id=7f3a method=GET path=/api/v1/items status=200 took=13ms\n")
 	log := bytes.Repeat(line, 64<<10/len(line)+1)[:64<<10]

@@ -1,21 +1,21 @@
 package redact
 
-// hint is how long the beginning of a pattern is which is hidden although its end has not come.
+// hint is the length from which an incomplete pattern is redacted.
 const hint = 6
 
 // Stream redacts one stream. The zero value and nil change nothing.
 type Stream struct {
 	patterns *Patterns
-	held     []byte // the end of the input so far, as it came, which may be the beginning of a pattern
-	passed   int    // how many of these bytes were returned
-	stars    int    // how many of these belong to a complete pattern that began before
+	held     []byte // the last bytes of the input, unchanged, which may begin a pattern
+	passed   int    // how many of the held bytes were returned
+	stars    int    // how many of the held bytes belong to a complete pattern that began earlier
 }
 
-// Stream returns a stream at its beginning.
+// Stream returns a new stream.
 func (p *Patterns) Stream() *Stream { return &Stream{patterns: p} }
 
-// Write takes bytes, which it may change, and returns those that may be passed on: all that came so far without an end that may be the
-// beginning of a secret. They are valid until the next call.
+// Write accepts bytes, which it may modify, and returns the redacted bytes that may be passed on: all bytes so far, except a final
+// part that may begin a secret. The result is valid until the next call.
 func (s *Stream) Write(b []byte) []byte {
 	if s == nil || s.patterns == nil || len(b) == 0 {
 		return b
@@ -29,7 +29,7 @@ func (s *Stream) Write(b []byte) []byte {
 	star(b[:min(s.stars, len(b))])
 	for _, f := range found {
 		star(b[f.from:f.to])
-		if f.from < keep { // one that begins in what is held is found again
+		if f.from < keep { // a pattern that begins in the held bytes is found again
 			end = max(end, f.to)
 		}
 	}
@@ -38,7 +38,7 @@ func (s *Stream) Write(b []byte) []byte {
 	return out
 }
 
-// Held is how many bytes have come and were not returned.
+// Held returns how many bytes were accepted and not returned yet.
 func (s *Stream) Held() int {
 	if s == nil {
 		return 0
@@ -46,8 +46,8 @@ func (s *Stream) Held() int {
 	return len(s.held) - s.passed
 }
 
-// Flush returns the bytes that are held back, hidden if they are a good part of a secret. If the rest of one follows, it is
-// hidden all the same.
+// Flush returns the held bytes, redacted if they are a substantial part of a secret. If the rest of a secret follows, it is still
+// redacted.
 func (s *Stream) Flush() []byte {
 	if s.Held() == 0 {
 		return nil
@@ -62,11 +62,11 @@ func (s *Stream) Flush() []byte {
 	return out
 }
 
-// Rewind forgets what is held back: it comes again. So do the last bytes that were returned, as many as again is.
+// Rewind discards the held bytes, because they will be written again. So will the last again bytes that were returned.
 func (s *Stream) Rewind(again int) {
 	switch {
 	case s == nil:
-	case again > 0: // none of them is hidden, so no secret continues after them
+	case again > 0: // none of them is redacted, so no secret continues after them
 		s.held, s.passed, s.stars = nil, 0, 0
 	default:
 		s.held = s.held[:s.passed]

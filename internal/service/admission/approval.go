@@ -17,23 +17,23 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Question is a request of which it is asked whether it needs a person's approval.
+// Question is a request whose need for an approval is being decided.
 type Question struct {
 	Caller    belljar.Caller
 	Run       *belljar.RunSpec     // nil for a session
 	Session   *belljar.SessionSpec // nil for a run
 	Placement *placement.Placement
 	Network   belljar.NetworkSpec // in force
-	// SessionTimeout is that of runs in the run's session which set none: it was approved with the session.
+	// SessionTimeout is the default timeout of the runs in the run's session: it was approved with the session.
 	SessionTimeout float64
 
-	imageNames []string // that an image has here which the request names by its digest
+	imageNames []string // names of the local image that the request names by its digest
 }
 
-// inSession reports whether the request has its sandbox already, which was approved with its session.
+// inSession reports whether the request runs in a session's sandbox, which was approved with its session.
 func (q Question) inSession() bool { return q.Run != nil && q.Run.SessionID != "" }
 
-// builds reports whether the request has its program compiled first.
+// builds reports whether the request compiles its program first.
 func (q Question) builds() bool {
 	if q.Run == nil {
 		return false
@@ -42,7 +42,7 @@ func (q Question) builds() bool {
 	return l.Compiled()
 }
 
-// wishes returns what the request brings into its sandbox.
+// wishes returns the secrets, repository and packages of the request.
 func (q Question) wishes() (map[string]belljar.Secret, *belljar.GitSpec, belljar.Packages) {
 	if q.Run != nil {
 		return q.Run.Secrets, q.Run.Git, q.Run.Packages
@@ -50,20 +50,20 @@ func (q Question) wishes() (map[string]belljar.Secret, *belljar.GitSpec, belljar
 	return q.Session.Secrets, q.Session.Git, q.Session.Packages
 }
 
-// subject is what a rule of SANDBOX_APPROVAL can be about. Exactly one of its functions is set.
+// subject is the subject of a rule of SANDBOX_APPROVAL. Exactly one of its functions is set.
 type subject struct {
 	name string
-	// asked returns what the request asks for, "" for nothing: rule `name`.
+	// asked returns the value that the request sets, "" for none: rule `name`.
 	asked func(Question) string
-	// amount is how much it asks for: rule `name>N`.
+	// amount is the amount that the request sets: rule `name>N`.
 	amount func(Question) float64
-	// is reports whether the value of a rule is that of the request: rule `name=value`. Alone or besides asked.
+	// is reports whether the value of a rule is that of the request: rule `name=value`. It may be set alone or along with asked.
 	is func(q Question, value string) bool
-	// agents says that the rule is about programs that act for a caller, whatever the caller may do: operators are asked too.
+	// agents marks a rule about programs that act in a caller's name, whatever the caller may do: it applies to operators, too.
 	agents bool
 }
 
-// subjects are everything that rules can be about.
+// subjects returns the subjects of all rules.
 func subjects() []subject {
 	return []subject{
 		{name: "network", asked: askedNetwork},
@@ -86,7 +86,7 @@ func subjects() []subject {
 		{name: "timeout_sec", amount: func(q Question) float64 {
 			n := q.Placement.Limits.TimeoutSec
 			if q.builds() {
-				n = max(n, q.Placement.Limits.BuildTimeoutSec) // a compiler computes, too
+				n = max(n, q.Placement.Limits.BuildTimeoutSec) // the compiler's time counts, too
 			}
 			if n > q.SessionTimeout {
 				return n
@@ -118,7 +118,7 @@ func askedNetwork(q Question) string {
 	return "no host"
 }
 
-// askedSecrets names the secrets, and of each which stored one it is and which host gets it.
+// askedSecrets names the secrets, and for each its stored secret and the host that receives it.
 func askedSecrets(q Question) string {
 	secrets, repository, _ := q.wishes()
 	var list []string
@@ -163,7 +163,7 @@ func askedImage(q Question) string {
 	return ""
 }
 
-// ApprovalRules decide which requests wait for a person. The zero value lets all go.
+// ApprovalRules decide which requests need an approval. The zero value requires none.
 type ApprovalRules struct{ rules []approvalRule }
 
 type approvalRule struct {
@@ -174,7 +174,7 @@ type approvalRule struct {
 	most  float64
 }
 
-// ApprovalRules reads SANDBOX_APPROVAL. The error names the rule that is wrong, and says what would be right.
+// ApprovalRules parses SANDBOX_APPROVAL. The error names the invalid rule, and the valid forms.
 func (p Policy) ApprovalRules() (*ApprovalRules, error) {
 	a := &ApprovalRules{}
 	for _, text := range p.Approval {
@@ -240,8 +240,8 @@ func (s subject) forms() (forms []string) {
 	return forms
 }
 
-// Reasons are the rules that a request matches, each with what was asked for; none for a request that needs nobody. Operators are
-// asked only about what programs do in their name.
+// Reasons returns the rules that a request matches, each with the request's value; none if it needs no approval. For operators only the
+// rules about programs that act in their name apply.
 func (a *ApprovalRules) Reasons(q Question) (reasons []string) {
 	if a == nil {
 		return nil
@@ -268,7 +268,7 @@ func (a *ApprovalRules) Reasons(q Question) (reasons []string) {
 	return reasons
 }
 
-// Network refuses to let a session reach more than was approved with it.
+// Network refuses a change that lets a session reach more than was approved with it.
 func (a *ApprovalRules) Network(caller belljar.Caller, before, asked belljar.NetworkSpec) error {
 	gated := a != nil && slices.ContainsFunc(a.rules, func(r approvalRule) bool { return r.name == "network" })
 	if !gated || caller.Admin() || asked.NetworkPolicy != belljar.NetworkAllowlist {
@@ -286,8 +286,8 @@ func (a *ApprovalRules) Network(caller belljar.Caller, before, asked belljar.Net
 	}
 }
 
-// below reports whether rules for hosts cover no more names than others do. Of addresses that cannot be said: a network within another one
-// may open a special range that the wider one does not.
+// below reports whether rules for hosts cover no more names than others do. Addresses cannot be compared like this: a network within a
+// wider one may open a special range that the wider one does not.
 func below(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(host string) bool {
 		return !slices.ContainsFunc(of, func(rule string) bool {
@@ -301,8 +301,8 @@ func within(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// Fingerprint identifies a request, for the approval that is about it alone. It is the same after the request was on record. The values
-// of secrets are no part of it: their record is encrypted for this request, and they must not be guessed from it.
+// Fingerprint identifies a request, for the approval that covers only it. It is stable when the request is stored and read. It excludes
+// the values of secrets: they are encrypted for each record, and must not be guessable from it.
 func Fingerprint(spec any) (string, error) {
 	raw, err := json.Marshal(spec)
 	var fields map[string]any
@@ -316,7 +316,7 @@ func Fingerprint(spec any) (string, error) {
 		}
 	}
 	if err == nil {
-		raw, err = json.Marshal(fields) // in one order
+		raw, err = json.Marshal(fields) // in a fixed order
 	}
 	if err != nil {
 		return "", &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be written as JSON", Err: err}
@@ -356,7 +356,7 @@ func (r *Rules) Approval(q Question) (*belljar.Approval, error) {
 	return a, err
 }
 
-// Unasked refuses to execute programs of a placement's image for no request, where one with that image would wait for an operator.
+// Unasked refuses to execute programs of a placement's image outside a request if a request with that image would need an approval.
 func (r *Rules) Unasked(caller belljar.Caller, p *placement.Placement) error {
 	if p.Image.Ref == runtime.HostRef {
 		return nil

@@ -77,7 +77,7 @@ func TestApprovalReasons(t *testing.T) {
 	}
 }
 
-// named are images that are here, by their digests.
+// named is a set of local images, by digest.
 type named struct {
 	Images
 	names map[string][]string
@@ -91,7 +91,7 @@ func (n named) Get(_ context.Context, ref string) (belljar.Image, error) {
 	return belljar.Image{}, &belljar.Error{Code: belljar.CodeImageUnavailable}
 }
 
-// A digest in place of a name, or next to it, leads around no rule about an image.
+// A digest instead of a name, or in addition to it, bypasses no rule about an image.
 func TestApprovalOfADigest(t *testing.T) {
 	here, other, untagged := strings.Repeat("a", 64), strings.Repeat("b", 64), strings.Repeat("c", 64)
 	nothing, err := Policy{}.Egress()
@@ -143,7 +143,7 @@ func TestApprovalRulesRefused(t *testing.T) {
 	}
 }
 
-// A session cannot get by another way what would have needed an approval when it was opened.
+// A session cannot get later what would have needed an approval when it was opened.
 func TestApprovalOfAWiderNetwork(t *testing.T) {
 	user, operator := belljar.Caller{ID: "ann", Role: belljar.RoleUser}, belljar.Caller{ID: "op", Role: belljar.RoleAdmin}
 	none, had := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkDenyAll}, allowlist("a.example", "b.example", "10.0.0.0/8")
@@ -164,7 +164,7 @@ func TestApprovalOfAWiderNetwork(t *testing.T) {
 		"the name above":      {gated, user, below, allowlist("c.example"), true},
 		"more names":          {gated, user, below, allowlist("*.example"), true},
 		"a name that ends so": {gated, user, below, allowlist("xc.example"), true},
-		"part of a network":   {gated, user, allowlist("0.0.0.0/0"), allowlist("10.0.0.0/8"), true}, // which a wider rule does not open
+		"part of a network":   {gated, user, allowlist("0.0.0.0/0"), allowlist("10.0.0.0/8"), true}, // a wider rule does not open it
 		"an address of many":  {gated, user, allowlist("*"), allowlist("10.0.0.7"), true},
 		"another host":        {gated, user, had, allowlist("b.example", "c.example"), true},
 		"another network":     {gated, user, had, allowlist("11.0.0.0/8"), true},
@@ -180,7 +180,7 @@ func TestApprovalOfAWiderNetwork(t *testing.T) {
 	}
 }
 
-// What an approval is about is the same after a restart, and another for any other request.
+// A request's fingerprint is the same after a restart, and differs from that of any other request.
 func TestFingerprint(t *testing.T) {
 	spec := belljar.RunSpec{Command: []string{"a"}, Env: map[string]string{}, Egress: belljar.Egress{Hosts: []string{}}, Files: []belljar.InlineFile{{Path: "x", Content: []byte{}}}}
 	same := belljar.RunSpec{Command: []string{"a"}, Files: []belljar.InlineFile{{Path: "x", Content: []byte{}}}}
@@ -193,7 +193,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestFingerprintOfSecrets holds that it has which secrets go where, and nothing of their values.
+// TestFingerprintOfSecrets checks that it covers which secrets go where, and nothing of their values.
 func TestFingerprintOfSecrets(t *testing.T) {
 	of := func(s belljar.Secret) string {
 		text, err := Fingerprint(&belljar.RunSpec{Secrets: map[string]belljar.Secret{"TOKEN": s}})

@@ -7,20 +7,20 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Requests are in memory until their runs end: what waits in the queues of many sessions must not take all of it. A
-// request's texts count when they are long; the queues bound the number of short ones.
+// Requests stay in memory until their runs end: the queues of many sessions must not exhaust it. A request's texts count
+// if they are long; the queues bound the number of short ones.
 const freeRequest = 16 << 10
 
-// Budget is how many bytes the requests of unfinished runs may have.
+// Budget bounds the bytes of the requests of unfinished runs.
 type Budget struct {
-	MaxPerUser, MaxTotal int64 // of one user's, and of all
+	MaxPerUser, MaxTotal int64 // of one user, and of all users
 
 	mu     sync.Mutex
 	all    int64
 	owners map[string]int64
 }
 
-// take adds a request of an owner's, if there is room for it. What is alone has room whatever its size.
+// take adds a request of an owner if there is room for it. The only request always fits, whatever its size.
 func (b *Budget) take(owner string, n int64) bool {
 	if n == 0 {
 		return true
@@ -39,7 +39,7 @@ func (b *Budget) take(owner string, n int64) bool {
 	return true
 }
 
-// drop takes away what take has added.
+// drop removes a request that take has added.
 func (b *Budget) drop(owner string, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *Budget) drop(owner string, n int64) {
 	}
 }
 
-// Charge counts a request until release is called, which may be called twice and is nil for a request that does not count.
+// Charge counts a request until release is called. release may be called twice, and is nil for a request that does not count.
 func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), err error) {
 	n := weight(req)
 	if !b.take(owner, n) {
@@ -65,7 +65,7 @@ func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), e
 	return sync.OnceFunc(func() { b.drop(owner, n) }), nil
 }
 
-// weight is what a request takes beyond what is free.
+// weight is the size of a request beyond the free part.
 func weight(req belljar.RunRequest) int64 {
 	n := len(req.Code) + len(req.RunSpec.Stdin)
 	if req.Shell != nil {

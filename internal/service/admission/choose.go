@@ -13,33 +13,32 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// requirements is what a request asks of the runtime it wants.
+// requirements is a request's requirements for its runtime.
 type requirements struct {
 	runtime   string
 	isolation runtime.Isolation
 	trust     belljar.TrustLevel
 	image     string
 	require   []string // protections
-	relay     bool     // a network that its relay carries
-	packages  bool     // packages that it shows
+	relay     bool     // a network through its relay
+	packages  bool     // packages mounted into the sandbox
 	disk      bool     // a workspace on disk
 }
 
-// Choice is a suitable runtime, what it can do here, and why it was this one.
+// Choice is a suitable runtime, its capabilities on this host, and why it was chosen.
 type Choice struct {
 	Host *placement.Host
 	Caps runtime.Capabilities
 	Why  string
 }
 
-// bound is the weakest isolation that a request may run in, "" for any, and what says so: a field of the request or a
-// rule of the policy.
+// bound is the weakest isolation that a request may run in, "" for any, and its source: a field of the request or a rule of the policy.
 type bound struct {
 	least runtime.Isolation
 	by    string
 }
 
-// raise makes the bound at least so strong.
+// raise makes the bound at least this strong.
 func (b *bound) raise(least runtime.Isolation, by string) {
 	if least != "" && (b.least == "" || !b.least.AtLeast(least)) {
 		b.least, b.by = least, by
@@ -55,7 +54,7 @@ const (
 	byDefault   = "SANDBOX_DEFAULT_TRUST_LEVEL"
 )
 
-// boundOf works out the bound of a request. Only operators get below that of the default trust level.
+// boundOf returns the bound of a request. Only operators may go below that of the default trust level.
 func (r *Rules) boundOf(caller belljar.Caller, w requirements) (b bound) {
 	b.raise(w.isolation, byIsolation)
 	if w.trust != "" {
@@ -67,8 +66,8 @@ func (r *Rules) boundOf(caller belljar.Caller, w requirements) (b bound) {
 	return b
 }
 
-// CheckIsolation refuses what would run in a session whose sandbox was made under an older policy, and is weaker than caller may
-// have now. trust is the level that the session asked for.
+// CheckIsolation refuses a request in a session whose sandbox was made under an older policy, and is weaker than the caller's
+// policy permits now. trust is the session's trust level.
 func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime.Isolation, trust belljar.TrustLevel, request Request) error {
 	w := request.requirements(nil)
 	w.trust = cmp.Or(w.trust, trust)
@@ -83,9 +82,8 @@ func (r *Rules) CheckIsolation(caller belljar.Caller, session string, is runtime
 	}
 }
 
-// choose returns the runtime of a request: the one it names; else the default one, or if that is too weak, or if a class or
-// a level was asked for, the fastest that will do. One that is weaker than the bound is never taken, nor one that the request
-// did not mean.
+// choose returns the runtime of a request: the one that it names; else the default one; or, if that is too weak, or the request sets a class or
+// a trust level, the fastest suitable one. It never returns a runtime below the bound, or one that differs from the one that the request names.
 func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w requirements) (Choice, error) {
 	b := r.boundOf(caller, w)
 	if w.runtime != "" {
@@ -110,9 +108,8 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w requirement
 	return best, nil
 }
 
-// fastest is the fastest runtime that will do, the first of those that are as fast. Those that worked when they were last
-// asked come first, the faster before the slower: others are asked only if they would be faster, for an engine that hangs takes
-// its time.
+// fastest returns the fastest suitable runtime, the first of equally fast ones. It tries the runtimes that worked in the last
+// probe first, by speed. It probes others only if they would be faster, because an engine that hangs delays the probe.
 func (r *Rules) fastest(ctx context.Context, b bound, w requirements) (best Choice, ok bool) {
 	hosts := slices.Clone(r.Hosts)
 	slices.SortStableFunc(hosts, func(g, h *placement.Host) int {
@@ -134,14 +131,14 @@ func (r *Rules) fastest(ctx context.Context, b bound, w requirements) (best Choi
 	return best, ok
 }
 
-// fit returns what a runtime can do for a request here, or why it will not do.
+// fit returns the capabilities of a runtime for a request, or the reasons why it is not suitable.
 func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w requirements) (Choice, []runtime.Reason) {
 	caps, err := h.Capabilities(ctx)
 	switch {
 	case err != nil:
 		r.Log.Error("runtime could not be probed", "runtime", h.Name(), "err", err)
 		return Choice{}, []runtime.Reason{{Code: "probe_failed", Detail: "it could not be probed"}}
-	case !b.met(caps.Isolation) && (caps.Available || caps.Isolation != ""): // of what does not work that may not be known
+	case !b.met(caps.Isolation) && (caps.Available || caps.Isolation != ""): // the isolation of an unavailable runtime may be unknown
 		return Choice{}, []runtime.Reason{{Code: "isolation_too_weak", Detail: fmt.Sprintf("it isolates by %s", caps.Isolation)}}
 	case !caps.Available && len(caps.Reasons) == 0:
 		return Choice{}, []runtime.Reason{{Code: "host_prerequisite_missing", Detail: "it does not work on this host"}}
@@ -172,7 +169,7 @@ func (r *Rules) fit(ctx context.Context, h *placement.Host, b bound, w requireme
 	return c, why
 }
 
-// shows reports whether a runtime has a use for an image, wherever that is.
+// shows reports whether a runtime can use an image, wherever that is stored.
 func (c Choice) shows(image string) bool {
 	if image == runtime.HostRef {
 		return c.Caps.HostImage
@@ -180,7 +177,7 @@ func (c Choice) shows(image string) bool {
 	return c.Caps.Unpacked || c.Host.Imager() != nil
 }
 
-// tooWeak refuses a runtime that was asked for and is below the bound.
+// tooWeak refuses a requested runtime below the bound.
 func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w requirements) error {
 	able := []string{}
 	for _, h := range r.Hosts {
@@ -206,8 +203,7 @@ func (r *Rules) tooWeak(ctx context.Context, c Choice, b bound, w requirements) 
 	return e
 }
 
-// noneFit reports that this host has no runtime that will do for a request, and of each why not. What it says in words is of the
-// one that is nearest: strong enough, and the first of those.
+// noneFit reports that this host has no suitable runtime, with the reason for each. The message is about the closest one: the first that is strong enough.
 func (r *Rules) noneFit(ctx context.Context, b bound, w requirements) error {
 	reasons := map[string]any{}
 	e := &belljar.Error{
@@ -239,8 +235,8 @@ func orStronger(least runtime.Isolation) string {
 	return string(least) + " or stronger"
 }
 
-// Pick returns the runtime that a request named, or the default for "", and what it can do here. Never another one:
-// one that is unknown or not available is refused, with those that could be named instead.
+// Pick returns the runtime that a request named, or the default for "", and its capabilities. It never substitutes another: it
+// refuses an unknown or unavailable runtime, and names the available ones.
 func (r *Rules) Pick(ctx context.Context, name string) (Choice, error) {
 	h := r.Hosts[0]
 	if name != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// claimed is a runtime that reports what the test sets, and can do nothing.
+// claimed is a runtime with capabilities that the test sets, and no functions.
 type claimed struct {
 	runtime.Runtime
 	name string
@@ -27,7 +27,7 @@ func (c claimed) Name() string { return c.name }
 
 func (c claimed) Probe(context.Context) (runtime.Capabilities, error) { return c.caps, c.err }
 
-// drawRuntimes makes up a host with some runtimes.
+// drawRuntimes draws a host with some runtimes.
 func drawRuntimes(t *rapid.T) (list []claimed) {
 	for i := range rapid.IntRange(1, 5).Draw(t, "runtimes") {
 		c := claimed{name: fmt.Sprintf("r%d", i)}
@@ -56,13 +56,13 @@ func drawRuntimes(t *rapid.T) (list []claimed) {
 	return list
 }
 
-// strength orders the classes; the strength of a remote one is unknown.
+// strength orders the classes. The strength of a remote class is unknown.
 func strength(class runtime.Isolation) int {
 	return slices.Index([]runtime.Isolation{runtime.IsolationNone, runtime.IsolationNamespace, runtime.IsolationUserKernel, runtime.IsolationMicroVM}, class)
 }
 
-// Whatever runtimes there are, whatever the policy says and any caller asks for: nothing weaker than any of them wants is
-// chosen, nothing that does not work, nothing slower than need be; who is refused hears why, of every runtime.
+// For any runtimes, policy and request: the chosen runtime is not weaker than any of them requires, it is available, and
+// no suitable one is faster. A refusal has the reason for every runtime.
 func TestChoiceHolds(t *testing.T) {
 	classes := rapid.SampledFrom([]runtime.Isolation{runtime.IsolationNamespace, runtime.IsolationUserKernel, runtime.IsolationMicroVM})
 	levels := rapid.SampledFrom(append(belljar.TrustLevels(), ""))
@@ -90,7 +90,7 @@ func TestChoiceHolds(t *testing.T) {
 			w.runtime = rapid.SampledFrom([]string{"r0", "r1", "r2", "r3", "r4", "vm"}).Draw(t, "asked runtime")
 		}
 
-		// At least what every party wants.
+		// At least the requirement of every party.
 		least := strength(w.isolation)
 		if w.trust != "" {
 			least = max(least, strength(s.Policy.WeakestIsolation(w.trust)))
@@ -118,7 +118,7 @@ func TestChoiceHolds(t *testing.T) {
 			switch {
 			case w.runtime != "" && c.name != w.runtime:
 				t.Fatalf("%s was asked for and %s chosen", w.runtime, c.name)
-			case w.runtime != "" || byDefault: // whether they see the image and have the protections is for others to say
+			case w.runtime != "" || byDefault: // the image and the protections are checked elsewhere
 			case !fits(c):
 				t.Fatalf("%+v was chosen, which will not do for %+v", c, w)
 			default:
@@ -142,7 +142,7 @@ func TestChoiceHolds(t *testing.T) {
 				t.Fatal(err)
 			}
 		case w.isolation == "" && w.trust == "" && there[0].err == nil && !there[0].caps.Available:
-			// The default does not work, and nothing takes its place.
+			// The default is not available, and has no substitute.
 		default:
 			if slices.ContainsFunc(there, fits) {
 				t.Fatalf("%+v was refused although one will do: %v", w, err)

@@ -8,11 +8,11 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Room refuses, with [belljar.CodeDiskFull], to begin anything new while the disk is nearly full: below the watermark for users who store
-// at least the average, and for what is of no user (""); below half of it for everyone.
+// Room refuses, with [belljar.CodeDiskFull], any new work while the disk is nearly full: below the watermark for users who store at least
+// the average, and for work without a user (""); below half of it for all users.
 func (a *Accounts) Room(ctx context.Context, user string) error { return a.RoomFor(ctx, user, 0) }
 
-// RoomFor is Room once so many bytes more are taken.
+// RoomFor is Room after so many more bytes are used.
 func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error {
 	if a.FreeBytes == nil {
 		return nil
@@ -53,7 +53,7 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	return full
 }
 
-// share is how many bytes of artifacts and logs a user keeps, and how many the average user who keeps any does.
+// share returns how many bytes of artifacts and logs a user stores, and the average of all users that store any.
 func (a *Accounts) share(ctx context.Context, user string) (own, share int64, err error) {
 	used, err := a.Users.Usage(ctx, user, a.Now())
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *Accounts) share(ctx context.Context, user string) (own, share int64, er
 	}
 	all, users, err := a.Users.Kept(ctx)
 	if err != nil {
-		return 0, 0, fault.Record("read what is kept", err)
+		return 0, 0, fault.Record("read the stored sizes", err)
 	}
 	own = used.ArtifactBytes + used.LogBytes
 	recorded := own > 0

@@ -13,9 +13,9 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// PlaceGit decides about the side sandbox in which the repository of a request is cloned, before the sandbox is made whose
-// placement is p. It has the same limits, so that what is claimed for one will do for both, this machine's programs where the
-// runtime has them, and reaches the repository's host alone. nil is for a request without a repository.
+// PlaceGit decides about the side sandbox that clones the repository of a request, before the sandbox of placement p is made.
+// It has the same limits, so that one reservation covers both. It uses the host image if the runtime supports that, and
+// reaches only the repository's host. It returns nil for a request without a repository.
 func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placement.Placement, request Request, g *belljar.GitSpec) (*placement.Placement, error) {
 	if g == nil {
 		return nil, nil
@@ -43,8 +43,8 @@ func (r *Rules) PlaceGit(ctx context.Context, caller belljar.Caller, p *placemen
 	return &side, nil
 }
 
-// gitHost is the policy of a sandbox that reaches a repository's host alone. An address of it that is not public needs a rule
-// of the request for it, as always, or one of the server: a request may have no network otherwise.
+// gitHost returns the policy of a sandbox that reaches only a repository's host. As always, a non-public address needs a rule
+// for it, here of the request or of the server: a request may have no network otherwise.
 func (e *Egress) gitHost(caller belljar.Caller, request Request, g *belljar.GitSpec) (*egress.Policy, error) {
 	host, port, err := g.Host()
 	if err != nil {
@@ -76,7 +76,7 @@ func (e *Egress) gitHost(caller belljar.Caller, request Request, g *belljar.GitS
 	return p, err
 }
 
-// aboutURL is an error about the repository's address.
+// aboutURL marks an error as one of the repository's URL.
 func aboutURL(err error) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) {

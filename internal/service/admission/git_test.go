@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// at is a resolver that has one address for every name.
+// at is a resolver with the same address for every name.
 type at string
 
 func (a at) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr(string(a))}, nil
 }
 
-// gitRules are rules of a server that lets sandboxes reach what is listed, and use these images; none is every one.
+// gitRules returns the rules of a server that permits the listed destinations and these images; without images, every image.
 func gitRules(t *testing.T, private bool, allowed []string, images ...string) *Rules {
 	t.Helper()
 	p := DefaultPolicy()
@@ -32,7 +32,7 @@ func gitRules(t *testing.T, private bool, allowed []string, images ...string) *R
 	return &Rules{Policy: p, Egress: reach}
 }
 
-// gitPlace is the place of a sandbox that is to begin with a repository.
+// gitPlace returns the placement of a sandbox with a repository.
 func gitPlace(t *testing.T, relay, host bool) *placement.Placement {
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
 	t.Cleanup(func() { rt.Close() })
@@ -42,7 +42,7 @@ func gitPlace(t *testing.T, relay, host bool) *placement.Placement {
 	}
 }
 
-// A clone reaches the repository's host alone, from a sandbox within what is claimed for the other.
+// A clone reaches only the repository's host, from a sandbox within the reservation of the other.
 func TestPlaceGit(t *testing.T) {
 	spec, ann := &belljar.GitSpec{URL: "https://git.example.com/app.git"}, belljar.Caller{ID: "ann"}
 	place := func(r *Rules, host bool, network belljar.NetworkSpec) *placement.Placement {

@@ -14,16 +14,16 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// EngineTimeout bounds a question to a runtime's engine, which may be slow or gone.
+// EngineTimeout bounds a request to a runtime's engine, which may be slow or unavailable.
 const EngineTimeout = 5 * time.Second
 
-// settleImage decides about the image of a plan's sandbox: it is one that is here, pinned by its digest from now on, or one
-// that is fetched while the sandbox is made. An image that is neither, or that the runtime cannot use, is refused.
+// settleImage decides about the image of a plan's sandbox: a local image, which it pins by its digest, or one that is
+// pulled while the sandbox is made. It refuses any other image, and an image that the runtime cannot use.
 func (r *Rules) settleImage(ctx context.Context, p *placement.Placement, name, pin string) error {
 	ref := cmp.Or(name, runtime.HostRef)
 	root, err := r.FindImage(ctx, p.Host, p.Caps, cmp.Or(pin, ref))
 	if as := placement.Pinned(ref, pin); as != ref && belljar.CodeOf(err) == belljar.CodeImageUnavailable {
-		root, err = r.FindImage(ctx, p.Host, p.Caps, as) // engines know no digest alone
+		root, err = r.FindImage(ctx, p.Host, p.Caps, as) // engines do not know a digest without a name
 	}
 	if err == nil {
 		p.Image = root
@@ -38,7 +38,7 @@ func (r *Rules) settleImage(ctx context.Context, p *placement.Placement, name, p
 	}
 	if why := r.Fetchable(ref); why != nil {
 		var bad *belljar.Error
-		if errors.As(why, &bad) && bad.Code == belljar.CodeInvalidRequest { // no image has such a name, now or later
+		if errors.As(why, &bad) && bad.Code == belljar.CodeInvalidRequest { // not a valid image name
 			refused := *bad
 			refused.Details = map[string]any{"field": "base_image", "provided": ref}
 			return &refused
@@ -49,7 +49,7 @@ func (r *Rules) settleImage(ctx context.Context, p *placement.Placement, name, p
 	return nil
 }
 
-// FindImage returns an image that is here, for a runtime: one of Belljar's own, else one of the runtime's engine.
+// FindImage returns a local image for a runtime: one of Belljar's own, else one of the runtime's engine.
 // [belljar.CodeImageUnavailable] if it is neither.
 func (r *Rules) FindImage(ctx context.Context, h *placement.Host, caps runtime.Capabilities, ref string) (runtime.Root, error) {
 	if ref == runtime.HostRef {
@@ -94,7 +94,7 @@ func (r *Rules) FindImage(ctx context.Context, h *placement.Host, caps runtime.C
 	return runtime.Root{}, e
 }
 
-// unusable refuses an image that a runtime has no use for, and names the runtimes that have.
+// unusable refuses an image that a runtime cannot use, and names the runtimes that can.
 func (r *Rules) unusable(ctx context.Context, not *placement.Host, its runtime.Capabilities, ref string) error {
 	could := []string{}
 	for _, h := range r.Hosts {
@@ -116,7 +116,7 @@ func (r *Rules) unusable(ctx context.Context, not *placement.Host, its runtime.C
 	return e
 }
 
-// missing reports that an image is not here and why it is not fetched.
+// missing reports that an image is not local and why it is not pulled.
 func missing(absent, why error) error {
 	var e, reason *belljar.Error
 	if !errors.As(absent, &e) || !errors.As(why, &reason) {
@@ -132,7 +132,7 @@ func missing(absent, why error) error {
 	return &said
 }
 
-// ImagesFor names the images of Belljar's that a runtime can use.
+// ImagesFor returns the names of Belljar's images that a runtime can use.
 func (r *Rules) ImagesFor(caps runtime.Capabilities) []string {
 	names := []string{}
 	for _, name := range r.Images.Names() {

@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// What becomes of a request for an image that is not here, as [Policy.ImagePull] states.
+// The treatment of a request for an image that is not local: the values of [Policy.ImagePull].
 const (
-	PullMissing = "missing" // it is fetched while the sandbox is made
-	PullNever   = "never"   // only operators fetch images
+	PullMissing = "missing" // it is pulled while the sandbox is made
+	PullNever   = "never"   // only operators pull images
 )
 
-// MayUse refuses an image that the policy does not allow. What counts is the name that was asked for, not what it stands
-// for here. A digest is allowed, alone or with a name, if the image has a name here that is.
+// MayUse refuses an image that the policy does not permit. It checks the requested name, not the image that the name resolves to. A
+// digest, alone or with a name, is permitted if the local image has a permitted name.
 func (r *Rules) MayUse(ctx context.Context, ref string) error {
 	if r.Policy.AllowsImage(ref) || r.allowsDigest(ctx, ref) {
 		return nil
@@ -40,16 +40,16 @@ func (r *Rules) MayUse(ctx context.Context, ref string) error {
 	return e
 }
 
-// someAllowed is how many patterns a refusal names.
+// someAllowed is how many patterns a refusal lists.
 const someAllowed = 8
 
-// allowsDigest reports whether the policy allows an image by its digest: because of what it is called here. The tag that a
-// reference may have besides is only the caller's claim.
+// allowsDigest reports whether the policy permits an image by its digest, because of its local names. A tag in the reference does not
+// count: it is only the caller's claim.
 func (r *Rules) allowsDigest(ctx context.Context, ref string) bool {
 	return slices.ContainsFunc(r.namesOf(ctx, ref), r.Policy.AllowsImage)
 }
 
-// namesOf returns what an image is called here that is named by its digest, none for one that is not here.
+// namesOf returns the local names of an image by its digest, none for an image that is not local.
 func (r *Rules) namesOf(ctx context.Context, ref string) []string {
 	parsed, err := reference.Parse(ref)
 	if err != nil || parsed.Digest == "" {
@@ -62,17 +62,17 @@ func (r *Rules) namesOf(ctx context.Context, ref string) []string {
 	return here.Names
 }
 
-// AllowsImage reports whether a policy allows the name of an image.
+// AllowsImage reports whether a policy permits the name of an image.
 func (p Policy) AllowsImage(ref string) bool {
 	return len(p.AllowedImages) == 0 || slices.ContainsFunc(p.AllowedImages, func(pattern string) bool { return pattern == ref || standsFor(pattern, ref) })
 }
 
-// standsFor reports whether a pattern of [Policy.AllowedImages] stands for an image. Both are completed as Docker does. A
-// pattern that says no tag is that of latest, or if the end of its name is open, of every tag. A digest is what its
-// repository has under any tag, whatever tag stands next to it, so the pattern must be one of every tag, or have that digest.
+// standsFor reports whether a pattern of [Policy.AllowedImages] matches an image. Both are completed as Docker does. A pattern without a
+// tag matches latest or, if the end of its name is open, every tag. A digest may be under any tag of its repository, whatever tag the
+// reference has, so the pattern must match every tag, or have that digest.
 func standsFor(pattern, ref string) bool {
 	if pattern == runtime.HostRef || ref == runtime.HostRef || ref == "" {
-		return false // it is itself only
+		return false // it matches only itself
 	}
 	r, err := reference.Parse(ref)
 	if err != nil || r.Repository == "" {
@@ -90,14 +90,14 @@ func standsFor(pattern, ref string) bool {
 	case pinned:
 		return true
 	case r.Digest != "":
-		return tag == "*" || tag == "**" // whatever it is, it has a tag that is allowed
+		return tag == "*" || tag == "**" // whichever tag it has is permitted
 	}
 	ok, err := doublestar.Match(tag, r.Tag)
 	return err == nil && ok
 }
 
-// mayBe reports whether an image is one that a pattern stands for, or may be, for rules that a digest must not lead around. names is what
-// an image is called here that is named by its digest. Without a tag here it may have any of its repository, or of any if it says none.
+// mayBe reports whether a pattern matches an image, or might, for rules that a digest must not bypass. names are the local names of an
+// image that is named by its digest. Without a local tag it might have any tag, of its repository or, if it names none, of any repository.
 func mayBe(pattern, ref string, names []string) bool {
 	all := slices.Concat([]string{ref}, names)
 	if slices.ContainsFunc(all, func(name string) bool { return pattern == name || standsFor(pattern, name) }) {
@@ -121,7 +121,7 @@ func mayBe(pattern, ref string, names []string) bool {
 	return anywhere || within
 }
 
-// splitPattern completes a pattern and takes its tag off.
+// splitPattern completes a pattern and splits off its tag.
 func splitPattern(pattern string) (repository, tag string) {
 	if pattern == "**" {
 		return pattern, pattern
@@ -149,7 +149,7 @@ func splitPattern(pattern string) (repository, tag string) {
 	return repository, tag
 }
 
-// Fetchable reports, by an error, why an image that is not here is not fetched for a request.
+// Fetchable returns an error if a request may not pull this image.
 func (r *Rules) Fetchable(ref string) error {
 	parsed, err := reference.Parse(ref)
 	if err != nil {

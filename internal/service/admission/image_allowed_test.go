@@ -39,12 +39,12 @@ func TestStandsFor(t *testing.T) {
 		{"*", "python:1", true},
 		{"*", "registry.example/app:1", false},
 		{"**", "registry.example/team/app:1", true},
-		// host is the machine's own programs, and no pattern's.
+		// host is the host image, which no pattern matches.
 		{"*", "host", false},
 		{"**", "host", false},
 		{"host", "docker.io/library/host", false},
 		{"**", "", false},
-		// A digest may be that of any tag, whatever stands next to it.
+		// A digest may be under any tag, whatever tag the reference has.
 		{"python:3.11", "python:3.11" + sum, false},
 		{"python", "python:latest" + sum, false},
 		{"python:3.*", "python:3.11" + sum, false},
@@ -57,7 +57,7 @@ func TestStandsFor(t *testing.T) {
 		{"python" + sum, "python:latest", false},
 		{"python:3.11", "sha256:0123456789ab", false},
 		{"**", "sha256:0123456789ab", false},
-		// What is no name and no pattern.
+		// Invalid names and patterns.
 		{"[", "python", false},
 		{"python:*", "Python:1", false},
 		{"python:*", "python:1/../2", false},

@@ -11,39 +11,39 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// ledger counts the bytes of one kind that users keep, artifacts or logs, so that runs under way at the same time do not take
-// the same room twice. The zero value is ready.
+// ledger counts the bytes of one kind that users store, artifacts or logs, so that concurrent runs do not use the same space twice.
+// The zero value is ready.
 type ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account
 }
 
-// account is one user's. It is read from the record when nothing of theirs is under way, and kept up to date from then on.
+// account is one user's account. It is read from the record when the user has no open claims, and kept up to date from then on.
 type account struct {
-	uses int // of it; guarded by the ledger's mu
+	uses int // of this account; guarded by the ledger's mu
 
 	mu     sync.Mutex
-	open   int   // claims
-	used   int64 // on record, and taken by claims
+	open   int   // number of claims
+	used   int64 // on record, or reserved by claims
 	most   int64
-	flight int64 // of used, what is not on record yet
+	flight int64 // the part of used that is not on record yet
 	until  time.Time
 }
 
-// Allowance is one run's claim on its owner's account. A nil one has room for everything and counts nothing.
+// Allowance is one run's claim on its owner's account. A nil Allowance is unlimited and counts nothing.
 type Allowance struct {
 	ledger  *ledger
 	account *account
 	taken   int64
 }
 
-// allow opens a claim on what a user's quota leaves, most MiB in all; 0 is no limit. of picks the kind from what is on record.
+// allow opens a claim on the rest of a user's quota, of most MiB in all; 0 is no limit. of selects the kind in the record.
 func (s *Accounts) allow(ctx context.Context, l *ledger, user string, most int, of func(belljar.UserUsage) int64) (*Allowance, error) {
 	a := l.account(user)
 	a.mu.Lock()
 	now := s.Now()
 	if a.open == 0 && !now.Before(a.until) {
-		// Nothing of this user is on its way to the record now, so that the record is the whole truth.
+		// This user has no open claims, so the record is complete.
 		used, err := s.Users.Usage(ctx, user, now)
 		if err != nil {
 			a.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Accounts) allow(ctx context.Context, l *ledger, user string, most int, 
 	return &Allowance{ledger: l, account: a}, nil
 }
 
-// account is a user's, to be left with leave.
+// account returns a user's account. Release it with leave.
 func (l *ledger) account(user string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (l *ledger) leave(a *account) {
 	a.uses--
 }
 
-// adjust notes that a user's bytes on record have changed without a claim.
+// adjust changes the count of a user's bytes on record that changed without a claim.
 func (l *ledger) adjust(user string, by int64) {
 	a := l.account(user)
 	defer l.leave(a)
@@ -96,7 +96,7 @@ func (l *ledger) adjust(user string, by int64) {
 	a.used = max(0, a.used+by)
 }
 
-// flying is what is not on record yet: a user's, and everyone's.
+// flying returns the bytes that are not on record yet: of a user, and of all users.
 func (l *ledger) flying(user string) (own, all int64) {
 	l.mu.Lock()
 	active := maps.Clone(l.accounts)
@@ -113,7 +113,7 @@ func (l *ledger) flying(user string) (own, all int64) {
 	return own, all
 }
 
-// Reserve takes room for n bytes, or reports that there is none.
+// Reserve reserves n bytes, or reports that there is no room.
 func (w *Allowance) Reserve(n int64) bool {
 	if w == nil {
 		return true
@@ -127,7 +127,7 @@ func (w *Allowance) Reserve(n int64) bool {
 	return true
 }
 
-// ReserveUpTo takes room for up to n bytes, and reports for how many.
+// ReserveUpTo reserves up to n bytes, and returns how many.
 func (w *Allowance) ReserveUpTo(n int64) int64 {
 	if w == nil {
 		return n
@@ -139,14 +139,14 @@ func (w *Allowance) ReserveUpTo(n int64) int64 {
 	return n
 }
 
-// Release gives room for n bytes back.
+// Release releases n bytes.
 func (w *Allowance) Release(n int64) {
 	w.account.mu.Lock()
 	defer w.account.mu.Unlock()
 	w.add(-n)
 }
 
-// SetTo makes the claim n bytes, whether there is room for them or not: they are there.
+// SetTo sets the claim to n bytes even without room for them: they already exist.
 func (w *Allowance) SetTo(n int64) {
 	if w == nil {
 		return
@@ -156,21 +156,21 @@ func (w *Allowance) SetTo(n int64) {
 	w.add(n - w.taken)
 }
 
-// add changes what the claim has taken. The caller holds the account's mu.
+// add changes the size of the claim. The caller holds the account's mu.
 func (w *Allowance) add(n int64) {
 	w.taken += n
 	w.account.used += n
 	w.account.flight += n
 }
 
-// Left is how much the owner has used of their quota.
+// Left returns the used bytes and the maximum of the owner's quota.
 func (w *Allowance) Left() (used, most int64) {
 	w.account.mu.Lock()
 	defer w.account.mu.Unlock()
 	return w.account.used, w.account.most
 }
 
-// Close ends the claim, when what it has taken is on record.
+// Close ends the claim, after its bytes are on record.
 func (w *Allowance) Close() {
 	if w == nil {
 		return
@@ -182,7 +182,7 @@ func (w *Allowance) Close() {
 	w.ledger.leave(w.account)
 }
 
-// now is how much a user keeps: what is on record, and while something is under way, that too.
+// now returns a user's current bytes: those on record, plus those that open claims have reserved.
 func (l *ledger) now(user string, recorded int64) int64 {
 	a := l.account(user)
 	defer l.leave(a)
@@ -194,11 +194,11 @@ func (l *ledger) now(user string, recorded int64) int64 {
 	return recorded
 }
 
-// LogAdded notes that a user's logs on record have changed without a claim, and ArtifactsAdded that their artifacts have.
+// LogAdded reports that a user's logs on record have changed without a claim, by so many bytes.
 func (s *Accounts) LogAdded(user string, by int64) { s.logs.adjust(user, by) }
 
 // ArtifactsAdded is LogAdded for artifacts.
 func (s *Accounts) ArtifactsAdded(user string, by int64) { s.artifacts.adjust(user, by) }
 
-// LogBytes is how much a user's logs hold, of which so much is on record.
+// LogBytes returns the bytes of a user's logs, of which recorded are on record.
 func (s *Accounts) LogBytes(user string, recorded int64) int64 { return s.logs.now(user, recorded) }

@@ -13,59 +13,58 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Mode is by what sandboxes are admitted to the node's memory.
+// Mode is the rule by which sandboxes are admitted to the node's memory.
 type Mode string
 
 // The modes.
 const (
-	AdmitUsed Mode = "used" // by what is in use: many idle sandboxes fit, and the greediest dies for the others
-	AdmitCaps Mode = "caps" // by what all may use: no sandbox dies for another
+	AdmitUsed Mode = "used" // by current use: many idle sandboxes fit, and under pressure the greediest is destroyed
+	AdmitCaps Mode = "caps" // by the sum of the caps: no sandbox is destroyed for another
 )
 
-// Parts of the bound on the memory of all sandboxes, in per cent.
+// Thresholds of the memory of all sandboxes, in per cent of the bound.
 const (
-	watermark = 90 // from here on nothing new is admitted, and what is made ahead goes
-	critical  = 95 // from here on the sandbox furthest above its share goes, before the kernel kills any
-	relief    = 85 // below this, new sandboxes are admitted again
+	watermark = 90 // above: admit no sandboxes, and release the pool's
+	critical  = 95 // above: destroy the sandbox furthest above its share, before the kernel kills one
+	relief    = 85 // below: admit sandboxes again
 )
 
 // memoryRetry is the Retry-After of a refusal for lack of memory.
 const memoryRetry = 5 * time.Second
 
-// besideFiles is what a sandbox may have in file systems in memory that no request names.
+// besideFiles is the size of the in-memory file systems of a sandbox that no request sets.
 const besideFiles = 80 << 20
 
-// claim is what one sandbox may use, whether it is there or still waits.
+// claim is the memory and CPU that one sandbox may use, whether it exists or is queued.
 type claim struct {
 	user   string
 	memory int64 // bytes of programs and files
 	cpu    float64
 	quoted bool  // a quota counts it
 	placed bool  // it counts against the node's bound
-	limit  int64 // bytes that its programs may hold; 0 where that is not enforced
+	limit  int64 // bytes that its programs may use; 0 if not enforced
 	box    runtime.Sandbox
-	end    func(why error) // ends what has the sandbox
+	end    func(why error) // ends the run or session of the sandbox
 }
 
-// Memory is what all sandboxes may use together and each user's part in it. The zero value admits everything. The fields are
-// set before the first use.
+// Memory tracks the bound on all sandboxes together and each user's share of it. The zero value admits everything. Set the fields before the first use.
 type Memory struct {
 	Mode       Mode
-	Overcommit float64 // how many times the bound the caps of all may be with [AdmitCaps]
+	Overcommit float64 // the ratio of all caps to the bound that [AdmitCaps] permits
 	Hosts      placement.Hosts
 	Disks      Disks // nil has none
 	Log        *slog.Logger
 
-	bound float64 // bytes that the caps may be together; 0 is no bound
+	bound float64 // maximum sum of the caps in bytes; 0 is no bound
 
 	mu      sync.Mutex
 	claims  map[string]*claim
 	placed  int64         // the sum of the caps that count
 	pressed bool          // the memory in use is above the watermark
-	changed chan struct{} // closed when there may be more room; nil without waiters
+	changed chan struct{} // closed when memory may have become available; nil without waiters
 }
 
-// claimOf is what a sandbox may use.
+// claimOf returns the claim of a placement.
 func claimOf(user string, p *placement.Placement) *claim {
 	l := p.Limits
 	limit := int64(0)
@@ -75,7 +74,7 @@ func claimOf(user string, p *placement.Placement) *claim {
 	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(max(p.InstallMB, p.MemoryMB()+p.FilesMB())+l.TmpMB)<<20 + besideFiles}
 }
 
-// claim counts a sandbox, unless its user may have no more. A claim that is there already stays.
+// claim counts a sandbox, unless that exceeds its user's quota. It keeps an existing claim.
 func (n *Memory) claim(id string, c *claim, q belljar.Quota) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -111,7 +110,7 @@ func overQuota(quota, unit string, used, asked, limit float64) error {
 	return e
 }
 
-// Used is how many bytes and cores a user's sandboxes may use, those that wait included.
+// Used returns how many bytes and cores a user's sandboxes may use, queued ones included.
 func (n *Memory) Used(user string) (memory int64, cpu float64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,14 +128,14 @@ func (n *Memory) usedBy(user string) (sum claim) {
 	return sum
 }
 
-// Quoted reports whether a quota of its user counts a sandbox.
+// Quoted reports whether a sandbox counts towards its user's quota.
 func (n *Memory) Quoted(id string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.claims[id] != nil && n.claims[id].quoted
 }
 
-// Drop forgets a sandbox that is gone, or was not made.
+// Drop removes the claim of a sandbox that was removed, or was not made.
 func (n *Memory) Drop(id string) {
 	if n.Disks != nil {
 		n.Disks.Drop(id)
@@ -151,7 +150,7 @@ func (n *Memory) Drop(id string) {
 	}
 }
 
-// notify wakes the waiters for room. The caller holds the lock.
+// notify wakes the waiters for memory. The caller holds the lock.
 func (n *Memory) notify() {
 	if n.changed != nil {
 		close(n.changed)
@@ -159,7 +158,7 @@ func (n *Memory) notify() {
 	}
 }
 
-// Place counts a claimed sandbox against the bound, if there is room. With force there is.
+// Place counts a claimed sandbox against the bound, if there is room, or if force is set.
 func (n *Memory) Place(id string, force bool) (ok bool, later <-chan struct{}) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,7 +182,7 @@ func (n *Memory) fits(c *claim) bool {
 	return n.Mode != AdmitCaps || n.bound <= 0 || float64(c.memory) <= n.bound
 }
 
-// press notes whether the memory in use is above the watermark.
+// press sets whether the memory in use is above the watermark.
 func (n *Memory) press(on bool) (changed bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -194,7 +193,7 @@ func (n *Memory) press(on bool) (changed bool) {
 	return changed
 }
 
-// Hold notes what sandbox a claim has come to, and how it is ended.
+// Hold records the sandbox of a claim, and how to end it.
 func (n *Memory) Hold(id string, box runtime.Sandbox, end func(why error)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +202,7 @@ func (n *Memory) Hold(id string, box runtime.Sandbox, end func(why error)) {
 	}
 }
 
-// release notes that a sandbox is gone, unless its claim has come to another one.
+// release records that a sandbox was removed, unless its claim already has another one.
 func (n *Memory) release(id string, box runtime.Sandbox) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -212,8 +211,7 @@ func (n *Memory) release(id string, box runtime.Sandbox) {
 	}
 }
 
-// Living returns the sandbox of a run or session, nil if it has none now, and the limit in bytes on its programs' memory, 0 if none is
-// enforced.
+// Living returns the current sandbox of a run or session, nil if it has none, and the limit in bytes on its programs' memory, 0 if none is enforced.
 func (n *Memory) Living(id string) (sandbox runtime.Sandbox, limit int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -224,8 +222,8 @@ func (n *Memory) Living(id string) (sandbox runtime.Sandbox, limit int64) {
 	return c.box, c.limit
 }
 
-// greediest is the claim of the sandbox that uses most above its share, which is its cap's part of the bound. Its box is nil if none is
-// there, or none states what it uses.
+// greediest returns the claim of the sandbox that is furthest above its share, which is its cap's part of the bound. Its box is nil if
+// there is no sandbox, or none reports its usage.
 func (n *Memory) greediest(ctx context.Context, bound int64) (id string, worst claim, used, share int64) {
 	n.mu.Lock()
 	living := map[string]claim{}
@@ -254,7 +252,7 @@ func (n *Memory) greediest(ctx context.Context, bound int64) (id string, worst c
 	return id, worst, used, share
 }
 
-// MemoryError is why a sandbox was destroyed to leave the others their memory.
+// MemoryError is the cause of a sandbox that was destroyed because the sandboxes together used too much memory.
 type MemoryError struct{ Used, Share int64 }
 
 func (e *MemoryError) Error() string {
@@ -262,7 +260,7 @@ func (e *MemoryError) Error() string {
 		e.Used>>20, e.Share>>20)
 }
 
-// Full refuses a sandbox that the node has no memory for now.
+// Full refuses a sandbox for which the node has no memory now.
 func (n *Memory) Full() error {
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "the memory of this node has no room for another sandbox now",
@@ -271,7 +269,7 @@ func (n *Memory) Full() error {
 	}
 }
 
-// Claim counts a sandbox among its user's.
+// Claim counts a sandbox towards its user's quota.
 func (n *Memory) Claim(id, user string, p *placement.Placement, q belljar.Quota) error {
 	c := claimOf(user, p)
 	if !n.fits(c) {
@@ -291,9 +289,9 @@ func (n *Memory) Claim(id, user string, p *placement.Placement, q belljar.Quota)
 	return err
 }
 
-// Reclaim counts the sandbox of a former process, which was allowed then.
+// Reclaim counts the sandbox of a previous process, which was already admitted.
 func (n *Memory) Reclaim(id, user string, p *placement.Placement, sandbox runtime.Sandbox, end func(why error)) {
-	_ = n.claim(id, claimOf(user, p), belljar.Quota{}) // nothing is refused without a quota
+	_ = n.claim(id, claimOf(user, p), belljar.Quota{}) // cannot fail without a quota
 	if p.Workspace.OnDisk() {
 		n.Disks.Reclaim(id, belljar.Caller{ID: user}, p.Workspace)
 	}

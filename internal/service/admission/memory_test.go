@@ -13,7 +13,7 @@ import (
 
 const mega = 1 << 20
 
-// hungry is a sandbox that uses so much memory, until it is destroyed.
+// hungry is a sandbox that uses a certain amount of memory, until it is destroyed.
 type hungry struct {
 	runtime.Sandbox
 	whole *trough
@@ -45,7 +45,7 @@ func (w *trough) Used() (sum int64, _ error) {
 }
 func (w *trough) Watch(...int64) (runtime.Watch, error) { return nil, errors.ErrUnsupported }
 
-// reserve is a runtime that has sandboxes made ahead.
+// reserve is a runtime with a pool of sandboxes.
 type reserve struct {
 	runtime.Runtime
 	whole *trough
@@ -57,7 +57,7 @@ func (r reserve) Yield() bool {
 	return had
 }
 
-// A sandbox that the whole quota has no room for is not refused for what others use.
+// A sandbox larger than the whole quota is refused for that reason, not because of other usage.
 func TestMoreThanTheQuota(t *testing.T) {
 	for asked, want := range map[int64]string{600: "600 MiB of memory and files in memory are more than the quota: 500", 500: ""} {
 		n := &Memory{}
@@ -68,9 +68,7 @@ func TestMoreThanTheQuota(t *testing.T) {
 	}
 }
 
-// Above the watermark nothing new is admitted and what is made ahead goes; at the critical level the sandbox that is furthest above its
-// share goes, and only that, though its claim comes to another one meanwhile; and when there is room again, those who wait are admitted.
-// All of a quota of processors can be used: three tenths are no more than 0.3, although their sum in binary is.
+// The whole CPU quota is usable: three tenths are not above 0.3, although their sum in binary is.
 func TestQuotaOfTenths(t *testing.T) {
 	n := &Memory{}
 	for _, id := range []string{"a", "b", "c"} {
@@ -83,6 +81,8 @@ func TestQuotaOfTenths(t *testing.T) {
 	}
 }
 
+// Above the watermark no sandbox is admitted, and the pool's sandboxes are released. At the critical level only the sandbox furthest above its
+// share is destroyed, even if its claim gets another one meanwhile. When there is room again, waiting sandboxes are admitted.
 func TestMemoryRunsShort(t *testing.T) {
 	whole := &trough{bound: 1000 * mega, used: map[string]int64{"ahead": 100 * mega}}
 	s := &Memory{Mode: AdmitUsed, Log: slog.New(slog.DiscardHandler), Hosts: placement.Hosts{placement.NewHost(reserve{whole: whole})}}
@@ -143,7 +143,7 @@ func TestMemoryRunsShort(t *testing.T) {
 	}
 }
 
-// By caps, no more is admitted than could be used, whatever is used; who waits goes on when another has gone.
+// By caps, no more is admitted than could be used, whatever is in use. A waiting request continues when a sandbox was removed.
 func TestAdmissionByCaps(t *testing.T) {
 	n := &Memory{Mode: AdmitCaps, bound: 1000 * mega}
 	for id, cap := range map[string]int64{"a": 600, "b": 400, "c": 400} {
@@ -176,7 +176,7 @@ func TestAdmissionByCaps(t *testing.T) {
 	}
 }
 
-// A session that there is no memory for is refused with the time to try again.
+// A session for which there is no memory is refused with the time to retry.
 func TestNoMemoryIsTold(t *testing.T) {
 	var e *belljar.Error
 	if err := (&Memory{}).Full(); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 || e.Hint == "" {

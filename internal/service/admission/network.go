@@ -11,25 +11,25 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Egress is what sandboxes may reach at most, ready for decisions.
+// Egress is the server's egress policy in a parsed form.
 type Egress struct {
-	allow   []string // of every user without rules of their own
+	allow   []string // for every user without rules of their own
 	rules   egress.Rules
 	users   map[string]egress.Rules
-	own     map[string][]string // the users' rules as they are written
+	own     map[string][]string // each user's rules in their source form
 	levels  map[belljar.TrustLevel]egress.Rules
 	ports   []uint16
 	private bool
-	presets []string // that are on
-	mirrors []string // of them, preset=URL
-	usual   string   // the network of requests that set none
+	presets []string // the enabled presets
+	mirrors []string // of the enabled presets, preset=URL
+	usual   string   // the network policy of requests that set none
 	trust   belljar.TrustLevel
 }
 
-// DefaultEgressPorts are the ports that sandboxes may connect to unless the operator says otherwise.
+// DefaultEgressPorts returns the ports that sandboxes may connect to by default.
 func DefaultEgressPorts() []uint16 { return []uint16{80, 443} }
 
-// Egress reads the rules of a policy. The error names the setting.
+// Egress parses the egress rules of a policy. The error names the setting.
 func (p Policy) Egress() (*Egress, error) {
 	e := &Egress{
 		allow: p.EgressAllow, users: map[string]egress.Rules{}, own: map[string][]string{}, levels: map[belljar.TrustLevel]egress.Rules{},
@@ -65,7 +65,7 @@ func (p Policy) Egress() (*Egress, error) {
 	return e, nil
 }
 
-// Nothing is the policy of a sandbox that may reach nothing.
+// Nothing returns the policy of a sandbox without destinations.
 func (e *Egress) Nothing() egress.Policy { return egress.Policy{Ports: e.ports} }
 
 // Wanted reports whether a request gets a network.
@@ -73,8 +73,8 @@ func (e *Egress) Wanted(spec belljar.NetworkSpec) bool {
 	return spec.NetworkPolicy == belljar.NetworkAllowlist || spec.NetworkPolicy == "" && e.usual == belljar.NetworkAllowlist
 }
 
-// Network returns the network of a request in force, and the policy that its sandbox is held to; nil if it may reach nothing. As
-// with isolation, only operators get past the default trust level.
+// Network returns the network of a request in force, and the policy for its sandbox; nil without a network. As with isolation, only
+// operators may go beyond the default trust level.
 func (e *Egress) Network(caller belljar.Caller, trust belljar.TrustLevel, spec belljar.NetworkSpec) (belljar.NetworkSpec, *egress.Policy, error) {
 	if err := spec.Validate(); err != nil {
 		return spec, nil, err
@@ -108,21 +108,21 @@ func (e *Egress) Network(caller belljar.Caller, trust belljar.TrustLevel, spec b
 	return spec, p, err
 }
 
-// Recovered is the policy of a sandbox of a former process: what was admitted then, and what its presets stood for, within the rules of
-// now. Where these allow nothing any longer, it reaches nothing.
+// Recovered returns the policy for a sandbox of a previous process: the network and presets admitted then, within the current rules. If
+// these permit nothing, it reaches nothing.
 func (e *Egress) Recovered(caller belljar.Caller, trust belljar.TrustLevel, spec belljar.NetworkSpec, presets []belljar.NetworkPreset) (*egress.Policy, error) {
 	_, p, err := e.Network(caller, trust, spec)
 	if err == nil && p != nil {
 		p, err = e.WithPresets(p, presets)
 	}
 	if err != nil {
-		nothing := e.Nothing() // with the ports, on which the agent listens: the session may get other rules later
+		nothing := e.Nothing() // keeps the ports, on which the agent listens: the session may get other rules later
 		return &nothing, err
 	}
 	return p, nil
 }
 
-// network decides what the sandbox of a placement may reach.
+// network decides about the network of a placement.
 func (r *Rules) network(caller belljar.Caller, p *placement.Placement, ask Request) (err error) {
 	_, p.Egress, err = r.Egress.Network(caller, ask.Trust, ask.Network)
 	if err == nil && p.Egress != nil {
@@ -144,7 +144,7 @@ func Relayed(p *placement.Placement) error {
 	}
 }
 
-// noRelay is why a runtime will not do for a request with a network.
+// noRelay is the reason why a runtime is not suitable for a request with a network.
 func noRelay() runtime.Reason {
 	return runtime.Reason{
 		Code: "egress_unsupported", Step: "network", Detail: "it does not support network_policy " + belljar.NetworkAllowlist,
@@ -152,10 +152,10 @@ func noRelay() runtime.Reason {
 	}
 }
 
-// mostUncovered is how many rules warnings name.
+// mostUncovered is how many rules the warnings list.
 const mostUncovered = 5
 
-// Uncovered are warnings about requested rules that the server's rules do not allow at all. The request is granted with the others.
+// Uncovered returns warnings about requested rules that the server's rules fully deny. The request is admitted with the others.
 func Uncovered(p *egress.Policy) (warnings []string) {
 	if p == nil {
 		return nil
@@ -170,8 +170,7 @@ func Uncovered(p *egress.Policy) (warnings []string) {
 	return warnings
 }
 
-// Denied returns words for a run's warning about a host that was denied, with what would allow it. more is the flag or command
-// that adds a rule.
+// Denied returns a run's warning about a denied host, with how to permit it. more is the flag or command that adds a rule.
 func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
 	said := fmt.Sprintf("network: %s is not allowed (%s)", h.Host, h.Reason)
 	switch egress.Reason(h.Reason) {

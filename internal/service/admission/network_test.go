@@ -17,7 +17,7 @@ func allowlist(rules ...string) belljar.NetworkSpec {
 	return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.ParseEgress(rules)}
 }
 
-// What a sandbox may reach is what its request lists, of what its user and its trust level may.
+// A sandbox may reach the destinations in its request that its user's rules and its trust level's rules permit.
 func TestEgress(t *testing.T) {
 	policy := DefaultPolicy()
 	policy.DefaultTrust = belljar.TrustUntrusted
@@ -38,7 +38,7 @@ func TestEgress(t *testing.T) {
 		want   string
 	}{
 		"the default level":          {user, "", all, "api.example.com example.org"},
-		"a level that is claimed":    {user, belljar.TrustTrusted, all, "api.example.com example.org"}, // the default's rules count for users
+		"a level that is claimed":    {user, belljar.TrustTrusted, all, "api.example.com example.org"}, // the default level's rules apply to users
 		"an operator's level":        {operator, belljar.TrustTrusted, all, "api.example.com www.example.com example.org"},
 		"a request that lists less":  {operator, belljar.TrustTrusted, allowlist("www.example.com"), "www.example.com"},
 		"an empty list":              {operator, belljar.TrustTrusted, allowlist(), ""},
@@ -72,7 +72,7 @@ func TestEgress(t *testing.T) {
 	}
 }
 
-// By default, requests get what the server allows, without a list; where it allows nothing, a network is refused.
+// By default, requests get everything that the server permits. If it permits nothing, a network is refused.
 func TestNetworkDefault(t *testing.T) {
 	policy := DefaultPolicy()
 	e, err := policy.Egress()
@@ -120,7 +120,7 @@ func TestNetworkDefault(t *testing.T) {
 	}
 }
 
-// Only what is not as usual enters the hash.
+// Only values that differ from the default are part of the hash.
 func TestEgressInTheHash(t *testing.T) {
 	usual := DefaultPolicy().Effective(Effect{}).Hash()
 	for name, test := range map[string]struct {
@@ -142,7 +142,7 @@ func TestEgressInTheHash(t *testing.T) {
 	}
 }
 
-// A runtime without the relay is refused by name.
+// A runtime without a relay is refused by name.
 func TestRelayed(t *testing.T) {
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
 	defer rt.Close()

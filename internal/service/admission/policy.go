@@ -14,17 +14,17 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Policy is what the operator decides for all callers, with the names of docs/compatibility.md#policy-hash. The fields
-// that limits decide (marked L) are set by [Policy.Effective] from the limits and the most that can be asked for, whatever they held.
+// Policy is the operator's policy for all callers, with the names of docs/compatibility.md#policy-hash. [Policy.Effective] overwrites the fields marked L from
+// the default limits and the maximum limits.
 type Policy struct {
 	DefaultRuntime        string   `json:"SANDBOX_DEFAULT_RUNTIME"` // the first of Options.Runtimes
 	NetworkDefault        string   `json:"SANDBOX_NETWORK_DEFAULT"`
 	MaxUploadMB           int      `json:"SANDBOX_MAX_UPLOAD_MB"`
 	MaxLogBytes           int64    `json:"SANDBOX_MAX_LOG_BYTES"`                  // L
 	WorkspaceCapMB        int      `json:"SANDBOX_WORKSPACE_CAP_MB"`               // L
-	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`             // logs and artifacts of a run that has ended are kept; 0 is as long as its row
+	ArtifactTTLHours      int      `json:"SANDBOX_ARTIFACT_TTL_HOURS"`             // logs and artifacts of an ended run are kept; 0 is as long as its row
 	MaxArtifactsPerRunMB  int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_RUN_MB"`  // L
-	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"` // that of Options.Quota if it has one
+	MaxArtifactsPerUserMB int      `json:"SANDBOX_MAX_ARTIFACT_BYTES_PER_USER_MB"` // from Options.Quota if that sets it
 	MaxCPU                float64  `json:"SANDBOX_MAX_CPU"`                        // L
 	MaxMemoryMB           int      `json:"SANDBOX_MAX_MEM_MB"`                     // L
 	PidsLimit             int      `json:"SANDBOX_PIDS_LIMIT"`                     // L
@@ -35,29 +35,30 @@ type Policy struct {
 	CancelGraceSec        float64  `json:"SANDBOX_CANCEL_GRACE_SECONDS"`           // L
 	EnableExecution       bool     `json:"SANDBOX_ENABLE_EXECUTION"`
 	BackgroundExecution   bool     `json:"SANDBOX_BACKGROUND_EXECUTION"`
-	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is built in
+	DockerSeccomp         string   `json:"SANDBOX_DOCKER_SECCOMP"` // profile's name or hash of its contents; "" is the built-in one
 	DockerAppArmorProfile string   `json:"SANDBOX_DOCKER_APPARMOR_PROFILE"`
 	SupportedSpecVersions []string `json:"SANDBOX_SUPPORTED_SPEC_VERSIONS"`
 
-	// Belljar's own, which count only where they are not as usual.
+	// Belljar's own settings, which are part of the hash only if they differ from the default.
 	NoInteractive         bool     `json:"SANDBOX_NO_INTERACTIVE,omitempty"` // no interactive runs
-	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // what Options.Require leaves out
-	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"` // patterns of those that requests may name; empty is every image
-	ImagePull             string   `json:"SANDBOX_IMAGE_PULL,omitempty"`     // PullNever; PullMissing is as usual
-	ImageAliases          []string `json:"SANDBOX_IMAGE_ALIASES,omitempty"`  // name=image, as the store has them
-	// TrustLevels is the weakest isolation of a trust level, where it is not that of [DefaultTrustLevels]. DefaultTrust is
-	// the level of requests that say none, and the most that users who are no operators can claim; "" is none.
+	UnenforcedProtections []string `json:"SANDBOX_ALLOW_WEAK,omitempty"`     // protections missing in Options.Require
+	AllowedImages         []string `json:"SANDBOX_ALLOWED_IMAGES,omitempty"` // patterns of images that requests may name; empty permits every image
+	ImagePull             string   `json:"SANDBOX_IMAGE_PULL,omitempty"`     // PullNever; "" is the default, PullMissing
+	ImageAliases          []string `json:"SANDBOX_IMAGE_ALIASES,omitempty"`  // name=image, as in the store
+	// TrustLevels is the weakest isolation of a trust level, if it differs from [DefaultTrustLevels]. DefaultTrust is the level of requests that set none, and
+	// the highest that users who are not operators can set; "" is none.
 	TrustLevels  map[belljar.TrustLevel]runtime.Isolation `json:"SANDBOX_TRUST_LEVELS,omitempty"`
 	DefaultTrust belljar.TrustLevel                       `json:"SANDBOX_DEFAULT_TRUST_LEVEL,omitempty"`
-	// DockerOCIRuntime is the OCI runtime that the engine is to use; "" is its default.
+	// DockerOCIRuntime is the OCI runtime for the engine to use; "" is its default.
 	DockerOCIRuntime string  `json:"SANDBOX_DOCKER_OCI_RUNTIME,omitempty"`
 	DefaultCPU       float64 `json:"SANDBOX_DEFAULT_CPU,omitempty"`          // L
 	DefaultMemoryMB  int     `json:"SANDBOX_DEFAULT_MEM_MB,omitempty"`       // L
 	DefaultCPUTime   float64 `json:"SANDBOX_DEFAULT_CPU_TIME_SEC,omitempty"` // L
 	TmpMB            int     `json:"SANDBOX_TMP_MB,omitempty"`               // L
-	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"`     // that of Options.Uploads
-	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"`     // that of Options.Uploads
-	// What sandboxes may reach at most: rules, user=rule in place of these, level=rule besides; "*" alone is every public host.
+	MaxUploadFiles   int     `json:"SANDBOX_MAX_UPLOAD_FILES,omitempty"`     // from Options.Uploads
+	MaxUploadDepth   int     `json:"SANDBOX_MAX_UPLOAD_DEPTH,omitempty"`     // from Options.Uploads
+	// The destinations that sandboxes may reach at most: rules for all users; user=rule, which replaces these for a user; level=rule, for programs
+	// of a trust level, which must permit a destination as well. "*" is every public host.
 	EgressAllow      []string `json:"SANDBOX_EGRESS_ALLOW,omitempty"`
 	EgressAllowUsers []string `json:"SANDBOX_EGRESS_ALLOW_USERS,omitempty"`
 	EgressAllowTrust []string `json:"SANDBOX_EGRESS_ALLOW_TRUST,omitempty"`
@@ -65,7 +66,7 @@ type Policy struct {
 	EgressPrivate    bool     `json:"SANDBOX_EGRESS_PRIVATE,omitempty"`  // rules for addresses may name private ones
 	EgressPresets    []string `json:"SANDBOX_EGRESS_PRESETS,omitempty"`  // of [Presets]
 	PackageMirrors   []string `json:"SANDBOX_PACKAGE_MIRRORS,omitempty"` // preset=URL
-	// Approval is which requests wait for a person.
+	// Approval is the rules about requests that wait for an approval.
 	Approval []string `json:"SANDBOX_APPROVAL,omitempty"`
 }
 
@@ -77,7 +78,7 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// DefaultTrustLevels is the weakest isolation that each trust level may have.
+// DefaultTrustLevels returns the default weakest isolation of each trust level.
 func DefaultTrustLevels() map[belljar.TrustLevel]runtime.Isolation {
 	return map[belljar.TrustLevel]runtime.Isolation{
 		belljar.TrustTrusted: runtime.IsolationNamespace, belljar.TrustStandard: runtime.IsolationNamespace,
@@ -93,20 +94,20 @@ func (p Policy) WeakestIsolation(level belljar.TrustLevel) runtime.Isolation {
 	return DefaultTrustLevels()[level]
 }
 
-// hashedNProc is the default of SANDBOX_ULIMIT_NPROC in the hash (docs/compatibility.md#policy-hash). The limit on processes has always held it at half of that, so the hash
-// of the default policy, which clients compare, keeps it.
+// hashedNProc is the default of SANDBOX_ULIMIT_NPROC in the hash (docs/compatibility.md#policy-hash). The limit on processes has always reduced it to half, so
+// the hash of the default policy, which clients compare, keeps it.
 const hashedNProc = 512
 
-// Effect is what decides about a policy besides itself.
+// Effect is the other inputs to the policy in force.
 type Effect struct {
 	DefaultRuntime    string
 	Limits, MaxLimits belljar.Limits
-	ArtifactMB        int // of a user
+	ArtifactMB        int // of one user
 	Require           []string
 	Uploads           archive.Limits
 }
 
-// Effective is the policy in force.
+// Effective returns the policy in force.
 func (p Policy) Effective(opts Effect) Policy {
 	p.DefaultRuntime = opts.DefaultRuntime
 	p.MaxLogBytes, p.WorkspaceCapMB = opts.Limits.LogBytes, opts.Limits.WorkspaceMB
@@ -138,7 +139,7 @@ func (p Policy) Effective(opts Effect) Policy {
 	return p
 }
 
-// unusual is n, or 0 if n is as usual.
+// unusual returns n, or 0 if n is the default.
 func unusual[T int | float64](n, usual T) T {
 	if n == usual {
 		return 0
@@ -146,14 +147,14 @@ func unusual[T int | float64](n, usual T) T {
 	return n
 }
 
-// Hash is policy_hash (docs/compatibility.md#policy-hash): SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted
+// Hash returns the policy_hash (docs/compatibility.md#policy-hash): SHA-256 in lower-case hex over a version prefix and the policy as canonical JSON (sorted
 // keys, no white space, numbers in their shortest form).
 func (p Policy) Hash() string {
 	h := sha256.Sum256(append([]byte("tldw.sandbox.policy:v1\n"), p.Canonical()...))
 	return hex.EncodeToString(h[:])
 }
 
-// Canonical is the policy as canonical JSON.
+// Canonical returns the policy as canonical JSON.
 func (p Policy) Canonical() []byte {
 	raw, err := json.Marshal(p)
 	var keys map[string]any
@@ -167,18 +168,18 @@ func (p Policy) Canonical() []byte {
 		err = enc.Encode(keys) // sorts them
 	}
 	if err != nil {
-		panic("policy is not JSON: " + err.Error()) // strings, numbers and booleans always are
+		panic("policy is not JSON: " + err.Error()) // cannot fail: there are only strings, numbers and booleans
 	}
 	return bytes.TrimSpace(out.Bytes())
 }
 
-// IsZero reports whether nothing is decided.
+// IsZero reports whether the policy is empty.
 func (p Policy) IsZero() bool {
 	raw, zero := p.Canonical(), Policy{}.Canonical()
 	return bytes.Equal(raw, zero)
 }
 
-// Retention returns when logs are deleted, for users who have no room for more. rowDays is for how long runs stay on record.
+// Retention describes when logs are deleted, for users whose quota is used up. rowDays is for how long runs stay on record.
 func (p Policy) Retention(rowDays int) string {
 	if hours := p.ArtifactTTLHours; hours > 0 {
 		return fmt.Sprintf("wait: logs are deleted %d hours after their runs end (SANDBOX_ARTIFACT_TTL_HOURS)", hours)

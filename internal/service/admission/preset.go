@@ -11,10 +11,10 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Presets are those that an operator can switch on. Of some, requests can have packages installed.
+// Presets returns the presets that an operator can enable. Some of them also permit the installation of packages.
 func Presets() []string { return belljar.EgressPresets() }
 
-// Preset is why requests cannot have a preset, as far as that is known without its image; nil if they can. The details have no field.
+// Preset returns the reason why requests cannot use a preset, as far as that is known without its image; nil if they can. The details have no field.
 func (e *Egress) Preset(name string) *belljar.Error {
 	switch {
 	case !slices.Contains(e.presets, name):
@@ -31,12 +31,12 @@ func (e *Egress) Preset(name string) *belljar.Error {
 	return nil
 }
 
-// presetMB is what the sandbox may hold in which tools are asked what they are set to, with its files, in MiB: see [AskLimits].
+// presetMB is the memory of the sandbox that queries the configuration of an image's tools, with its files, in MiB: see [AskLimits].
 const presetMB = 256 + askFilesMB
 
 const askFilesMB = 64
 
-// AskLimits are limits under which tools can be asked, within what is claimed for a request with presets.
+// AskLimits returns the limits for the queries of tools, within the reservation of a request with presets.
 func AskLimits(l belljar.Limits) belljar.Limits {
 	l.MemoryMB, l.WorkspaceMB = max(l.MemoryMB, presetMB-askFilesMB), min(l.WorkspaceMB, askFilesMB)
 	l.Pids, l.NoFile = max(l.Pids, 128), max(l.NoFile, 1024)
@@ -74,7 +74,7 @@ func (r *Rules) packages(p *placement.Placement, ask Request) error {
 	return nil
 }
 
-// noPackages is why a runtime will not do for a request with packages; nil if it will.
+// noPackages returns the reason why a runtime is not suitable for a request with packages; nil if it is.
 func noPackages(caps runtime.Capabilities) *runtime.Reason {
 	switch {
 	case !caps.Layers:
@@ -96,8 +96,8 @@ func (e *Egress) Covers(caller belljar.Caller, trust belljar.TrustLevel, host st
 	return reason == ""
 }
 
-// Index is the policy for the hosts of an index of packages, which the operator has switched on. They may have the private addresses that
-// the operator or the request list, and no other host is reached. The rules of trust levels hold.
+// Index returns the policy for the hosts of a package index that the operator has enabled. It permits no other hosts, and of private
+// addresses only those that the operator or the request list. The rules of trust levels apply.
 func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []string, asked belljar.Egress) (*egress.Policy, error) {
 	p := e.server(caller, trust)
 	list := e.addresses()
@@ -123,20 +123,20 @@ func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []
 		}
 	}
 	p.Server, p.Private = egress.Any(), p.Private && len(list) > 0
-	if p.Private { // a host of an index that is itself an address opens no other than these
+	if p.Private { // an index host that is itself an address permits no address besides these
 		p.Server, err = egress.ParseList("egress", append(list, "*"))
 	}
 	return p, err
 }
 
-// addresses are those that the operator lists.
+// addresses returns the addresses that the operator permits.
 func (e *Egress) addresses() []string {
 	mine := belljar.ParseEgress(e.allow)
 	return slices.Concat(mine.CIDRs, mine.IPs)
 }
 
-// WithPresets is a policy with the hosts of presets. The operator has switched those on, so that they need no other rule of the server,
-// but the rules of trust levels hold. The addresses that the operator lists may be theirs, though they are private.
+// WithPresets returns a policy with the hosts of presets. They need no other rule of the server, because the operator has enabled them,
+// but the rules of trust levels apply. Their addresses may be private if the operator lists them.
 func (e *Egress) WithPresets(p *egress.Policy, presets []belljar.NetworkPreset) (*egress.Policy, error) {
 	if len(presets) == 0 {
 		return p, nil
@@ -164,7 +164,7 @@ func (e *Egress) WithPresets(p *egress.Policy, presets []belljar.NetworkPreset) 
 	return &more, err
 }
 
-// server is what the server lets a caller reach, without the rules of a request.
+// server returns the server's policy for a caller, without the rules of a request.
 func (e *Egress) server(caller belljar.Caller, trust belljar.TrustLevel) *egress.Policy {
 	p := &egress.Policy{Server: e.rules, Ports: slices.Clone(e.ports), Private: e.private}
 	if own, ok := e.users[caller.ID]; ok {

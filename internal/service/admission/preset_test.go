@@ -16,7 +16,7 @@ func presetsOf(names ...string) belljar.NetworkSpec {
 	return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: names}}
 }
 
-// TestPresets holds what a request reaches with presets: their hosts, although the server lists them nowhere, and no other.
+// TestPresets checks the destinations of a request with presets: their hosts, although the server's rules do not list them, and no others.
 func TestPresets(t *testing.T) {
 	policy := DefaultPolicy()
 	policy.EgressAllow, policy.EgressPrivate = []string{"api.example.com", "10.0.0.7"}, true
@@ -58,7 +58,7 @@ func TestPresets(t *testing.T) {
 	if _, reason := after.Decide("pip.example.org", 22); reason != egress.PortDenied {
 		t.Errorf("port 22: %s", reason)
 	}
-	for host, want := range map[string]bool{"pip.example.org": true, "api.example.com": false} { // for the operator's address
+	for host, want := range map[string]bool{"pip.example.org": true, "api.example.com": false} { // uses the operator's address
 		gate := egress.NewGate(egress.Options{Policy: *after, Resolver: at("10.0.0.7"), Dial: nobody})
 		if _, err := gate.Dial(t.Context(), host, 443); errors.Is(err, errDialled) != want {
 			t.Errorf("%s at a private address that the operator lists: %v", host, err)
@@ -104,7 +104,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestIndexPolicy holds what a side sandbox reaches: the hosts of the index, also at a private address that is listed, and nothing else.
+// TestIndexPolicy checks the destinations of a side sandbox: the hosts of the index, also at a permitted private address, and no others.
 func TestIndexPolicy(t *testing.T) {
 	user := belljar.Caller{ID: "ann"}
 	for name, c := range map[string]struct {
@@ -146,14 +146,14 @@ func TestIndexPolicy(t *testing.T) {
 	}
 }
 
-// reasonError is a reason as an error that can be compared.
+// reasonError is a reason as a comparable error.
 type reasonError egress.Reason
 
 func (e reasonError) Error() string { return string(e) }
 
 const errPrivate, errNoMatch = reasonError(egress.PrivateAddress), reasonError(egress.NoMatch)
 
-// TestAskLimits holds that tools are asked within what is claimed for their request.
+// TestAskLimits checks that the limits for querying tools are within the reservation of the request.
 func TestAskLimits(t *testing.T) {
 	for _, l := range []belljar.Limits{{MemoryMB: 64, WorkspaceMB: 1000}, {MemoryMB: 64, WorkspaceMB: 16}, {MemoryMB: 2000, WorkspaceMB: 10}, belljar.DefaultLimits()} {
 		got := AskLimits(l)
@@ -163,7 +163,7 @@ func TestAskLimits(t *testing.T) {
 	}
 }
 
-// TestApprovalOfPresets holds that a session gets no preset that needs an approval.
+// TestApprovalOfPresets checks that a session cannot add a preset that needs an approval.
 func TestApprovalOfPresets(t *testing.T) {
 	rules := rulesOf(t, "network")
 	user := belljar.Caller{ID: "ann"}

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// AllProtections is what a server demands of every sandbox: it refuses to run where one of them cannot be enforced.
+// AllProtections returns the protections that a server requires of every sandbox: it refuses a run if one of them cannot be enforced.
 func AllProtections() []string {
 	return []string{
 		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectIdentity,
@@ -18,7 +18,7 @@ func AllProtections() []string {
 	}
 }
 
-// CoreProtections is what the command line demands. Without the others it runs, and the run carries a warning.
+// CoreProtections returns the protections that the command line requires. Without the others, a run gets a warning.
 func CoreProtections() []string {
 	return []string{
 		runtime.ProtectFilesystem, runtime.ProtectNetwork, runtime.ProtectSeccomp, runtime.ProtectPids,
@@ -26,7 +26,7 @@ func CoreProtections() []string {
 	}
 }
 
-// waive takes the protections in weak from those required, if caller may and they exist.
+// waive removes the protections in weak from require, if the caller is permitted and they exist.
 func waive(caller belljar.Caller, require, weak []string) ([]string, error) {
 	known := append(AllProtections(), runtime.ProtectLandlock)
 	for _, name := range weak {
@@ -57,8 +57,8 @@ func without(list, drop []string) []string {
 	return rest
 }
 
-// limitFields are the fields of a request that ask for a limit, by the protection that keeps it. The
-// workspace is not among them: it is a file system of its size on every runtime.
+// limitFields are the fields of a request that set a limit, by the protection that enforces it. The workspace is missing:
+// on every runtime it is a file system with a fixed size.
 var limitFields = []struct {
 	protection, field string
 	asked             func(Request) bool
@@ -69,8 +69,8 @@ var limitFields = []struct {
 	{runtime.ProtectPids, "resources.pids", func(r Request) bool { return r.Resources.Pids != 0 }},
 }
 
-// protections lists those that keep the limits a request asks for. It gets them or is refused, also where the server does
-// without: only its own allow_weak lets it continue.
+// protections returns the protections that enforce the limits of a request. Without them the request is refused, even if
+// the server's policy waives them: only its own allow_weak waives them.
 func (a Request) protections() (names []string) {
 	for _, l := range limitFields {
 		if l.asked(a) {
@@ -80,7 +80,7 @@ func (a Request) protections() (names []string) {
 	return names
 }
 
-// notLimited refuses a limit that was asked for and cannot be enforced by the runtime here; nil for other protections.
+// notLimited refuses a limit of the request that the runtime cannot enforce on this host; nil for other protections.
 func notLimited(p *placement.Placement, request Request, got runtime.Protection) error {
 	for _, l := range limitFields {
 		if l.protection != got.Name || !l.asked(request) {
@@ -102,7 +102,7 @@ func notLimited(p *placement.Placement, request Request, got runtime.Protection)
 	return nil
 }
 
-// enforceable refuses a plan with a protection that the runtime cannot give here, before anything is built.
+// enforceable refuses a plan with a protection that the runtime cannot enforce on this host, before anything is built.
 func enforceable(p *placement.Placement, request Request) error {
 	names := p.Require
 	if p.Limits.CPUTimeSec > 0 {

@@ -13,11 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// quotaFor is for how long a quota that was read is believed: one that another daemon on the same store changes holds
-// here by then.
+// quotaFor is how long a quota from the store is cached: a change by another server on the same store applies here after this time.
 const quotaFor = 10 * time.Second
 
-// Users is what the store knows of users.
+// Users is the part of the store about users.
 type Users interface {
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
 	Usage(ctx context.Context, userID string, now time.Time) (belljar.UserUsage, error)
@@ -25,17 +24,17 @@ type Users interface {
 	Kept(ctx context.Context) (bytes int64, users int, err error)
 }
 
-// Accounts are what users may have, and what they keep on the disk. The fields are set before the first use.
+// Accounts track the quotas of users, and their use of the disk. Set the fields before the first use.
 type Accounts struct {
 	Users   Users
-	Default belljar.Quota // of a user for whom none is stored
+	Default belljar.Quota // of a user without a stored quota
 	Now     func() time.Time
-	// FreeBytes returns the room on the disk for data; below MinFreeBytes no new run is accepted. nil is no watermark.
+	// FreeBytes returns the free space of the data disk. Below MinFreeBytes new runs are refused. nil disables the check.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
-	// Wait is until when logs are kept.
+	// Wait describes how long logs are kept.
 	Wait string
-	// NextSweep returns when the oldest log of a user is deleted; false if that is not known. It may read all of the user's runs.
+	// NextSweep returns when a user's oldest log is deleted; false if that is not known. It may read all of the user's runs.
 	NextSweep func(ctx context.Context, user string) (time.Time, bool)
 
 	artifacts, logs ledger
@@ -43,7 +42,7 @@ type Accounts struct {
 	sweeps          sweeps
 }
 
-// sweeps remembers when the oldest logs of users are deleted who have no room for more. The zero value is empty.
+// sweeps caches when the oldest log of each user without room is deleted. The zero value is empty.
 type sweeps struct {
 	mu sync.Mutex
 	at map[string]time.Time
@@ -64,7 +63,7 @@ func (s *sweeps) put(user string, at time.Time) {
 	s.at[user] = at
 }
 
-// nextSweep is NextSweep, which it asks once until then: a client may repeat a request that is refused.
+// nextSweep caches the result of NextSweep until that time, because clients may retry refused requests often.
 func (a *Accounts) nextSweep(ctx context.Context, user string) (t time.Time, known bool) {
 	if t = a.sweeps.get(user); a.Now().Before(t) {
 		return t, true
@@ -75,7 +74,7 @@ func (a *Accounts) nextSweep(ctx context.Context, user string) (t time.Time, kno
 	return t, known
 }
 
-// quotas remembers the quotas of users who are active. The zero value is empty.
+// quotas caches the quotas of active users. The zero value is empty.
 type quotas struct {
 	mu    sync.Mutex
 	known map[string]knownQuota
@@ -86,7 +85,7 @@ type knownQuota struct {
 	until time.Time
 }
 
-// maxQuotas bounds how many are remembered.
+// maxQuotas bounds the number of cached quotas.
 const maxQuotas = 4096
 
 func (c *quotas) get(user string, now time.Time) (belljar.Quota, bool) {
@@ -105,7 +104,7 @@ func (c *quotas) put(user string, q belljar.Quota, now time.Time) {
 	c.known[user] = knownQuota{q, now.Add(quotaFor)}
 }
 
-// Quota is how much a user may have: what is stored for the user, or the usual quota.
+// Quota returns a user's stored quota, or the default quota.
 func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error) {
 	now := a.Now()
 	if q, ok := a.quotas.get(user, now); ok {
@@ -122,11 +121,11 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 	return q, nil
 }
 
-// SetQuota notes a quota that was stored.
+// SetQuota updates the cached quota of a user.
 func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
 
-// CheckDay refuses a run, a session or a terminal to a user whose CPU time of the day is used up, and one with a network to a user whose bytes
-// of the day are. The day ends at midnight UTC.
+// CheckDay refuses a run, a session or a terminal to a user whose daily CPU time is used up, and one with a network to a user whose daily
+// bytes are used up. The day ends at midnight UTC.
 func (a *Accounts) CheckDay(ctx context.Context, user string, network bool) error {
 	q, err := a.Quota(ctx, user)
 	if err != nil {
@@ -162,7 +161,7 @@ func usedUp(now time.Time, quota, of string, used, limit float64) error {
 	}
 }
 
-// AllowArtifacts opens a claim on what a user's quota leaves for artifacts.
+// AllowArtifacts opens a claim on the rest of a user's quota for artifacts.
 func (a *Accounts) AllowArtifacts(ctx context.Context, user string) (*Allowance, error) {
 	q, err := a.Quota(ctx, user)
 	if err != nil {
@@ -171,12 +170,12 @@ func (a *Accounts) AllowArtifacts(ctx context.Context, user string) (*Allowance,
 	return a.allow(ctx, &a.artifacts, user, q.ArtifactMB, func(u belljar.UserUsage) int64 { return u.ArtifactBytes })
 }
 
-// AllowLog opens a run's claim on what its owner's quota leaves for logs.
+// AllowLog opens a run's claim on the rest of its owner's quota for logs.
 func (a *Accounts) AllowLog(ctx context.Context, user string, q belljar.Quota) (*Allowance, error) {
 	return a.allow(ctx, &a.logs, user, q.LogMB, func(u belljar.UserUsage) int64 { return u.LogBytes })
 }
 
-// AffordLog is AllowLog for a new run: it is refused if nothing is left.
+// AffordLog is AllowLog for a new run: it is refused if no quota is left.
 func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) (*Allowance, error) {
 	w, err := a.AllowLog(ctx, user, q)
 	if err != nil {
@@ -199,8 +198,8 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 	return nil, e
 }
 
-// Hundredths is f to two places.
+// Hundredths rounds f to two decimal places.
 func Hundredths(f float64) float64 { return math.Round(f*100) / 100 }
 
-// MiB is bytes in MiB, as messages and details of quotas have them.
+// MiB converts bytes to MiB, for messages and details about quotas.
 func MiB(bytes int64) float64 { return Hundredths(float64(bytes) / (1 << 20)) }

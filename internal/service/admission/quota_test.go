@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// used is the usage of every user, who has the usual quota.
+// used is a store with the same usage for every user, and the default quota.
 type used struct {
 	Users
 	belljar.UserUsage
@@ -24,7 +24,7 @@ func (u used) Usage(context.Context, string, time.Time) (belljar.UserUsage, erro
 	return u.UserUsage, nil
 }
 
-// TestCheckDay: the quotas of a day refuse at their limit and not before, that of the network only what has one.
+// TestCheckDay: the daily quotas refuse at their limit and not before; that of the network refuses only requests with a network.
 func TestCheckDay(t *testing.T) {
 	evening := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC)
 	quota := belljar.Quota{CPUSecondsPerDay: 10, EgressMBPerDay: 3}
@@ -52,7 +52,7 @@ func TestCheckDay(t *testing.T) {
 	}
 }
 
-// TestAffordLog: a request that is refused for its owner's logs has the time of the next sweep, which is looked up once until then.
+// TestAffordLog: a request that is refused because of its owner's logs gets the time of the next sweep, which is cached until then.
 func TestAffordLog(t *testing.T) {
 	now, asked := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC), 0
 	a := Accounts{

@@ -1,5 +1,5 @@
-// Package admission decides what a request may have: which host, image, limits and protections its sandbox gets (its
-// placement), and whether its user, the node's memory and the disk have room for it.
+// Package admission decides about requests: which host, image, limits and protections the sandbox gets (its placement), and whether
+// its user's quota, the node's memory and the disk have room for it.
 package admission
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Images finds images that are here, and keeps them here.
+// Images finds local images and marks them as used.
 type Images interface {
 	Find(ctx context.Context, ref string) (image.Root, error)
 	Get(ctx context.Context, ref string) (belljar.Image, error)
@@ -23,7 +23,7 @@ type Images interface {
 	Use(digest string) (end func())
 }
 
-// Rules are what the operator allows, and what the hosts can do.
+// Rules are the operator's policy and the capabilities of the runtimes.
 type Rules struct {
 	Hosts             placement.Hosts
 	Policy            Policy
@@ -31,20 +31,20 @@ type Rules struct {
 	Require           []string // protections of every sandbox
 	Egress            *Egress
 	Disks             Disks
-	Approvals         *ApprovalRules // nil lets all go
-	InstallMB         int            // what the installation of packages may hold, in MiB
+	Approvals         *ApprovalRules // nil requires no approvals
+	InstallMB         int            // size of an installation of packages, in MiB
 	Images            Images
-	// GoCache is the folder with the Go build cache of an image, "" for none; nil knows none. wanted means that a sandbox is
-	// made to build Go programs.
+	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted means that the sandbox
+	// is made to build Go programs.
 	GoCache func(image runtime.Root, wanted bool) string
 	Log     *slog.Logger
 }
 
-// Request is what a request wants of its sandbox.
+// Request is the requirements of a request for its sandbox.
 type Request struct {
 	Runtime   string
-	Image     string // "" is the host's own programs
-	Digest    string // of the image, if that is settled
+	Image     string // "" is the host image
+	Digest    string // of the image, if it is already pinned
 	Isolation runtime.Isolation
 	Trust     belljar.TrustLevel
 	AllowWeak []string
@@ -52,7 +52,7 @@ type Request struct {
 	Packages  belljar.Packages
 	Exec      bool // programs in the workspace may be executed
 	Workspace belljar.Workspace
-	Language  string // of the program, and its command: whether it is likely to build Go programs
+	Language  string // of the program, or else its command: it indicates whether Go programs are built
 	Command   []string
 
 	Resources         belljar.Resources
@@ -63,7 +63,7 @@ type Request struct {
 	CPUTimeSec        float64
 }
 
-// RequestOfRun is what a request for a run wants of a sandbox of its own.
+// RequestOfRun returns the requirements of a run with a sandbox of its own.
 func RequestOfRun(s belljar.RunSpec) Request {
 	return Request{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
@@ -73,7 +73,7 @@ func RequestOfRun(s belljar.RunSpec) Request {
 	}
 }
 
-// RequestOfSession is what a request for a session wants of its sandbox.
+// RequestOfSession returns the requirements of a session.
 func RequestOfSession(s belljar.SessionSpec) Request {
 	return Request{
 		Runtime: s.Runtime, Image: s.BaseImage, Isolation: runtime.Isolation(s.Isolation), Trust: s.TrustLevel,
@@ -92,7 +92,7 @@ func (a Request) requirements(require []string) requirements {
 	return requirements{runtime: a.Runtime, isolation: a.Isolation, trust: a.Trust, image: cmp.Or(a.Image, runtime.HostRef), require: require}
 }
 
-// limits are defaults with what the request asks for, at most so much.
+// limits returns defaults overridden by the request's limits, which may be at most most.
 func (a Request) limits(defaults, most belljar.Limits) (belljar.Limits, error) {
 	return defaults.ResolveRun(&belljar.RunSpec{
 		Resources: a.Resources, BuildMemoryMB: a.BuildMemoryMB, StartupTimeoutSec: a.StartupTimeoutSec,
@@ -118,7 +118,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 			return p, err
 		}
 	}
-	// The runtime comes first: without it no image helps.
+	// Choose the runtime first: the image depends on it.
 	w := request.requirements(p.Require)
 	w.relay, w.packages, w.disk = r.Egress.Wanted(request.Network), !request.Packages.IsZero(), mb > 0
 	found, err := r.choose(ctx, caller, w)
@@ -149,13 +149,13 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 	return p, nil
 }
 
-// Version refuses a request in a version of the specification that Belljar does not speak. The policy's list is for what clients name,
-// which the sandbox API checks: requests that other doors make have Belljar's own version.
+// Version refuses a request in a version of the specification that Belljar does not support. The policy's list applies to versions
+// that clients send, which the sandbox API checks: requests of the other APIs have Belljar's own version.
 func (r *Rules) Version(v string) error {
 	return belljar.CheckVersion(v, DefaultPolicy().SupportedSpecVersions)
 }
 
-// Enabled refuses everything on a node that executes nothing.
+// Enabled refuses all execution if it is disabled on this node.
 func (r *Rules) Enabled() error {
 	if r.Policy.EnableExecution {
 		return nil

@@ -7,10 +7,10 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// lookEvery is how often the memory of all sandboxes is looked at where the kernel announces nothing.
+// lookEvery is how often the memory of all sandboxes is polled if the kernel does not report pressure.
 const lookEvery = time.Second
 
-// Watch looks after the memory of all sandboxes until ctx ends. work runs what takes so long.
+// Watch watches the memory of all sandboxes until ctx ends. It passes slow operations to work.
 func (n *Memory) Watch(ctx context.Context, work func(f func())) {
 	for _, h := range n.Hosts {
 		bounded, ok := runtime.As[runtime.Bounded](h.Runtime)
@@ -48,7 +48,7 @@ func (n *Memory) guard(ctx context.Context, whole runtime.Installation) {
 	}
 }
 
-// relieve does what the memory in use asks for, and reports whether that gave some back, so that it is to be looked at again.
+// relieve takes the action that the memory in use requires, and reports whether that freed memory, so that another check is needed.
 func (n *Memory) relieve(ctx context.Context, whole runtime.Installation) bool {
 	bound := whole.Bound()
 	used, err := whole.Used()

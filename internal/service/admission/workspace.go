@@ -8,16 +8,16 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Disks are workspaces on disk. They are claimed and dropped with the memory of their sandboxes.
+// Disks manages workspaces on disk. They are claimed and dropped with the memory of their sandboxes.
 type Disks interface {
-	// Size is the size of what a caller asks for, in MiB; 0 for a workspace in memory.
+	// Size returns the size of a requested workspace, in MiB; 0 for a workspace in memory.
 	Size(caller belljar.Caller, w belljar.Workspace) (mb int, err error)
 	Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace) error
 	Reclaim(id string, caller belljar.Caller, w belljar.Workspace)
 	Drop(id string)
 }
 
-// disk settles the workspace of a request, once its runtime is chosen.
+// disk decides about the workspace of a request, after its runtime was chosen.
 func (r *Rules) disk(p *placement.Placement, w belljar.Workspace, mb int) error {
 	if !w.OnDisk() {
 		return nil
@@ -32,7 +32,7 @@ func (r *Rules) disk(p *placement.Placement, w belljar.Workspace, mb int) error 
 	return nil
 }
 
-// withDisk is the runtimes that can have a workspace on disk, as far as that is known.
+// withDisk returns the runtimes that support a workspace on disk, as far as that is known.
 func (r *Rules) withDisk() []string {
 	able := []string{}
 	for _, h := range r.Hosts {
@@ -43,7 +43,7 @@ func (r *Rules) withDisk() []string {
 	return able
 }
 
-// NoDisk is why a runtime will not do for a workspace on disk; nil if it will.
+// NoDisk returns the reason why a runtime is not suitable for a workspace on disk; nil if it is.
 func NoDisk(caps runtime.Capabilities) *runtime.Reason {
 	if caps.Disk {
 		return nil

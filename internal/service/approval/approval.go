@@ -1,7 +1,7 @@
-// Package approval holds requests until an operator decides. It knows which wait, since when and for how long, and puts on record what
-// was decided. Each request is decided once: by an operator, by the time, or because it ended before.
+// Package approval holds requests until an operator decides. It tracks waiting requests with their deadlines, and records the
+// decisions. Each request is decided once: by an operator, by expiry, or because it ended earlier.
 //
-// The package starts no run or session. What waits is a [Waiter], which learns what became of its approval.
+// The package does not start runs or sessions. A [Waiter] receives the decision.
 package approval
 
 import (
@@ -25,21 +25,20 @@ import (
 
 // Waiter is a run or a session that waits for a decision.
 type Waiter interface {
-	// Claim reserves what it needs to begin. After an error it still waits, and who wanted to approve it gets the error.
+	// Claim reserves the resources for the start. After an error it still waits, and the operator who tried to approve it gets the error.
 	Claim(ctx context.Context) error
-	// Unclaim releases that again.
+	// Unclaim releases the reservation.
 	Unclaim()
-	// Decided has it begin or end, as the approval says, which is on record. It is called at most once, and never after
-	// [Entry.Withdraw].
+	// Decided starts or ends it according to the approval, which is on record. It is called at most once, and never after [Entry.Withdraw].
 	Decided(a belljar.Approval)
-	// Event is an event about it, without a name.
+	// Event returns an event about it, without a name.
 	Event() event.Event
 }
 
-// Options is what a desk is made of.
+// Options configures a desk.
 type Options struct {
 	Store store.Approvals
-	// TTL is how long a request waits at most.
+	// TTL is the maximum wait of a request.
 	TTL time.Duration
 	// MaxPerUser is how many requests of one user may wait, Max how many in all.
 	MaxPerUser, Max int
@@ -51,7 +50,7 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Desk is where requests wait. All methods are safe for concurrent use.
+// Desk holds the waiting requests. All methods are safe for concurrent use.
 type Desk struct {
 	opts Options
 
@@ -65,7 +64,7 @@ type Entry struct {
 	id   string
 	user string
 
-	mu        sync.Mutex // held while it is decided
+	mu        sync.Mutex // held during the decision
 	approval  belljar.Approval
 	waiter    Waiter // nil until it waits
 	over      bool
@@ -75,7 +74,7 @@ type Entry struct {
 // New returns an empty desk.
 func New(opts Options) *Desk { return &Desk{opts: opts, waiting: map[string]*Entry{}} }
 
-// Take takes a place at the desk for a request with an id, from now until its time is over. [Entry.Wait] or [Entry.Withdraw] follows.
+// Take reserves a place at the desk for a request with an id, which expires. Call [Entry.Wait] or [Entry.Withdraw] next.
 func (d *Desk) Take(a belljar.Approval, id string) (*Entry, error) {
 	a = d.Begin(a, id)
 	d.mu.Lock()
@@ -95,7 +94,7 @@ func (d *Desk) Take(a belljar.Approval, id string) (*Entry, error) {
 	return d.put(a), nil
 }
 
-// Begin returns the approval with its id and times: it is requested now.
+// Begin returns the approval with its id and times, as requested now.
 func (d *Desk) Begin(a belljar.Approval, id string) belljar.Approval {
 	a.ID, a.RequestedAt = id, clock.Stamp(d.opts.Clock)
 	a.ExpiresAt = a.RequestedAt.Add(d.opts.TTL)
@@ -117,14 +116,14 @@ func (d *Desk) put(a belljar.Approval) *Entry {
 	return e
 }
 
-// Approval is the entry's approval as it stands.
+// Approval returns the entry's current approval.
 func (e *Entry) Approval() belljar.Approval {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.approval
 }
 
-// Wait puts it on record that the request waits, and has w wait from now on. After an error it does not.
+// Wait records that the request waits, and makes w its waiter. After an error w does not wait.
 func (e *Entry) Wait(ctx context.Context, w Waiter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -138,13 +137,13 @@ func (e *Entry) Wait(ctx context.Context, w Waiter) error {
 	return nil
 }
 
-// begin has w wait for the time that is left. The caller holds the lock.
+// begin makes w wait for the remaining time. The caller holds the lock.
 func (e *Entry) begin(w Waiter) {
 	e.waiter = w
 	e.stopTimer = e.desk.opts.Clock.AfterFunc(max(e.approval.ExpiresAt.Sub(e.desk.opts.Clock.Now()), 0), e.expire)
 }
 
-// leave gives up the place at the desk. The caller holds the lock.
+// leave removes the entry from the desk. The caller holds the lock.
 func (e *Entry) leave() {
 	e.over = true
 	if e.stopTimer != nil {
@@ -157,13 +156,13 @@ func (e *Entry) leave() {
 	}
 }
 
-// Resume has w wait again after a restart, as its approval says that a former process put on record: for a decision, unless it was
-// decided. What w lacks to begin is the error. The entry is nil for what is decided.
+// Resume makes w wait again after a restart, according to the approval that a previous process recorded: for a decision, unless it was
+// decided. The error is the reason why w cannot start. The entry is nil for a decided approval.
 func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry, error) {
 	if recorded, err := d.opts.Store.Get(ctx, a.ID); err == nil && recorded.Fingerprint == a.Fingerprint && recorded.RequestedAt.Equal(a.RequestedAt) {
 		a = recorded
 	} else if err == nil || errors.Is(err, store.ErrNotFound) {
-		err = d.opts.Store.Put(ctx, a) // the former process ended before, or it is asked anew
+		err = d.opts.Store.Put(ctx, a) // the previous process ended before it stored this, or the request waits anew
 		if err != nil {
 			return nil, fault.Record("put the approval on record", err)
 		}
@@ -189,7 +188,7 @@ func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry
 	return nil, nil
 }
 
-// Lost puts on record that what a former process left waiting does not continue, and returns its approval; nil for nil.
+// Lost records that a waiting request of a previous process does not continue, and returns its approval; nil for nil.
 func (d *Desk) Lost(ctx context.Context, a *belljar.Approval) *belljar.Approval {
 	if a == nil || a.State != belljar.ApprovalPending {
 		return a
@@ -197,7 +196,7 @@ func (d *Desk) Lost(ctx context.Context, a *belljar.Approval) *belljar.Approval 
 	now, lost := clock.Stamp(d.opts.Clock), *a
 	lost.State, lost.DecidedAt = belljar.ApprovalWithdrawn, &now
 	err := d.opts.Store.Decide(ctx, lost)
-	if errors.Is(err, store.ErrEnded) { // it was decided, but that is not on its own record yet
+	if errors.Is(err, store.ErrEnded) { // it was decided, but its run or session does not record that yet
 		if lost, err = d.opts.Store.Get(ctx, a.ID); err == nil {
 			return &lost
 		}
@@ -209,7 +208,7 @@ func (d *Desk) Lost(ctx context.Context, a *belljar.Approval) *belljar.Approval 
 	return &lost
 }
 
-// Decide approves or denies what waits under an id. Of many who decide at once, one does.
+// Decide approves or denies the request with an id. Of concurrent calls only one succeeds.
 func (d *Desk) Decide(ctx context.Context, by belljar.Caller, id string, decision belljar.ApprovalDecision) (belljar.Approval, error) {
 	if err := decision.Validate(); err != nil {
 		return belljar.Approval{}, err
@@ -238,7 +237,7 @@ func (d *Desk) Decide(ctx context.Context, by belljar.Caller, id string, decisio
 			return belljar.Approval{}, err
 		}
 	}
-	// It begins only when its approval is on record: a restart must not ask again what has begun.
+	// Record the approval before the start, so that a restart does not ask again about a started request.
 	if err := d.opts.Store.Decide(context.WithoutCancel(ctx), a); err != nil {
 		if a.State == belljar.ApprovalApproved {
 			e.waiter.Unclaim()
@@ -252,7 +251,7 @@ func (d *Desk) Decide(ctx context.Context, by belljar.Caller, id string, decisio
 	return a, nil
 }
 
-// settled is the answer to a decision about what does not wait here.
+// settled returns the result for a decision about a request that does not wait here.
 func (d *Desk) settled(ctx context.Context, id string) (belljar.Approval, error) {
 	a, err := d.opts.Store.Get(ctx, id)
 	switch {
@@ -279,7 +278,7 @@ func (d *Desk) settled(ctx context.Context, id string) (belljar.Approval, error)
 	return belljar.Approval{}, e
 }
 
-// expire ends an approval whose time is over. The timer calls it.
+// expire ends an approval at its deadline. The timer calls it.
 func (e *Entry) expire() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -288,8 +287,8 @@ func (e *Entry) expire() {
 	}
 }
 
-// Withdraw ends the wait of a request that goes no further, and returns its approval. It waits for a decision that is being made. A
-// request that waits on in another process keeps its approval as it is. It may be called twice.
+// Withdraw ends the wait of a request that does not continue, and returns its approval. It waits for a concurrent decision. With keep,
+// the approval stays as it is, for a request that continues to wait in another process. It may be called twice.
 func (e *Entry) Withdraw(keep bool) belljar.Approval {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -303,7 +302,7 @@ func (e *Entry) Withdraw(keep bool) belljar.Approval {
 	return e.approval
 }
 
-// end is an end without a decision. The caller holds the lock.
+// end ends the wait without a decision. The caller holds the lock.
 func (e *Entry) end(state belljar.ApprovalState) {
 	d, a := e.desk, e.approval
 	a.State, a.DecidedAt = state, new(clock.Stamp(d.opts.Clock))
@@ -315,7 +314,7 @@ func (e *Entry) end(state belljar.ApprovalState) {
 	e.finish(a)
 }
 
-// finish tells the waiter what is on record. The caller holds the lock.
+// finish passes the recorded approval to the waiter. The caller holds the lock.
 func (e *Entry) finish(a belljar.Approval) {
 	e.approval = a
 	e.leave()
@@ -355,7 +354,7 @@ func (d *Desk) List(ctx context.Context, q belljar.ApprovalQuery) (belljar.Appro
 	return page, nil
 }
 
-// Sweep removes the records of those that were requested before t and are not pending.
+// Sweep removes the records of approvals that were requested before t and are not pending.
 func (d *Desk) Sweep(ctx context.Context, t time.Time) error {
 	if _, err := d.opts.Store.DeleteBefore(ctx, t); err != nil {
 		return fmt.Errorf("sweep approvals: %w", err)
@@ -363,7 +362,7 @@ func (d *Desk) Sweep(ctx context.Context, t time.Time) error {
 	return nil
 }
 
-// Covers reports whether what was approved for some reasons is approved for others.
+// Covers reports whether an approval for some reasons also covers others.
 func Covers(approved, now []string) bool {
 	return !slices.ContainsFunc(now, func(r string) bool { return !slices.Contains(approved, r) })
 }

@@ -1,4 +1,4 @@
-// Package box is a sandbox together with its agent: what runs, sessions, files and terminals work on.
+// Package box combines a sandbox with its agent. Runs, sessions, files and terminals work on it.
 package box
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/belljar/belljar/internal/secret/redact"
 )
 
-// The user inside every sandbox whose image names none.
+// The user inside every sandbox whose image sets none.
 const (
 	uid = 1000
 	gid = 1000
 )
 
-// Box is a sandbox with its agent, and the user that everything in it is done as.
+// Box is a sandbox with its agent, and the user for all operations in it.
 type Box struct {
 	runtime.Sandbox
 	Agent    *agent.Client
 	UID, GID int
-	Network  *Network         // nil allows nothing
-	Hidden   *redact.Patterns // secrets that no output shows; nil for none
-	Shared   Shared           // what it counted, if several runs share it
+	Network  *Network         // nil permits nothing
+	Hidden   *redact.Patterns // secrets to redact from all output; nil for none
+	Shared   Shared           // its counters, if several runs share it
 }
 
 // Destroy implements [runtime.Sandbox].
@@ -37,33 +37,33 @@ func (b *Box) Destroy(ctx context.Context) error {
 	return b.Sandbox.Destroy(ctx)
 }
 
-// At returns the box of a sandbox that does not exist yet. It has the user alone, as far as the image decides who that is.
+// At returns the box of a sandbox that does not exist yet. It has only the user, as far as the image sets it.
 func At(root runtime.Root) *Box {
 	b := new(Box)
 	b.UID, b.GID = User(root)
 	return b
 }
 
-// Connect connects to a sandbox's agent. Commands run as the user of its image, or else Belljar's own; where a runtime cannot
-// keep that user apart from the agent's (shared), as the agent's. The box is returned with an error too.
+// Connect connects to a sandbox's agent. Commands run as the user of its image, or else as Belljar's own user. On a runtime that cannot separate that user from
+// the agent's (shared), they run as the agent's. The box is returned even with an error.
 func Connect(ctx context.Context, sandbox runtime.Sandbox, caps runtime.Capabilities, root runtime.Root) (*Box, error) {
 	b := At(root)
 	b.Sandbox, b.Agent = sandbox, agent.New(sandbox.Dial)
 	if caps.AgentUID == "shared" {
 		info, err := b.Agent.Ping(ctx)
 		if err != nil {
-			return b, fmt.Errorf("ask the agent who it is: %w", err)
+			return b, fmt.Errorf("identify the agent: %w", err)
 		}
 		b.UID, b.GID = info.UID, info.GID
 	}
 	return b, nil
 }
 
-// User is the user of an image.
+// User returns the user of an image.
 func User(root runtime.Root) (int, int) { return cmp.Or(root.UID, uid), cmp.Or(root.GID, gid) }
 
-// Exec starts a command, as soon as the sandbox's network is open. The folder that an image names to start in (optional) need not be there: a command that was to
-// start there then starts in the workspace.
+// Exec starts a command, after the sandbox's network is open. optional is the image's working directory, which may be missing: a command that would start there
+// then starts in the workspace.
 func (b *Box) Exec(ctx context.Context, e wire.Exec, optional string) (*agent.Process, error) {
 	if err := b.Network.Opened(ctx); err != nil {
 		return nil, err
@@ -82,12 +82,12 @@ func (b *Box) Exec(ctx context.Context, e wire.Exec, optional string) (*agent.Pr
 	return b.Agent.Exec(ctx, e)
 }
 
-// File is a request for a file with the user's rights.
+// File returns a request for a file with the user's rights.
 func (b *Box) File(path string) wire.FileRequest {
 	return wire.FileRequest{Path: path, UID: b.UID, GID: b.GID}
 }
 
-// End ends a command without a follower, within a time, and has it forgotten. One that is not known is no error.
+// End ends a command without a follower, within a time limit, and makes the agent forget it. An unknown command is not an error.
 func (b *Box) End(id string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -99,14 +99,14 @@ func (b *Box) End(id string, limit time.Duration) error {
 		return err
 	}
 	defer proc.Close()
-	_ = proc.End(0) // where that fails, there is no output either
+	_ = proc.End(0) // if that fails, there is no output either
 	if _, err := proc.Output(ctx, func(int64, wire.Stream, []byte) error { return nil }); err != nil {
 		return err
 	}
 	return b.Agent.Forget(ctx, id)
 }
 
-// IsNotFound reports whether an agent does not know what it was asked for.
+// IsNotFound reports whether an agent does not know the requested object.
 func IsNotFound(err error) bool {
 	var refused *wire.Error
 	return errors.As(err, &refused) && refused.Code == wire.CodeNotFound

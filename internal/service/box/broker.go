@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 )
 
-// trust has the programs of a sandbox trust the authority that ends TLS for its brokered secrets.
+// trust makes the programs of a sandbox trust the authority that terminates TLS for its brokered secrets.
 func (b *Box) trust(ctx context.Context, authority *egress.Authority) error {
 	err := b.Agent.Trust(ctx, b.File(""), authority.PEM())
 	if errors.Is(err, errors.ErrUnsupported) {

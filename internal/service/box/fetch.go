@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// FetchError reports that a sandbox's image could not be fetched.
+// FetchError reports that a sandbox's image could not be pulled.
 type FetchError struct{ err error }
 
 func (e *FetchError) Error() string { return e.err.Error() }
@@ -15,7 +15,7 @@ func (e *FetchError) Error() string { return e.err.Error() }
 // Unwrap returns the cause.
 func (e *FetchError) Unwrap() error { return e.err }
 
-// Reason is what its caller may know of it.
+// Reason returns the part of the error that the caller may see.
 func (e *FetchError) Reason() *belljar.Error {
 	var own *belljar.Error
 	if errors.As(fault.Images(e.err), &own) && own.Code != belljar.CodeInternal {

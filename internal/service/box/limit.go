@@ -16,7 +16,7 @@ func NoProcess(l belljar.Limits) (message, hint string) {
 		"end what runs in it, or allow more with " + ProcessLimit(l)
 }
 
-// NoProcessLeft is the error of a program that could not start in a session for that reason.
+// NoProcessLeft returns the error of a program that could not start in a session for that reason.
 func NoProcessLeft(l belljar.Limits, session string, cause error) error {
 	message, hint := NoProcess(l)
 	return &belljar.Error{
@@ -25,7 +25,7 @@ func NoProcessLeft(l belljar.Limits, session string, cause error) error {
 	}
 }
 
-// MaxProcesses is how many processes and threads l allows at once: the lower of its two limits.
+// MaxProcesses returns how many processes and threads l permits at the same time: the lower of its two limits.
 func MaxProcesses(l belljar.Limits) int { return min(l.Pids, l.NProc) }
 
 // ProcessLimit names the lower of the two limits on processes.
@@ -36,8 +36,8 @@ func ProcessLimit(l belljar.Limits) string {
 	return "pids (--pids)"
 }
 
-// NotReady is the message for a sandbox that was not ready within its startup timeout: what it waited for, with a hint, if the
-// runtime reports that.
+// NotReady returns the message for a sandbox that was not ready within its startup timeout: the step that it waited for, with
+// a hint, if the runtime reports that.
 func NotReady(l belljar.Limits, err error) (message, hint string) {
 	message = fmt.Sprintf("the sandbox was not ready after %s", fault.Seconds(l.StartupTimeoutSec))
 	var step *runtime.StepError
@@ -47,7 +47,7 @@ func NotReady(l belljar.Limits, err error) (message, hint string) {
 	return message, ""
 }
 
-// KilledByNode reports whether the kernel killed processes for lack of the node's memory: the sandbox was below its own limit.
+// KilledByNode reports whether the kernel killed processes because the node had too little memory: the sandbox was below its own limit.
 func KilledByNode(u runtime.Usage) bool {
 	return u.LimitHits != nil && *u.LimitHits == 0 && u.OOMKills != nil && *u.OOMKills > 0
 }

@@ -31,7 +31,7 @@ func TestNotReady(t *testing.T) {
 	if !strings.Contains(message, "1.5 seconds") || !strings.Contains(message, "it does not answer") || hint != "start it" {
 		t.Errorf("%q, %q", message, hint)
 	}
-	step.Err = fault.ErrStartupTimeout // the time-out itself is no reason
+	step.Err = fault.ErrStartupTimeout // the timeout itself is not a reason
 	if message, hint := box.NotReady(limits, step); strings.Contains(message, ":") || hint != "" {
 		t.Errorf("%q, %q", message, hint)
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Images makes images ready that are not here when a request is admitted.
+// Images pulls images that are not local when a request is admitted.
 type Images interface {
-	// Fetchable reports, by an error, why an image is not fetched for a request.
+	// Fetchable returns an error if a request may not pull this image.
 	Fetchable(ref string) error
-	// Fetch makes the image of a placement ready.
+	// Fetch pulls the image of a placement.
 	Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error)
 }
 
-// Disks has the workspaces on disk that sandboxes have claimed.
+// Disks opens the workspaces on disk that sandboxes have claimed.
 type Disks interface {
-	// Open completes the workspace of a sandbox that is to be made. made is called when it is there, or could not be made.
+	// Open completes the workspace of a sandbox that is about to be made. Call made when the sandbox exists, or could not be made.
 	Open(id string, w *runtime.Workspace) (made func(), err error)
 }
 
-// Maker makes sandboxes, and takes them away.
+// Maker makes and removes sandboxes.
 type Maker struct {
 	Lifetime  runtime.Lifetime
 	Lease     time.Duration
@@ -43,18 +43,18 @@ type Maker struct {
 	sides sync.Map // the ids of side sandboxes in use
 }
 
-// Order is one sandbox to be made.
+// Order is an order to make one sandbox.
 type Order struct {
 	ID        string
 	Caller    belljar.Caller
 	Placement *placement.Placement
-	OnImage   func(runtime.Root)    // receives the image, if that was fetched
+	OnImage   func(runtime.Root)    // receives the image, if that was pulled
 	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists
-	Egress    func(egress.Event)    // receives what its gate records while not exactly one run watches
+	Egress    func(egress.Event)    // receives the gate's events unless exactly one run watches
 }
 
 // Make makes a sandbox, connects to its agent and prepares its workspace. Its network may still be opening; [Box.Exec] waits for that.
-// The box is returned with an error too, if there is a sandbox.
+// The box is returned even with an error, if there is a sandbox.
 func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	sandbox, err := m.sandbox(ctx, o)
 	if err != nil {
@@ -81,10 +81,10 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	return b, err
 }
 
-// tries is how often the image of one sandbox is looked for: other callers remove unused images.
+// tries is how often the image of one sandbox is looked up: other callers may remove unused images meanwhile.
 const tries = 3
 
-// sandbox makes the sandbox of a placement, and its image ready before, if it is not.
+// sandbox makes the sandbox of a placement, after pulling its image if necessary.
 func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
 	p := o.Placement
 	for n := 1; ; n++ {
@@ -110,7 +110,7 @@ func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
 	}
 }
 
-// Fetch makes the image of an order ready before its sandbox is made, if it is not here.
+// Fetch pulls the image of a placement before its sandbox is made, if the image is not local.
 func (m *Maker) Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) error {
 	if p.Fetch == "" {
 		return nil
@@ -122,7 +122,7 @@ func (m *Maker) Fetch(ctx context.Context, caller belljar.Caller, p *placement.P
 	return err
 }
 
-// fetch makes the image of a placement ready that was not here when it was admitted.
+// fetch pulls the image of a placement that was not local at admission.
 func (m *Maker) fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error) {
 	if err := m.Images.Fetchable(p.Fetch); err != nil {
 		return runtime.Root{}, &FetchError{err}
@@ -137,8 +137,7 @@ func (m *Maker) fetch(ctx context.Context, caller belljar.Caller, p *placement.P
 	return runtime.Root{}, &FetchError{err}
 }
 
-// create makes the sandbox, but does not wait for a runtime that is slow to give up: what it still returns is destroyed
-// later.
+// create makes the sandbox, but does not wait for a runtime that is slow to cancel: a sandbox that it still returns is destroyed later.
 func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (runtime.Sandbox, error) {
 	type creation struct {
 		sandbox runtime.Sandbox
@@ -170,7 +169,7 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 	}
 }
 
-// restorer makes a sandbox of a saved state.
+// restorer makes a sandbox from a saved state.
 func restorer(host *placement.Host, state string) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
 	return func(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
 		r, can := runtime.As[runtime.Restorer](host.Runtime)
@@ -193,7 +192,7 @@ func restorer(host *placement.Host, state string) func(context.Context, runtime.
 	}
 }
 
-// builder has the runtime make a sandbox, as the placement is now.
+// builder makes a sandbox with the placement's runtime.
 func (m *Maker) builder(p *placement.Placement) func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
 	create, volume := p.Host.Create, p.Workspace.Volume
 	if p.State != "" {
@@ -208,7 +207,7 @@ func (m *Maker) builder(p *placement.Placement) func(context.Context, runtime.Sp
 			return nil, err
 		}
 		sandbox, err := create(ctx, spec)
-		if !errors.Is(err, runtime.ErrNoImage) { // else the next try needs the disk
+		if !errors.Is(err, runtime.ErrNoImage) { // otherwise the next try needs the disk
 			done()
 		}
 		if errors.Is(err, runtime.ErrInUse) {
@@ -224,14 +223,14 @@ func (m *Maker) builder(p *placement.Placement) func(context.Context, runtime.Sp
 // Destroy destroys a sandbox.
 func (m *Maker) Destroy(id string, sandbox runtime.Sandbox) {
 	if err := sandbox.Destroy(context.Background()); err != nil {
-		for _, h := range m.Hosts { // one of them has it, and the reaper looks for it there
+		for _, h := range m.Hosts { // one of them has it, and its reaper will find it
 			h.Orphans.Suspect()
 		}
 		m.Log.Error("sandbox could not be destroyed", "run_id", id, "err", err)
 	}
 }
 
-// Reattach connects to a sandbox that a former process made.
+// Reattach connects to a sandbox that a previous process made.
 func (m *Maker) Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, error) {
 	sandbox, err := p.Host.Attach(ctx, id)
 	if err != nil {
@@ -244,8 +243,8 @@ func (m *Maker) Reattach(ctx context.Context, id string, p *placement.Placement)
 	return b, err
 }
 
-// Open gives the sandbox of a former process its network. A relay that cannot be opened yet is tried again. recorded receives
-// what the gate records while not exactly one run watches; it may be nil.
+// Open opens the network for the sandbox of a previous process. It retries a relay that cannot be opened yet. recorded receives the
+// gate's events unless exactly one run watches; it may be nil.
 func (m *Maker) Open(ctx context.Context, b *Box, id string, p *placement.Placement, recorded func(egress.Event)) {
 	b.Network = m.network(b, id, p.Broker, recorded)
 	if p.Egress == nil {
@@ -256,14 +255,14 @@ func (m *Maker) Open(ctx context.Context, b *Box, id string, p *placement.Placem
 	}
 }
 
-// removeTime is how long a start waits for one sandbox of a former process to be gone.
+// removeTime is how long a start waits for the removal of one sandbox of a previous process.
 const removeTime = 5 * time.Second
 
-// errRemoveTime means that a sandbox does not go away.
+// errRemoveTime means that the removal of a sandbox takes too long.
 var errRemoveTime = fmt.Errorf("it has not ended after %v", removeTime)
 
-// Remove removes the sandbox of a former process. One that does not go, as when the kernel holds a process of it, delays no
-// start: that is logged, and the reaper tries again.
+// Remove removes the sandbox of a previous process. A sandbox whose removal hangs, for example on a process stuck in the kernel, does
+// not delay the start: it is logged, and the reaper retries.
 func (m *Maker) Remove(ctx context.Context, host, id string) {
 	h := m.Hosts.Named(host)
 	if h == nil {

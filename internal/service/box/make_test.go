@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// images fetches one image, or refuses or fails to.
+// images pulls one image, or refuses or fails to.
 type images struct{ refused, failure error }
 
 func (i images) Fetchable(string) error { return i.refused }
@@ -58,16 +58,16 @@ func placed(m *box.Maker) *placement.Placement {
 	return p
 }
 
-// disks counts the disks that are given up.
+// disks counts the completed openings of disks.
 type disks struct{ done int }
 
 func (d *disks) Open(string, *runtime.Workspace) (func(), error) { return func() { d.done++ }, nil }
 
-// TestMakeFetchesARemovedImage: an image that was removed after the admission is fetched once more, and not for ever.
+// TestMakeFetchesARemovedImage: an image that was removed after the admission is pulled again, a bounded number of times.
 func TestMakeFetchesARemovedImage(t *testing.T) {
 	for name, tt := range map[string]struct {
-		missing int // how often the image is missing
-		known   int // how often an image was fetched
+		missing int // how many times the image is missing
+		known   int // how many times an image was pulled
 		works   bool
 	}{"once": {1, 1, true}, "for ever": {9, 2, false}} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestMakeFetchesARemovedImage(t *testing.T) {
 	}
 }
 
-// TestMakeDoesNotWait: a start that is canceled does not wait for its runtime, whose sandbox is destroyed when it comes.
+// TestMakeDoesNotWait: a cancelled start does not wait for its runtime. A sandbox that arrives later is destroyed.
 func TestMakeDoesNotWait(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	destroyed := make(chan struct{})
@@ -137,7 +137,7 @@ func (s *lateStub) Destroy(context.Context) error {
 	return nil
 }
 
-// TestRemove: a sandbox of a former process that cannot be removed is left to the reaper.
+// TestRemove: a sandbox of a previous process that cannot be removed is left to the reaper.
 func TestRemove(t *testing.T) {
 	removed := ""
 	rt := scripted{remove: func(_ context.Context, id string) error {

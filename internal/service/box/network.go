@@ -19,16 +19,16 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Egress is what the networks of all sandboxes share.
+// Egress is the shared configuration of all sandboxes' networks.
 type Egress struct {
 	Resolver egress.Resolver // nil is the system's
 	Dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	Limits   egress.Limits
-	CA       []byte             // certificates that side sandboxes trust besides their image's, in PEM
-	Count    func(egress.Event) // gets every denial, and every connection at its end; may be nil
+	CA       []byte             // additional certificates that side sandboxes trust, in PEM
+	Count    func(egress.Event) // receives every denial, and every connection at its end; may be nil
 }
 
-// Roots returns the authorities that a client outside a sandbox trusts: the system's, and the operator's own; nil is the system's.
+// Roots returns the certificate authorities that a client outside a sandbox trusts: the system's, and the operator's own; nil is the system's.
 func (e Egress) Roots() (*x509.CertPool, error) {
 	if len(e.CA) == 0 {
 		return nil, nil
@@ -40,19 +40,19 @@ func (e Egress) Roots() (*x509.CertPool, error) {
 	return roots, err
 }
 
-// Network is what goes between a sandbox and the network: a gate, and while its policy allows something, a relay to the agent. It
-// costs nothing before the first policy. The zero value and nil allow nothing.
+// Network connects a sandbox to the network: a gate and, while its policy permits anything, a relay to the agent. It uses no
+// resources before the first policy. The zero value and nil permit nothing.
 type Network struct {
 	agent   *agent.Client
 	with    Egress
 	log     *slog.Logger
 	secrets *egress.Broker     // nil without brokered secrets
-	other   func(egress.Event) // gets what is recorded while not exactly one run watches
+	other   func(egress.Event) // receives the events unless exactly one run watches
 
-	setting sync.Mutex                  // one change at a time
+	setting sync.Mutex                  // held during a change
 	gate    atomic.Pointer[egress.Gate] // nil before the first policy
 	stop    context.CancelFunc
-	kept    chan struct{}           // closed when the relay is no longer kept open; nil while there is none
+	kept    chan struct{}           // closed when the relay is no longer maintained; nil while there is none
 	first   atomic.Pointer[opening] // nil once a relay has been open
 
 	watching sync.Mutex
@@ -62,10 +62,10 @@ type Network struct {
 // opening is the first attempt to open a relay.
 type opening struct {
 	done chan struct{}
-	err  error // valid once done is closed
+	err  error // valid after done is closed
 }
 
-// EgressEvent is what a gate recorded, for the audit trail.
+// EgressEvent converts a gate's event for the audit trail.
 func EgressEvent(e egress.Event) event.Event {
 	out := event.Event{Name: event.EgressDenied, Reason: string(e.Reason), Detail: map[string]string{"host": e.Host, "matched_rule": e.Rule}}
 	if e.Allowed {
@@ -77,7 +77,7 @@ func EgressEvent(e egress.Event) event.Event {
 	return out
 }
 
-// Watcher gets what a sandbox's gate records.
+// Watcher receives the events of a sandbox's gate.
 type Watcher struct {
 	network *Network
 	record  func(e egress.Event, alone bool)
@@ -93,18 +93,18 @@ func (m *Maker) network(b *Box, id string, secrets *placement.Broker, other func
 	return n
 }
 
-// Set replaces the policy; nil allows nothing. Connections that it does not allow are cut, before Set returns. A relay that
-// cannot be opened is an error, and is tried again in the background.
+// Set replaces the policy; nil permits nothing. Connections that the new policy denies are cut before Set returns. A relay that
+// cannot be opened is an error, and is retried in the background.
 func (n *Network) Set(ctx context.Context, p *egress.Policy) error {
 	n.Begin(p)
 	err := n.Opened(ctx)
 	if ctx.Err() == nil {
-		n.first.Store(nil) // the caller knows it: commands start all the same
+		n.first.Store(nil) // the caller gets this error: commands start nevertheless
 	}
 	return err
 }
 
-// Begin is Set, but does not wait for the relay: [Network.Opened] does.
+// Begin is Set without waiting for the relay: [Network.Opened] waits.
 func (n *Network) Begin(p *egress.Policy) {
 	n.setting.Lock()
 	defer n.setting.Unlock()
@@ -140,8 +140,8 @@ func (n *Network) Begin(p *egress.Policy) {
 	go n.keep(keeping, gate, first, p.Ports, n.kept)
 }
 
-// Opened waits for the first attempt to open the relay that [Network.Begin] began, and returns why it failed, until one works.
-// Every command starts after it.
+// Opened waits for the first attempt of [Network.Begin] to open the relay, and returns its error until an attempt succeeds. Every command starts
+// after it.
 func (n *Network) Opened(ctx context.Context) error {
 	if n == nil {
 		return nil
@@ -158,14 +158,14 @@ func (n *Network) Opened(ctx context.Context) error {
 	}
 }
 
-// The pauses between two attempts to open a relay that was lost, and how long one attempt may take.
+// The backoff between attempts to open a lost relay, and the timeout of one attempt.
 const (
 	relaySoon    = 10 * time.Millisecond
 	relayLate    = 5 * time.Second
 	relayTimeout = 30 * time.Second
 )
 
-// keep opens a relay and serves it, and opens it again when it is lost, until ctx is done or the sandbox is gone.
+// keep opens a relay, serves it, and reopens it when it is lost, until ctx is done or the sandbox is removed.
 func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, ports []uint16, kept chan<- struct{}) {
 	defer close(kept)
 	pause := relaySoon
@@ -218,7 +218,7 @@ func (n *Network) accept(ctx context.Context, conn uint64) (egress.Stream, error
 	return &carried{Conn: c}, nil
 }
 
-// carried is a connection as a gate uses it: Close without CloseWrite resets it.
+// carried is a connection in the form that a gate uses: Close without CloseWrite resets it.
 type carried struct {
 	*agent.Conn
 	ended atomic.Bool
@@ -239,7 +239,7 @@ func (c *carried) Close() error {
 	return c.Conn.Abort()
 }
 
-// Close closes the relay, with all connections, and waits for that.
+// Close closes the relay with all connections, and waits for them to end.
 func (n *Network) Close() {
 	if n == nil {
 		return
@@ -259,7 +259,7 @@ func (n *Network) close() {
 	n.first.Store(nil)
 }
 
-// opened returns the gate, nil if there never was a policy.
+// opened returns the gate, nil if there was never a policy.
 func (n *Network) opened() *egress.Gate {
 	if n == nil {
 		return nil
@@ -267,7 +267,7 @@ func (n *Network) opened() *egress.Gate {
 	return n.gate.Load()
 }
 
-// Pin begins a run: the hosts of the policy are resolved again.
+// Pin resolves the hosts of the policy again. Call it when a run begins.
 func (n *Network) Pin(ctx context.Context) error {
 	if g := n.opened(); g != nil {
 		return g.Pin(ctx)
@@ -275,7 +275,7 @@ func (n *Network) Pin(ctx context.Context) error {
 	return nil
 }
 
-// Bytes is how much went through the gate, in and out together.
+// Bytes returns the bytes through the gate, in and out together.
 func (n *Network) Bytes() int64 {
 	if g := n.opened(); g != nil {
 		return g.Bytes()
@@ -283,7 +283,7 @@ func (n *Network) Bytes() int64 {
 	return 0
 }
 
-// Watch has a run get what is recorded, until it ends. alone reports that it is the only one.
+// Watch passes events to a run until it ends. alone reports that it is the only run.
 func (n *Network) Watch(record func(e egress.Event, alone bool)) *Watcher {
 	w := &Watcher{network: n, record: record}
 	if n == nil {
@@ -298,7 +298,7 @@ func (n *Network) Watch(record func(e egress.Event, alone bool)) *Watcher {
 	return w
 }
 
-// Report is what the gate has counted since the run began; nil if there was never a policy.
+// Report returns the gate's counts since the run began; nil if there was never a policy.
 func (w *Watcher) Report() *belljar.EgressReport {
 	g := w.network.opened()
 	if g == nil {
@@ -307,7 +307,7 @@ func (w *Watcher) Report() *belljar.EgressReport {
 	return new(g.Since(w.mark))
 }
 
-// ManyNames returns the wildcards under which the sandbox has used remarkably many names since the run began.
+// ManyNames returns the wildcards under which the sandbox has used an unusual number of names since the run began.
 func (w *Watcher) ManyNames() []egress.Names {
 	if g := w.network.opened(); g != nil {
 		return g.ManyNames(w.mark)
@@ -331,7 +331,7 @@ func (w *Watcher) End() {
 	}
 }
 
-// record passes on what the gate records.
+// record distributes an event of the gate.
 func (n *Network) record(e egress.Event) {
 	n.watching.Lock()
 	watchers := n.watchers

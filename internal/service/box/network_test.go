@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// slowStub is a sandbox whose agent answers a request for a relay as answers say, refuses every command, and notes what it was asked.
+// slowStub is a sandbox whose agent responds to requests for a relay with answers, refuses every command, and records its requests.
 type slowStub struct {
 	stub
 	answers chan wire.Reply
@@ -64,8 +64,8 @@ func (s *slowStub) ops() []wire.Op {
 	return slices.Clone(s.asked)
 }
 
-// TestExecWaitsForTheRelay: a sandbox is made while its relay opens, no command reaches the agent before that, or after the relay was
-// refused, and commands start once a later attempt has worked.
+// TestExecWaitsForTheRelay: a sandbox is made while its relay opens. No command reaches the agent before the relay is open, or after
+// it was refused. Commands start once a later attempt has succeeded.
 func TestExecWaitsForTheRelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowStub{answers: make(chan wire.Reply)}
@@ -102,7 +102,7 @@ func TestExecWaitsForTheRelay(t *testing.T) {
 		expect("after a refusal", "taken", wire.OpRelay)
 		exec()
 		expect("after a refusal, again", "taken", wire.OpRelay)
-		s.answers <- wire.Reply{Done: true} // to the next attempt
+		s.answers <- wire.Reply{Done: true} // for the next attempt
 		synctest.Wait()
 		exec()
 		expect("with a relay", "no commands here", wire.OpRelay, wire.OpRelay, wire.OpExec)

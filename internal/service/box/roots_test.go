@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 )
 
-// TestRoots: what the operator names is added to what the machine trusts.
+// TestRoots: the operator's certificates are added to the machine's.
 func TestRoots(t *testing.T) {
 	authority, err := egress.NewAuthority([]string{"git.example.com"}, time.Now())
 	if err != nil {

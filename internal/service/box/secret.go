@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// WriteSecrets makes the files of secrets in a sandbox, which only its programs can read. A file of that name is an error.
-// Brokered secrets have none.
+// WriteSecrets writes the files of secrets in a sandbox, which only its programs can read. An existing file with the name
+// is an error. Brokered secrets have no file.
 func (b *Box) WriteSecrets(ctx context.Context, secrets map[string]belljar.Secret) error {
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		if secrets[name].Brokered() {

@@ -15,29 +15,30 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// A side sandbox prepares something for the sandbox of a run or session, before that is made: a command of the service's own runs
-// in it, with a network of its own. It is neither a run nor a session, so that a process that finds it after a restart removes it.
+// A side sandbox prepares the sandbox of a run or session before that is made: one of the service's own commands runs in it, with
+// its own network. It is neither a run nor a session, so a process that finds it after a restart removes it.
 
-// SideOrder is one side sandbox to be made.
+// SideOrder is an order to make one side sandbox.
 type SideOrder struct {
 	Caller belljar.Caller
-	// Placement is where and how it is made, with what it may reach. Its limits must be within what is claimed for the sandbox
-	// that it is for, as the two never exist at the same time.
+	// Placement is its placement and network. Its limits must be within the reservation of the sandbox that it prepares, as the
+	// two never exist at the same time.
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists; may be nil
-	Egress    func(egress.Event)    // receives what its gate records; may be nil
-	Time      time.Duration         // that the work may take
+	Egress    func(egress.Event)    // receives the events of its gate; may be nil
+	Time      time.Duration         // timeout of the work
 }
 
-// ErrSideTime means that the work in a side sandbox took longer than its order allows.
+// ErrSideTime means that the work in a side sandbox exceeded its timeout.
 var ErrSideTime = errors.New("the time for it is over")
 
-// Side makes a sandbox within its startup timeout, has work done in it, and destroys it before it returns, however the work
-// ends. It returns what left the sandbox; nil if it had no network. The work must end with its context, whose cause says why.
+// Side makes a sandbox within its startup timeout, runs work in it, and destroys it before it returns, however the work ends. It
+// returns the report of the sandbox's network use; nil without a network. The work must end with its context, whose cause has the
+// reason.
 func (m *Maker) Side(ctx context.Context, o SideOrder, work func(ctx context.Context, b *Box) error) (*belljar.EgressReport, error) {
 	id := belljar.NewID()
 	m.sides.Store(id, nil)
-	defer m.sides.Delete(id) // after it is gone
+	defer m.sides.Delete(id) // after its removal
 	p := *o.Placement
 	starting, started := context.WithTimeoutCause(ctx, clock.Seconds(p.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
 	defer started()
@@ -79,18 +80,18 @@ func (m *Maker) Side(ctx context.Context, o SideOrder, work func(ctx context.Con
 	return watch.Report(), err
 }
 
-// SideExitError is how a side sandbox ended under its work.
+// SideExitError reports that a side sandbox ended during its work.
 type SideExitError struct{ Exit runtime.Exit }
 
 func (e *SideExitError) Error() string { return "the sandbox ended: " + e.Exit.String() }
 
-// IsSide reports whether a sandbox is a side sandbox that is in use.
+// IsSide reports whether a sandbox is a side sandbox in use.
 func (m *Maker) IsSide(id string) bool {
 	_, is := m.sides.Load(id)
 	return is
 }
 
-// Run runs a command as the box's user to its end, and returns how it ended. print, which may be nil, receives its output.
+// Run runs a command to its end as the box's user, and returns its exit. print, which may be nil, receives its output.
 func (b *Box) Run(ctx context.Context, e wire.Exec, print func(s wire.Stream, p []byte)) (wire.Exit, error) {
 	e.ID, e.UID, e.GID, e.KillAll = belljar.NewID(), b.UID, b.GID, true
 	proc, err := b.Exec(ctx, e, "")

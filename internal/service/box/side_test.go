@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// sideWorld is a maker on the fake runtime, and an order.
+// sideWorld returns a maker on the fake runtime, and an order.
 func sideWorld(t *testing.T) (*box.Maker, *fake.Runtime, box.SideOrder) {
 	t.Helper()
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
@@ -49,7 +49,7 @@ func gone(t *testing.T, rt *fake.Runtime) {
 	}
 }
 
-// A side sandbox is there while its work lasts, whose command's output and end come back, and is gone afterwards.
+// A side sandbox exists while its work lasts. The work gets its command's output and exit. Afterwards the sandbox is removed.
 func TestSide(t *testing.T) {
 	m, rt, order := sideWorld(t)
 	var id string
@@ -74,7 +74,7 @@ func TestSide(t *testing.T) {
 	gone(t, rt)
 }
 
-// However the work ends, nothing is left, and the error says why.
+// However the work ends, the sandbox is removed, and the error has the cause.
 func TestSideEnds(t *testing.T) {
 	forever := func(ctx context.Context, b *box.Box) error {
 		_, err := b.Run(ctx, wire.Exec{Argv: []string{"/bin/sleep", "1000"}}, nil)
@@ -107,7 +107,7 @@ func TestSideEnds(t *testing.T) {
 	}
 }
 
-// A panic of the work leaves no sandbox either.
+// A panic of the work also removes the sandbox.
 func TestSidePanics(t *testing.T) {
 	m, rt, order := sideWorld(t)
 	func() {
@@ -121,7 +121,7 @@ func TestSidePanics(t *testing.T) {
 	gone(t, rt)
 }
 
-// A side sandbox that dies under its work, or is not ready in time, says so.
+// A side sandbox that dies during its work, or is not ready in time, is reported as such.
 func TestSideDies(t *testing.T) {
 	m, rt, order := sideWorld(t)
 	_, err := m.Side(t.Context(), order, func(ctx context.Context, b *box.Box) error {

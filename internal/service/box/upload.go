@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// PrepareWorkspace prepares the workspace of a new sandbox in which programs may be executed: a place for temporary files.
+// PrepareWorkspace prepares the workspace of a new sandbox in which programs may be executed: it makes a folder for temporary files.
 func (b *Box) PrepareWorkspace(ctx context.Context) error {
 	req := b.File(placement.TmpDir)
 	req.Mode, req.Parents = 0o700, true
@@ -30,7 +30,7 @@ func (b *Box) PrepareWorkspace(ctx context.Context) error {
 	}
 }
 
-// Upload puts a request's files into the workspace: its tar stream, if there is one, and the inline files over it.
+// Upload puts a request's files into the workspace: first its tar stream, if any, then the inline files, which overwrite.
 func (b *Box) Upload(ctx context.Context, stream io.Reader, files []belljar.InlineFile) error {
 	if stream != nil {
 		if err := b.unpack(ctx, stream); err != nil {
@@ -67,7 +67,7 @@ func (b *Box) unpack(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// pack makes inline files a tar stream, so that all of them take one request.
+// pack packs inline files into a tar stream, so that one request sends all of them.
 func pack(files []belljar.InlineFile) (io.Reader, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

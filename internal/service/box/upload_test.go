@@ -42,7 +42,7 @@ func newBox(t *testing.T) *box.Box {
 	return b
 }
 
-// TestUpload: inline files go over those of the stream, each with its mode.
+// TestUpload: inline files overwrite those of the stream, each with its mode.
 func TestUpload(t *testing.T) {
 	b := newBox(t)
 	var stream bytes.Buffer
@@ -79,7 +79,7 @@ func TestUpload(t *testing.T) {
 	}
 }
 
-// blocked is a body that never comes.
+// blocked is a body that never arrives.
 type blocked struct{ ended chan struct{} }
 
 func (b blocked) Read([]byte) (int, error) {

@@ -9,12 +9,11 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// fresh is how long what a sandbox has counted is taken as still true when a command begins: reading costs more than many a
-// command.
+// fresh is how long a reading of a sandbox's counters is reused when a command begins: a reading costs more than many a command.
 const fresh = time.Second
 
-// Shared is what a sandbox that several runs share has counted, as last read, and what of it its owner was charged for. The zero value is
-// read long ago.
+// Shared is the last reading of the counters of a sandbox that several runs share, and the part that its owner was charged for. The zero
+// value has no recent reading.
 type Shared struct {
 	mu      sync.Mutex
 	read    time.Time
@@ -22,14 +21,14 @@ type Shared struct {
 	charged store.Charge
 }
 
-// New marks the sandbox as new: nothing has run in it, and it has counted nothing.
+// New marks the sandbox as new: its counters are zero.
 func (s *Shared) New() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last, s.read = runtime.Usage{}, time.Now()
 }
 
-// Before is the count when a command begins: one that was read a moment ago will do.
+// Before returns the counters at the start of a command. It accepts a recent reading.
 func (s *Shared) Before(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
 	s.mu.Lock()
 	last, recent := s.last, time.Since(s.read) < fresh
@@ -40,7 +39,7 @@ func (s *Shared) Before(ctx context.Context, sandbox runtime.Sandbox) runtime.Us
 	return s.Now(ctx, sandbox)
 }
 
-// Now reads the count; without an answer it is the last one.
+// Now reads the counters. If that fails, it returns the last reading.
 func (s *Shared) Now(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage {
 	usage, err := sandbox.Usage(ctx)
 	s.mu.Lock()
@@ -51,8 +50,8 @@ func (s *Shared) Now(ctx context.Context, sandbox runtime.Sandbox) runtime.Usage
 	return s.last
 }
 
-// Charge returns what the sandbox has used by the last reading, and its owner was not charged for. own is the CPU seconds of a run that has
-// ended in it, which count while the sandbox has no figure of its own.
+// Charge returns the usage in the last reading for which the owner was not charged yet. own is the CPU seconds of a run that has ended in
+// it. They count while the sandbox has no figure of its own.
 func (s *Shared) Charge(n *Network, own float64) (c store.Charge) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +64,7 @@ func (s *Shared) Charge(n *Network, own float64) (c store.Charge) {
 	return c
 }
 
-// Restore takes a charge back that is not on record.
+// Restore reverts a charge that could not be recorded.
 func (s *Shared) Restore(c store.Charge) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,11 +72,11 @@ func (s *Shared) Restore(c store.Charge) {
 	s.charged.EgressBytes -= c.EgressBytes
 }
 
-// Dying bounds asking a sandbox whose agent is gone why: that comes a moment later, which on a machine that has much to do is
-// long, and makes the difference between out of memory and no reason at all.
+// Dying bounds the query for the exit of a sandbox whose agent is gone. The exit arrives slightly later, and much later on a busy machine.
+// It distinguishes out of memory from an unknown reason.
 const Dying = 10 * time.Second
 
-// ExitOf is how a sandbox ended whose agent is gone, or nil if that is not known.
+// ExitOf returns the exit of a sandbox whose agent is gone, or nil if that is not known.
 func ExitOf(ctx context.Context, sandbox runtime.Sandbox) *runtime.Exit {
 	ctx, cancel := context.WithTimeout(ctx, Dying)
 	defer cancel()

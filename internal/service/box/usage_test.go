@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// stub is a sandbox that counts what it is asked.
+// stub is a sandbox that counts queries.
 type stub struct {
 	kills int64
 	asked int
@@ -29,7 +29,7 @@ func (s *stub) Usage(context.Context) (runtime.Usage, error) {
 	return runtime.Usage{OOMKills: &kills}, s.err
 }
 
-// TestShared: what a new sandbox has counted is known without a question, and an old count is read again.
+// TestShared: the counters of a new sandbox are known without a query, and an old reading is refreshed.
 func TestShared(t *testing.T) {
 	var h box.Shared
 	s := &stub{kills: 3}
@@ -65,7 +65,7 @@ func TestDeath(t *testing.T) {
 	}
 }
 
-// TestMeetShared: where agent and programs share a user, a box without an answer of its agent is an error.
+// TestMeetShared: if agent and programs share a user, connecting to an agent that does not respond is an error.
 func TestMeetShared(t *testing.T) {
 	b, err := box.Connect(t.Context(), &stub{}, runtime.Capabilities{AgentUID: "shared"}, runtime.Root{})
 	if err == nil || b == nil {

@@ -7,13 +7,13 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Why a run or a session is stopped before it ends by itself: causes of contexts.
+// Reasons to stop a run or a session early, as causes of contexts.
 var (
 	ErrCanceled       = errors.New("canceled by user")
 	ErrShutdown       = errors.New("belljar is shutting down")
 	ErrStartupTimeout = errors.New("startup timeout")
 	ErrQueueTTL       = errors.New("waited too long for its turn")
-	// ErrDetached means that what runs in a session is left running, for the next process to reattach to.
+	// ErrDetached means that the runs of a session continue, for the next process to reattach to.
 	ErrDetached = errors.New("left to the next belljar")
 )
 
@@ -31,7 +31,7 @@ func (e *ApprovalError) Error() string {
 	return a.DecidedBy + " denied it"
 }
 
-// ExpiredError is the cause of a run whose session expires.
+// ExpiredError is the cause of a run whose session expired.
 type ExpiredError struct{ Why string }
 
 func (e *ExpiredError) Error() string { return "its session has expired: " + e.Why }

@@ -1,4 +1,4 @@
-// Package fault makes the errors that callers get from more than one part of the service.
+// Package fault makes the errors that several parts of the service return.
 package fault
 
 import (
@@ -13,12 +13,12 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// ShuttingDown refuses what comes while the service is being closed.
+// ShuttingDown refuses requests while the service closes.
 func ShuttingDown() error {
 	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down"}
 }
 
-// Above refuses a number that is more than the server allows.
+// Above refuses a number above the server's maximum.
 func Above(field string, most, provided float64) error {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) } // no 1e+06
 	return &belljar.Error{
@@ -34,12 +34,12 @@ func Refuse(field string, provided any, message string) error {
 	}
 }
 
-// Forbidden refuses what only an operator may do.
+// Forbidden refuses an operation that only operators may perform.
 func Forbidden(what string) error {
 	return &belljar.Error{Code: belljar.CodeForbidden, Message: "only an operator may " + what}
 }
 
-// Record is a failure of the store.
+// Record wraps a failure of the store.
 func Record(doing string, err error) error {
 	if Full(err) {
 		return DiskFull(err)
@@ -47,7 +47,7 @@ func Record(doing string, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
 }
 
-// Full reports whether an error says that a disk is full.
+// Full reports whether an error means that a disk is full.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, store.ErrFull) || errors.Is(err, blob.ErrFull)
 }
@@ -60,7 +60,7 @@ func DiskFull(err error) error {
 	}
 }
 
-// As makes err a [belljar.Error], internal unless it is one.
+// As converts err to a [belljar.Error], an internal one unless it already is one.
 func As(doing string, err error) error {
 	if belljar.CodeOf(err) != belljar.CodeInternal {
 		return err
@@ -68,7 +68,7 @@ func As(doing string, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
 }
 
-// Images is a failure of the store of images.
+// Images wraps a failure of the image store.
 func Images(err error) error {
 	var own *belljar.Error
 	switch {
@@ -84,7 +84,7 @@ func Images(err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "the images could not be reached", Err: err}
 }
 
-// Seconds is a time as messages say it.
+// Seconds formats a time for messages.
 func Seconds(n float64) string {
 	if n == 1 {
 		return "1 second"

@@ -14,8 +14,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Archive writes a directory, or a file, to w. It rebuilds the archive from what the agent sends, so that no workspace can
-// add what an archive must not contain.
+// Archive writes a directory or a file to w. It rebuilds the archive from the agent's stream, so that no workspace can add forbidden entries.
 func (v view) Archive(ctx context.Context, id, path string, format belljar.UploadFormat, w io.Writer) error {
 	clean, err := folderPath("path", path)
 	if err != nil {
@@ -72,7 +71,7 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Bounds of an archive. The agent has the same, but a hostile program may have replaced it.
+// Bounds of an archive. The agent enforces the same, but a hostile program may have replaced it.
 const (
 	maxEntries = 200_000
 	maxNames   = 64 << 20 // bytes of all names
@@ -82,11 +81,11 @@ const (
 type repacker struct {
 	out   archiveFormat
 	root  string            // the folder that is packed, relative to the workspace
-	left  int64             // bytes that files may still hold
+	left  int64             // bytes that files may still have
 	seen  map[string]string // the name in the archive of each folder; "" for other entries
-	used  map[string]bool   // names in the archive
-	next  map[string]int    // the number to try next for a name that is used
-	names int               // bytes of them
+	used  map[string]bool   // names already in the archive
+	next  map[string]int    // the next number to try for a name that is taken
+	names int               // total bytes of the names
 }
 
 // repack copies the entries of a tar stream.
@@ -160,8 +159,7 @@ func (p *repacker) name(head *tar.Header) (string, error) {
 	return called, nil
 }
 
-// unused makes a name unique in the archive. It goes on where it was for the same name before: an archive may have very many files whose
-// names are one in its format.
+// unused makes a name unique in the archive. It remembers the last number of each name: an archive may have very many files whose names coincide in its format.
 func (p *repacker) unused(name string) string {
 	if !p.used[name] {
 		return name
@@ -174,8 +172,8 @@ func (p *repacker) unused(name string) string {
 	}
 }
 
-// target returns where a link leads if that is within the packed folder. It may begin with .. but not contain it later:
-// after a name, which may be a link itself, .. could lead anywhere.
+// target returns a link's target if that is within the packed folder. It may begin with .. but not contain it later: after a name, which
+// may itself be a link, .. could lead anywhere.
 func (p *repacker) target(name, target string) (string, bool) {
 	if len(target) > 4096 || strings.ContainsRune(target, 0) {
 		return "", false
@@ -211,7 +209,7 @@ func (p *repacker) target(name, target string) (string, bool) {
 	return target, target != "" && up <= strings.Count(name, "/")
 }
 
-// clampTime moves a time into the range that every archive format can hold.
+// clampTime limits a time to the range of every archive format.
 func clampTime(t time.Time) time.Time {
 	first, last := time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2107, 12, 31, 0, 0, 0, 0, time.UTC)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// stream makes a tar stream as a hostile agent might.
+// stream returns a tar stream like that of a hostile agent.
 func stream(t testing.TB, heads ...tar.Header) []byte {
 	t.Helper()
 	var buf bytes.Buffer
@@ -44,7 +44,7 @@ func repacked(format belljar.UploadFormat, root string, in []byte) ([]byte, erro
 	return out.Bytes(), err
 }
 
-// What an agent sends that no workspace has is not passed on.
+// Entries of an agent's stream that no workspace can contain are not passed on.
 func TestRepackRefuses(t *testing.T) {
 	file := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 1} }
 	dir := func(name string) tar.Header { return tar.Header{Typeflag: tar.TypeDir, Name: name} }
@@ -79,7 +79,7 @@ func TestRepackRefuses(t *testing.T) {
 	}
 }
 
-// Files whose names become equal in a format get different names, at the same cost for each however many there are.
+// Files whose names coincide in a format get different names, at constant cost for each file.
 func TestRepackManyOfOneName(t *testing.T) {
 	const many = 4000
 	var heads []tar.Header
@@ -133,8 +133,7 @@ func TestLinkTargets(t *testing.T) {
 	}
 }
 
-// FuzzRepack feeds arbitrary tar streams: whatever comes out has clean relative names, each once, in folders that are
-// there, and links that stay inside.
+// FuzzRepack repacks arbitrary tar streams: all resulting names are clean, relative and unique, in existing folders, and links stay inside.
 func FuzzRepack(f *testing.F) {
 	f.Add(stream(f, tar.Header{Typeflag: tar.TypeDir, Name: "d/"}, tar.Header{Typeflag: tar.TypeReg, Name: `d/a\..\b`, Size: 3}, tar.Header{Typeflag: tar.TypeSymlink, Name: "d/l", Linkname: "../d"}))
 	f.Add(stream(f, tar.Header{Typeflag: tar.TypeReg, Name: "C:x"}, tar.Header{Typeflag: tar.TypeReg, Name: "C_x"}, tar.Header{Typeflag: tar.TypeReg, Name: "C_x~2", ModTime: time.Unix(1<<40, 0)}))
@@ -206,7 +205,7 @@ func checkPacked(t *testing.T, seen map[string]bool, name, target string) {
 	}
 }
 
-// FuzzSearch looks for anything in anything. What is found is there, and where it is said to be.
+// FuzzSearch searches for arbitrary patterns in arbitrary text. Each match exists at the reported position.
 func FuzzSearch(f *testing.F) {
 	f.Add("needle", false, false, []byte("hay\nneedle hay\r\n"))
 	f.Add("NEEDLE", false, true, []byte("hay\xff needle"))
@@ -263,7 +262,7 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// An expression that is let through costs little for each byte: at most a step of each of its instructions.
+// An accepted expression has a low cost per byte: at most one step for each of its instructions.
 func TestHeavyExpressions(t *testing.T) {
 	for pattern, light := range map[string]bool{
 		"a+b*c?": true, `\w{1,100}@\w+`: true, "[a-z]{400}": true, "(a|b|c){100}": true, strings.Repeat("x", 999): true, "(a?){100}a{100}b": true,

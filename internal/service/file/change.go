@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Mkdir makes a directory and those above it.
+// Mkdir makes a directory and its parents.
 func (v view) Mkdir(ctx context.Context, id, path string, mode uint32) error {
 	clean, err := namedPath("path", path)
 	if err != nil {
@@ -50,7 +50,7 @@ func (v view) Rename(ctx context.Context, id, from, to string, overwrite bool) e
 	defer u.end()
 	req := u.File(old)
 	req.To, req.Parents, req.NoReplace = clean, true, !overwrite
-	// Looked at first, so that no folders are made for nothing.
+	// Check the source first, so that a failure leaves no new folders.
 	_, err = u.Agent.Stat(u.ctx, u.File(old))
 	if err != nil {
 		return u.fault(old, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// mostTagged is the most bytes of a written file with an ETag in the answer: as much as a read of a whole file returns.
+// mostTagged is the largest written file that gets an ETag in the response: the same as the maximum of a whole-file read.
 const mostTagged = 8 << 20
 
 // Bounds of an If-Match.
@@ -18,7 +18,7 @@ const (
 	maxTagBytes = 4 << 10
 )
 
-// tagsOf parses an If-Match: "*", or ETags in quotes. A weak one matches nothing.
+// tagsOf parses an If-Match: "*", or ETags in quotes. A weak ETag matches nothing.
 func tagsOf(header string) ([]string, error) {
 	bad := &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "If-Match must be * or ETags in quotes, separated by commas", Details: map[string]any{"field": "If-Match"},
@@ -48,7 +48,7 @@ func tagsOf(header string) ([]string, error) {
 	return tags, nil
 }
 
-// unmatched is the error of a conditional write: a folder that is not there has no file that matches.
+// unmatched is the error of a conditional write. A missing folder has no file that matches.
 func unmatched(err error) error {
 	var refused *wire.Error
 	if errors.As(err, &refused) && refused.Code == wire.CodeNotFound {
@@ -57,7 +57,7 @@ func unmatched(err error) error {
 	return err
 }
 
-// add hashes what was read.
+// add hashes a part.
 func (m *input) add(part []byte) {
 	switch {
 	case m.sum == nil:
@@ -68,7 +68,7 @@ func (m *input) add(part []byte) {
 	}
 }
 
-// etag is the ETag of what was read, "" if that was too much.
+// etag returns the ETag of the bytes read, "" if there were too many.
 func (m *input) etag() string {
 	if m.sum == nil {
 		return ""

@@ -12,8 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// fault is the error that a caller gets for an operation on a path that failed. It quotes nothing that the agent says: a
-// program that took over the agent could make that up.
+// fault returns the error for a failed operation on a path. It quotes no text of the agent: a program that took over the agent could forge it.
 func (u *use) fault(path string, err error) error {
 	var own *belljar.Error
 	var refused *wire.Error
@@ -39,12 +38,12 @@ func (u *use) fault(path string, err error) error {
 	return u.fail(path, err, refusal{belljar.CodeInternal, "", "the sandbox's agent failed", ""})
 }
 
-// gone distinguishes a sandbox that died from an agent that only closed its stream: that one still answers.
+// gone distinguishes a sandbox that died from an agent that only closed its stream, which still responds.
 func (u *use) gone(err error) error {
 	ctx, cancel := context.WithTimeout(u.ctx, box.Dying)
 	defer cancel()
 	if _, dead := u.Agent.Ping(ctx); dead != nil {
-		<-ctx.Done() // with the session, whose end is noticed a moment later
+		<-ctx.Done() // ends with the session, slightly later
 	}
 	if u.Context().Err() != nil {
 		return u.ended()
@@ -55,13 +54,13 @@ func (u *use) gone(err error) error {
 	}
 }
 
-// refusal is what a caller reads of an operation that failed. rule is the detail of that name, "" for none.
+// refusal is the error of a failed operation for the caller. rule is the detail of that name, "" for none.
 type refusal struct {
 	code                belljar.Code
 	rule, message, hint string
 }
 
-// fail is the error of an operation on a path that failed with err.
+// fail returns the error of an operation on a path that failed with err.
 func (u *use) fail(path string, err error, r refusal) *belljar.Error {
 	e := &belljar.Error{
 		Code: r.code, Message: r.message, Hint: r.hint, Err: err,
@@ -90,10 +89,10 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 	case wire.CodePathEscapes:
 		return refusal{belljar.CodePathEscapes, "", named("%q leads out of the workspace, or through links without end"), "a symbolic link on the way points elsewhere"}
 	case wire.CodeNotFile:
-		return refusal{belljar.CodeConflict, "not_a_file", named("%q is not a regular file"), "only files are read and written; fs/list shows what is there, fs/archive packs folders"}
+		return refusal{belljar.CodeConflict, "not_a_file", named("%q is not a regular file"), "only files are read and written; fs/list lists the files, fs/archive packs folders"}
 	case wire.CodeDenied:
 		return refusal{belljar.CodeConflict, "denied", named("%q: its permissions, or those of a folder above it, do not allow that"), "a program in the sandbox may change them with chmod"}
-	case wire.CodeNoSpace: // a workspace has a limit of bytes and one of files
+	case wire.CodeNoSpace: // a workspace has a limit of bytes and a limit of files
 		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or make a session with a larger workspace_mb; GET fs/space reports what is used"}
 	case wire.CodeTooLarge:
 		return refusal{belljar.CodeTooLarge, "entries", named("%q has too many entries, is too deep, or is too large to be compared"), "take a folder below it, or write without If-Match"}

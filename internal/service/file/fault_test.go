@@ -29,7 +29,7 @@ func (p place) Limits() belljar.Limits   { return belljar.Limits{WorkspaceMB: 64
 func (p place) KeepAlive()               {}
 func (p place) Release()                 {}
 
-// using is a use of a workspace: op ends with the operation, session with the session.
+// using returns a use of a workspace: op ends with the operation, session with the session.
 func using(op, session context.Context) *use {
 	files := New(Options{Ended: func(belljar.Session) *belljar.Error {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the session has ended"}
@@ -37,13 +37,13 @@ func using(op, session context.Context) *use {
 	return &use{Workspace: place{session, belljar.Session{ID: "s1"}}, Box: &box.Box{Agent: agent.New(answering)}, files: files, ctx: op}
 }
 
-// answering dials an agent that answers pings.
+// answering dials an agent that responds to pings.
 func answering(context.Context) (net.Conn, error) {
 	host, guest := net.Pipe()
 	go func() {
 		defer guest.Close()
 		r, w := wire.NewReader(guest), wire.NewWriter(guest)
-		for range 2 { // hello and the request
+		for range 2 { // the hello and the request
 			if _, err := r.Read(); err != nil {
 				return
 			}
@@ -55,10 +55,10 @@ func answering(context.Context) (net.Conn, error) {
 	return host, nil
 }
 
-// An operation whose sandbox has died ends with the session, also if that takes a while. Without such an end the agent is to blame.
+// An operation whose sandbox has died ends with the session, even if that takes a while. If the session does not end, the error is about the agent.
 func TestFaultOfADeadSandbox(t *testing.T) {
 	for name, tt := range map[string]struct {
-		notice time.Duration // when the end is noticed
+		notice time.Duration // when the end is detected
 		code   belljar.Code
 	}{"soon": {box.Dying - 1, belljar.CodeConflict}, "never": {time.Hour, belljar.CodeRuntimeUnavailable}} {
 		t.Run(name, func(t *testing.T) {

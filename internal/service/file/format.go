@@ -22,7 +22,7 @@ type packed struct {
 
 // archiveFormat writes an archive.
 type archiveFormat interface {
-	// name is the last element of a path as the archive has it.
+	// name is the last element of a path in the archive's encoding.
 	name(base string) string
 	dir(e packed) error
 	link(e packed, target string) error
@@ -37,7 +37,7 @@ func newFormat(format belljar.UploadFormat, w io.Writer) archiveFormat {
 		z.RegisterCompressor(zip.Deflate, deflater())
 		return zipFormat{z}
 	case belljar.UploadTarGz:
-		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // a valid level, so no error
+		z, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // cannot fail: the level is valid
 		return tarFormat{tar.NewWriter(z), z}
 	}
 	return tarFormat{tar.NewWriter(w), nil}
@@ -88,7 +88,7 @@ func (p tarFormat) close() error {
 	return err
 }
 
-// zipFormat is a zip archive. Windows may unpack it, where \ separates paths as / does and C: is a drive.
+// zipFormat is a zip archive. It must be safe on Windows, where \ separates paths as / does and C: is a drive.
 type zipFormat struct{ w *zip.Writer }
 
 func (zipFormat) name(base string) string {

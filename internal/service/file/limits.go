@@ -2,14 +2,14 @@ package file
 
 // Bounds of requests. docs/api.md repeats them.
 const (
-	defaultListEntries = 1000 // of a listing without a limit
+	defaultListEntries = 1000 // default of a listing
 	maxListEntries     = 10000
 
-	defaultMatches  = 100 // of a search without a limit
+	defaultMatches  = 100 // default of a search
 	maxMatches      = 1000
 	maxPatternBytes = 1024 // of a glob
-	maxSearchBytes  = 1024 // of what is searched for
-	maxMatchedBytes = 500  // of a line that is reported
+	maxSearchBytes  = 1024 // of the text to search for
+	maxMatchedBytes = 500  // of a reported line
 
 	maxBatchFiles = 1000 // of one batch
 )

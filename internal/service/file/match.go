@@ -17,19 +17,19 @@ import (
 
 // matcher searches a line.
 type matcher interface {
-	// find returns where the first match begins and ends.
+	// find returns the start and end of the first match.
 	find(line []byte) (from, to int, ok bool)
-	// reach is how much of a line is searched, in bytes.
+	// reach is how many bytes of a line are searched.
 	reach() int
 }
 
-// How much of a line is searched. An expression costs more per byte.
+// How many bytes of a line are searched. An expression costs more per byte.
 const (
 	textReach       = 256 << 10
 	expressionReach = 64 << 10
 )
 
-// maxWeight bounds the cost of an expression per byte of text: its size with repetitions expanded.
+// maxWeight bounds the cost of an expression per byte of text: its size after expanding repetitions.
 const maxWeight = 1000
 
 // newMatcher returns the matcher of a search.
@@ -109,7 +109,7 @@ func (expression) reach() int { return expressionReach }
 // lines reads lines with bounded memory.
 type lines struct {
 	r      *bufio.Reader
-	number int // of the line read last, from 1
+	number int // of the last line read, from 1
 }
 
 func newLines(reach int) *lines { return &lines{r: bufio.NewReaderSize(nil, reach)} }
@@ -119,8 +119,8 @@ func (l *lines) reset(r io.Reader) {
 	l.number = 0
 }
 
-// next returns a line without its line break, valid until the next call. Of a line that is too long it returns the beginning, and
-// cut is true.
+// next returns a line without its line break, valid until the next call. For a line that is too long it returns the beginning,
+// and cut is true.
 func (l *lines) next() (line []byte, cut bool, err error) {
 	line, err = l.r.ReadSlice('\n')
 	switch {
@@ -140,7 +140,7 @@ func (l *lines) next() (line []byte, cut bool, err error) {
 	return bytes.TrimSuffix(line, []byte("\r")), cut, nil
 }
 
-// around is the part of a line that a result shows: the match and the text near it.
+// around returns the part of a line that a result shows: the match and the text near it.
 func around(line []byte, from, to int) string {
 	const before = 100
 	if len(line) > maxMatchedBytes {

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// filePath returns a path of a request relative to the workspace.
+// filePath returns a request's path relative to the workspace.
 func filePath(field, given string) (string, error) {
 	switch {
 	case given == "":
@@ -37,7 +37,7 @@ func filePath(field, given string) (string, error) {
 	return clean, nil
 }
 
-// folderPath is filePath for an operation on the workspace itself too; an empty path names it.
+// folderPath is filePath for an operation that may also name the workspace itself, with an empty path.
 func folderPath(field, given string) (string, error) {
 	if given == "" {
 		return ".", nil

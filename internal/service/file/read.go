@@ -45,7 +45,7 @@ func (v view) Read(ctx context.Context, id, path string, offset, limit int64) (b
 	return entryOf(info), &reader{u: u, path: clean, body: body, left: left}, nil
 }
 
-// reader reads a file up to the size that it had when it was opened.
+// reader reads a file up to its size at the time of opening.
 type reader struct {
 	u    *use
 	path string
@@ -94,7 +94,7 @@ type bounded struct {
 	b       *reader
 	w       io.Writer
 	written int64
-	err     error // of w
+	err     error // from w
 }
 
 func (s *bounded) Write(p []byte) (int, error) {
@@ -108,7 +108,7 @@ func (s *bounded) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the use of the session; it may be called twice.
+// Close ends the use of the session. It may be called twice.
 func (b *reader) Close() (err error) {
 	b.once.Do(func() {
 		err = b.body.Close()
@@ -117,7 +117,7 @@ func (b *reader) Close() (err error) {
 	return err
 }
 
-// Stat describes what is at a path.
+// Stat describes the entry at a path.
 func (v view) Stat(ctx context.Context, id, path string) (belljar.FileEntry, error) {
 	clean, err := filePath("path", path)
 	if err != nil {
@@ -196,7 +196,7 @@ func (v view) List(ctx context.Context, id string, q belljar.FileQuery) (belljar
 	return list, nil
 }
 
-// Space is what a workspace holds.
+// Space returns the usage of a workspace.
 func (v view) Space(ctx context.Context, id string) (belljar.Space, error) {
 	u, err := v.begin(ctx, id)
 	if err != nil {

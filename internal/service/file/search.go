@@ -21,22 +21,22 @@ import (
 // Bounds of a search.
 const (
 	searchTime  = 5 * time.Second
-	searchFile  = 8 << 20   // of each file
-	searchBytes = 256 << 20 // of all files
+	searchFile  = 8 << 20   // per file
+	searchBytes = 256 << 20 // in all files
 	searchPaths = 16 << 20  // of the paths of all files
-	searchBatch = 500       // files asked for at once
+	searchBatch = 500       // files per request
 	batchBytes  = 512 << 10 // of their paths
-	searchStep  = 16 << 10  // of lines between two looks at the time: an expression can take 0.2 s for them
+	searchStep  = 16 << 10  // bytes of lines between two checks of the time: an expression can take 0.2 s for them
 
-	searches        = 3 // on the node at once
-	searchesOfOne   = 2 // of one user: others need not wait until all of that user's are over
+	searches        = 3 // concurrent searches on the node
+	searchesOfOne   = 2 // concurrent searches of one user: other users can search meanwhile
 	searchesWaiting = 64
 )
 
-// errSearchTime ends a search, which then answers what it found so far.
+// errSearchTime ends a search, which then returns the results so far.
 var errSearchTime = errors.New("the time for a search is over")
 
-// Search finds files and lines. The agent reads with the rights of the user; the host matches.
+// Search finds files and lines. The agent reads with the rights of the user. The host matches.
 func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (belljar.FileMatches, error) {
 	none := belljar.FileMatches{}
 	s, err := newSearch(q)
@@ -58,7 +58,7 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 	err = s.run(ctx, u)
 	due, _ := ctx.Deadline()
 	switch {
-	case errors.Is(context.Cause(ctx), errSearchTime), err != nil && !time.Now().Before(due): // the connection may see it first
+	case errors.Is(context.Cause(ctx), errSearchTime), err != nil && !time.Now().Before(due): // the connection may detect it first
 		s.found.Truncated = true
 	case errors.Is(err, errEnough):
 	case err != nil:
@@ -73,7 +73,7 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 	return s.found, nil
 }
 
-// searching waits until this search may begin: a node runs only a few at once, of which users take turns.
+// searching waits until this search may begin: a node runs only a few at the same time, and users take turns.
 func (v view) searching(ctx context.Context) (*queue.Ticket, error) {
 	late := time.After(searchTime)
 	turn, err := v.searches.Enter(v.caller.ID, searchesOfOne)
@@ -91,11 +91,11 @@ func (v view) searching(ctx context.Context) (*queue.Ticket, error) {
 	return nil, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many searches at once", Hint: "try again in a moment"}
 }
 
-// search is one search under way.
+// search is one running search.
 type search struct {
 	dir   string
 	name  string
-	line  matcher // nil searches names only
+	line  matcher // nil searches only names
 	most  int
 	found belljar.FileMatches
 	bytes int64
@@ -134,10 +134,10 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 	return s, nil
 }
 
-// MaxAlternatives bounds what the braces of one pattern multiply to: matching tries each.
+// MaxAlternatives bounds the number of patterns that the braces of one pattern expand to: matching tries each.
 const MaxAlternatives = 64
 
-// Alternatives is an upper bound of how many plain patterns the braces of p stand for.
+// Alternatives returns an upper bound of how many plain patterns the braces of p expand to.
 func Alternatives(p string) int {
 	n := 1
 	for _, group := range strings.Split(p, "{")[1:] {
@@ -187,7 +187,7 @@ func (s *search) run(ctx context.Context, u *use) error {
 	s.found.Truncated = s.found.Truncated || cut
 	var refused *wire.Error
 	switch {
-	case errors.As(err, &refused) && refused.Errno == wire.ENOTDIR: // a file is searched itself
+	case errors.As(err, &refused) && refused.Errno == wire.ENOTDIR: // the path is a file: search it
 		info, err := u.Agent.Stat(ctx, u.File(s.dir))
 		if err != nil {
 			return err
@@ -229,7 +229,7 @@ func (s *search) add(m belljar.FileMatch) error {
 	return nil
 }
 
-// look searches sorted files for lines.
+// look searches lines in sorted files.
 func (s *search) look(ctx context.Context, u *use, names []string) error {
 	req := u.File(s.dir)
 	req.Paths, req.Limit = names, searchFile
@@ -288,7 +288,7 @@ func (s *search) file(ctx context.Context, lines *lines, name string, r io.Reade
 	}
 }
 
-// drain reads the end of a stream, where the agent reports its own failure.
+// drain reads the rest of a stream, where the agent reports its own failure.
 func drain(r io.Reader) error {
 	n, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20))
 	if err == nil && n == 1<<20 {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// slow is an expression that takes until the time for a search is over.
+// slow is an expression that blocks until the timeout of a search.
 type slow struct {
 	over  context.CancelCauseFunc
 	lines int
@@ -24,7 +24,7 @@ func (s *slow) find([]byte) (from, to int, ok bool) {
 
 func (*slow) reach() int { return expressionReach }
 
-// A search of long lines ends when its time is over, and not hundreds of lines later.
+// A search of long lines ends at its timeout, not hundreds of lines later.
 func TestSearchTime(t *testing.T) {
 	ctx, over := context.WithCancelCause(t.Context())
 	line := &slow{over: over}
@@ -45,7 +45,7 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// A glob whose braces multiply is refused: to match one name would take for ever.
+// A glob whose braces expand to too many patterns is refused, because matching one name would take forever.
 func TestSearchBraces(t *testing.T) {
 	for braces, want := range map[int]belljar.Code{1: "", 6: "", 7: belljar.CodeInvalidRequest, 170: belljar.CodeInvalidRequest} {
 		_, err := newSearch(belljar.FileSearch{Name: strings.Repeat("{a,a}", braces) + "b"})
@@ -55,7 +55,7 @@ func TestSearchBraces(t *testing.T) {
 	}
 }
 
-// One user's searches, as many as there may be, do not keep others from theirs.
+// One user's maximum number of searches does not block other users.
 func TestSearchesOfOtherUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		files := New(Options{})

@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Upload puts files into the workspace of a session: all of them or none. It reads and checks everything before the sandbox
-// sees any of it, and then merges it in one operation.
+// Upload puts files into the workspace of a session: all of them or none. It reads and checks everything before it sends
+// anything to the sandbox, and then merges it in one operation.
 func (f *Files) Upload(ctx context.Context, caller belljar.Caller, id string, up belljar.Upload) (belljar.UploadResult, error) {
 	none := belljar.UploadResult{}
 	w, err := f.opts.Acquire(ctx, caller, id)
@@ -32,7 +32,7 @@ func (f *Files) Upload(ctx context.Context, caller belljar.Caller, id string, up
 	if err := room(); err != nil {
 		return none, err
 	}
-	// A session that ends does not wait for a body that is slow to come.
+	// The end of a session does not wait for a slow body.
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(w.Context(), func() { stop(context.Cause(w.Context())) })()
@@ -76,7 +76,7 @@ func uploadDir(given string) (string, error) {
 	return dir, nil
 }
 
-// receive reads an upload and checks it. It does not wait for a body that blocks when ctx ends.
+// receive reads and checks an upload. When ctx ends, it does not wait for a body that blocks.
 func (f *Files) receive(ctx context.Context, parts iter.Seq2[belljar.UploadPart, error], room func() error) (*archive.Bundle, error) {
 	type received struct {
 		bundle *archive.Bundle
@@ -116,18 +116,18 @@ func (u *use) merge(ctx context.Context, dir string, b *archive.Bundle) error {
 		w.CloseWithError(b.WriteTar(ctx, w))
 	}()
 	_, err := u.Agent.Merge(ctx, u.File(dir), r)
-	r.CloseWithError(io.ErrClosedPipe) // the packing ends, if the agent has not taken all of it
+	r.CloseWithError(io.ErrClosedPipe) // ends the packing, if the agent has not read everything
 	<-packed
 	return err
 }
 
-// mergeError is the error that a caller gets for files that could not be merged.
+// mergeError returns the error for files that could not be merged.
 func (u *use) mergeError(err error) error {
 	var refused *wire.Error
 	if !errors.As(err, &refused) {
 		if errors.Is(err, agent.ErrDisconnected) || errors.Is(err, runtime.ErrGone) {
 			state := u.Session()
-			if !state.State.Ended() { // its end is about to be noticed
+			if !state.State.Ended() { // its end will be detected soon
 				state.State = belljar.SessionCrashed
 			}
 			return u.files.opts.Ended(state)
@@ -156,7 +156,7 @@ func (u *use) mergeError(err error) error {
 // formats records the format of an upload.
 type formats struct{ seen string }
 
-// note passes parts on and notes their formats.
+// note passes parts through and records their formats.
 func (f *formats) note(parts iter.Seq2[belljar.UploadPart, error]) iter.Seq2[belljar.UploadPart, error] {
 	if parts == nil {
 		return nil
@@ -176,5 +176,5 @@ func (f *formats) note(parts iter.Seq2[belljar.UploadPart, error]) iter.Seq2[bel
 	}
 }
 
-// String is the format, or mixed.
+// String returns the format, or mixed.
 func (f *formats) String() string { return f.seen }

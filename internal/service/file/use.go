@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// answerTime bounds an operation that carries no contents.
+// answerTime bounds an operation without contents.
 const answerTime = time.Minute
 
 // errAnswerTime ends an operation that takes too long.
@@ -22,11 +22,11 @@ type use struct {
 	Workspace
 	*box.Box
 	files *Files
-	ctx   context.Context // ends with the caller's, with the session, and with its time
+	ctx   context.Context // ends with the caller's context, with the session, and with the timeout
 	end   func()
 }
 
-// begin begins an operation that carries no contents.
+// begin begins an operation without contents.
 func (v view) begin(ctx context.Context, id string) (*use, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errAnswerTime)
 	u, err := v.stream(ctx, id)
@@ -45,7 +45,7 @@ func (v view) begin(ctx context.Context, id string) (*use, error) {
 	return u, nil
 }
 
-// stream begins an operation that takes as long as its caller.
+// stream begins an operation that has no timeout of its own.
 func (v view) stream(ctx context.Context, id string) (*use, error) {
 	w, err := v.opts.Acquire(ctx, v.caller, id)
 	if err != nil {
@@ -54,7 +54,7 @@ func (v view) stream(ctx context.Context, id string) (*use, error) {
 	u := &use{Workspace: w, Box: w.Box(), files: v.Files}
 	var stop context.CancelCauseFunc
 	u.ctx, stop = context.WithCancelCause(ctx)
-	// A session that ends does not wait for a slow sender or reader: its operation is broken off.
+	// The end of a session does not wait for a slow sender or reader: it cancels the operation.
 	release := sync.OnceFunc(w.Release)
 	unhook := context.AfterFunc(w.Context(), func() {
 		stop(context.Cause(w.Context()))
@@ -68,7 +68,7 @@ func (v view) stream(ctx context.Context, id string) (*use, error) {
 	return u, nil
 }
 
-// flows keeps a session alive while bytes come and go, at most once a second. It returns when it last did.
+// flows keeps a session alive while bytes flow, at most once a second. It returns the time of the last activity.
 func (u *use) flows(last time.Time) time.Time {
 	now := u.files.opts.Now()
 	if now.Sub(last) < time.Second {
@@ -78,7 +78,7 @@ func (u *use) flows(last time.Time) time.Time {
 	return now
 }
 
-// ended is the error of an operation whose session has ended.
+// ended returns the error of an operation whose session has ended.
 func (u *use) ended() error { return u.files.opts.Ended(u.Session()) }
 
 // wrote records that files were written to a workspace.

@@ -17,14 +17,13 @@ import (
 // defaultMode is the mode of a new file whose request has none. It is the agent's, too.
 const defaultMode = 0o644
 
-// mergeTime bounds the step that merges checked files into a workspace. It does not end with the caller, so that its outcome
-// is definite.
+// mergeTime bounds the merge of checked files into a workspace. The merge does not end with the caller's context, so that its outcome is definite.
 const mergeTime = 2 * time.Minute
 
-// sentAnyway is how many bytes a client has sent before an answer can stop it.
+// sentAnyway is how many bytes a client sends before a response can stop it.
 const sentAnyway = 64 << 10
 
-// Write writes one file, whole or not at all.
+// Write writes one file atomically.
 func (v view) Write(ctx context.Context, id string, w belljar.FileWrite) (belljar.FileEntry, error) {
 	tags, err := tagsOf(w.IfMatch)
 	if err != nil {
@@ -43,7 +42,7 @@ func (v view) Write(ctx context.Context, id string, w belljar.FileWrite) (bellja
 	if w.Size > body.most {
 		return belljar.FileEntry{}, body.tooLarge()
 	}
-	if len(tags) == 0 && !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // otherwise the agent notices in time
+	if len(tags) == 0 && !w.Overwrite && (w.Size <= 0 || w.Size > sentAnyway) { // otherwise the agent detects it in time
 		if _, err := u.Agent.Stat(u.ctx, u.File(path)); err == nil {
 			return belljar.FileEntry{}, u.fault(path, &wire.Error{Code: wire.CodeExists})
 		}
@@ -64,7 +63,7 @@ func (v view) Write(ctx context.Context, id string, w belljar.FileWrite) (bellja
 	return entry, nil
 }
 
-// write writes a file, and does not wait for a body that blocks when the session ends.
+// write writes a file. When the session ends, it does not wait for a body that blocks.
 func (u *use) write(req wire.FileRequest, body io.Reader) (wire.FileInfo, error) {
 	type written struct {
 		info wire.FileInfo
@@ -103,15 +102,15 @@ func checkWrite(field string, w *belljar.FileWrite) (string, error) {
 	return path, nil
 }
 
-// input is the contents of a file on their way; reading them keeps the session alive.
+// input is the content of a file; reading it keeps the session alive.
 type input struct {
 	r    io.Reader
 	u    *use
-	size int64 // as announced; less than 1 if it was not
+	size int64 // as announced; less than 1 if unknown
 	most int64
 	read int64
 	last time.Time
-	sum  hash.Hash // of what was read; nil once that is more than mostTagged
+	sum  hash.Hash // hash of the bytes read; nil after more than mostTagged
 }
 
 func (m *input) Read(p []byte) (int, error) {
@@ -166,7 +165,7 @@ func (v view) WriteAll(ctx context.Context, id string, list []belljar.FileWrite)
 	return entries, nil
 }
 
-// batchPath names the files of a batch in an error.
+// batchPath names the files of a batch for an error.
 func batchPath(entries []belljar.FileEntry) string {
 	if len(entries) == 1 {
 		return entries[0].Path

@@ -11,8 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/char"
 )
 
-// settings are git's, over what any file says: there is no such file in the sandbox either. The reasons are in
-// docs/git.md#what-a-repository-cannot-do.
+// settings are git's settings, which override all files. The sandbox has no such files either. The reasons are in docs/git.md#what-a-repository-cannot-do.
 func settings() []string {
 	return []string{
 		"protocol.allow=never", "protocol.https.allow=always", "protocol.file.allow=never", "protocol.ext.allow=never",
@@ -24,7 +23,7 @@ func settings() []string {
 	}
 }
 
-// environment is the whole environment of git.
+// environment returns the whole environment of git.
 func environment(ca bool) []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "TMPDIR=/tmp",
@@ -40,19 +39,19 @@ func environment(ca bool) []string {
 // maxSaid is how much of git's messages is kept, in bytes.
 const maxSaid = 64 << 10
 
-// stream runs git and hands on its output.
+// stream runs git and passes its output to print.
 func (w *clone) stream(ctx context.Context, print func(p []byte) error, args ...string) error {
 	_, err := w.start(ctx, print, args...)
 	return err
 }
 
-// check runs git without a look at its output.
+// check runs git and discards its output.
 func (w *clone) check(ctx context.Context, args ...string) error {
 	_, err := w.start(ctx, nil, args...)
 	return err
 }
 
-// git runs git and returns up to so many bytes of its output, and what it said besides.
+// git runs git and returns up to most bytes of its stdout, and its messages on stderr.
 func (w *clone) git(ctx context.Context, most int, args ...string) (out, said string, err error) {
 	var b bytes.Buffer
 	said, err = w.start(ctx, func(p []byte) error {
@@ -62,14 +61,14 @@ func (w *clone) git(ctx context.Context, most int, args ...string) (out, said st
 	return b.String(), said, err
 }
 
-// start runs git to its end, in the tree if there is one. An end that is not well is a [gitError].
+// start runs git to its end, in the tree if there is one. A failure is a [gitError].
 func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...string) (said string, err error) {
 	e := wire.Exec{Argv: []string{"git"}, Env: environment(len(w.ca) > 0), Rlimits: w.place.Rlimits()}
 	for _, s := range settings() {
 		e.Argv = append(e.Argv, "-c", s)
 	}
 	e.Argv = append(e.Argv, args...)
-	delete(e.Rlimits, "cpu") // the clone's time is bounded as a whole
+	delete(e.Rlimits, "cpu") // the timeout bounds the clone as a whole
 	if args[0] != "init" {
 		e.Env = append(e.Env, "GIT_DIR="+path.Join(belljar.WorkspaceDir, repository), "GIT_WORK_TREE="+path.Join(belljar.WorkspaceDir, checkout))
 	}
@@ -98,8 +97,8 @@ func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...s
 	return said, nil
 }
 
-// conceal hides the clone's secret in what git said. The gate has done so, but git puts together what the server sent in parts.
-// What [plain] removes goes first: it may stand between two parts.
+// conceal redacts the clone's secret from git's messages. The gate does this as well, but git may join parts that the server
+// sent separately. It applies [plain] first, because removed characters may separate two parts.
 func (w *clone) conceal(said string) string {
 	if w.place.Broker == nil {
 		return said
@@ -112,16 +111,16 @@ func (w *clone) conceal(said string) string {
 	}, said))
 }
 
-// gitError is an end of git that is not well.
+// gitError is a failure of git.
 type gitError struct {
 	command string
 	exit    wire.Exit
-	text    string // what it said
+	text    string // its messages
 }
 
 func (e *gitError) Error() string { return "git " + e.command + ": " + e.last() }
 
-// last returns the line of git's messages that says what went wrong.
+// last returns the line of git's messages with the error.
 func (e *gitError) last() string {
 	var fatal, problem, any string
 	for line := range strings.Lines(e.text) {
@@ -144,15 +143,15 @@ func (e *gitError) last() string {
 	return "it failed"
 }
 
-// maxLine is how much of one line of git's messages is passed on, in bytes.
+// maxLine is how many bytes of one line of git's messages are passed on.
 const maxLine = 300
 
-// plain is a line without what a terminal would act on: a part of it is the server's or the repository's.
+// plain removes terminal control characters from a line, because the server or the repository controls a part of it.
 func plain(line string) string {
 	return strings.TrimSpace(char.Short(strings.Map(harmless, line), maxLine))
 }
 
-// harmless returns -1 for what a terminal acts on, and else the same.
+// harmless returns -1 for a character that controls a terminal, and else the character.
 func harmless(r rune) rune {
 	if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == '\u2028' || r == '\u2029' || r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
 		return -1

@@ -16,15 +16,15 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Error is what is wrong with a repository, its ref or its patch.
+// Error is a fault of a repository, its ref or its patch.
 type Error struct {
-	Reason belljar.Reason // of a run's failure
+	Reason belljar.Reason // of the failed run
 	Err    *belljar.Error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error as a caller sees it.
+// Unwrap returns the error for the caller.
 func (e *Error) Unwrap() error { return e.Err }
 
 // failed returns the error of a clone. field may be "".
@@ -46,7 +46,7 @@ func badIgnore(err error) *Error {
 	return failed(belljar.CodeInvalidRequest, "git", "keep_ignored (--keep-ignored) does without it", "the repository's %s cannot be used: %v", ignoreFile, err)
 }
 
-// explain says what went wrong in words of the request.
+// explain converts a failure to terms of the request.
 func explain(err error, o Order, report *belljar.EgressReport, limit time.Duration) error {
 	var own *Error
 	var git *gitError
@@ -83,7 +83,7 @@ func outOfMemory(l belljar.Limits) *Error {
 	return failed(belljar.CodeTooLarge, "git", "allow more with memory_mb (--memory)", "git ran out of memory (limit %d MiB)", l.MemoryMB)
 }
 
-// own is what git says itself: without the address of the repository, and without what the server says.
+// own returns git's own message: without the address of the repository, and without text of the server.
 func (e *gitError) own(address string) string {
 	var said strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(e.text, address, "")) {
@@ -94,7 +94,7 @@ func (e *gitError) own(address string) string {
 	return said.String()
 }
 
-// explainGit says what git could not do.
+// explainGit explains a failure of git.
 func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error) error {
 	said, host := e.own(o.Spec.URL), o.Placement.Limits
 	has := func(parts ...string) bool {
@@ -125,11 +125,11 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to %s, which a clone does not follow", elsewhere(report, o))
 	case has("unable to update url base from redirection"):
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to another address, which is no repository")
-	case strings.HasPrefix(denied(report), "certificate_"): // with a secret, the certificate is Belljar's to check, and git says nothing of it
+	case strings.HasPrefix(denied(report), "certificate_"): // with a secret, Belljar checks the certificate, and git reports nothing about it
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted (%s)", denied(report))
 	case has("certificate", "SSL peer", "TLS"):
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted: %s", e.last())
-	case denied(report) == "private_address": // git says that it could not resolve the host
+	case denied(report) == "private_address": // git reports that it could not resolve the host
 		return url(belljar.CodePolicyDenied, "list its address in egress.ips (--allow), or an operator in SANDBOX_EGRESS_ALLOW; the server needs SANDBOX_EGRESS_PRIVATE",
 			"the repository's host has no public address")
 	case denied(report) == "dns_failed" || has("Could not resolve host"):
@@ -147,7 +147,7 @@ func refName(ref string) string {
 	return ref
 }
 
-// denied is why the repository's host was denied, "" if it was not.
+// denied returns why the repository's host was denied, "" if it was not.
 func denied(report *belljar.EgressReport) string {
 	if report != nil {
 		for _, h := range report.Hosts {
@@ -159,7 +159,7 @@ func denied(report *belljar.EgressReport) string {
 	return ""
 }
 
-// elsewhere is another host that git asked for, as a redirect has it do; "" for none.
+// elsewhere returns another host that git tried to reach, for example after a redirect; "" for none.
 func elsewhere(report *belljar.EgressReport, o Order) string {
 	host, _, _ := o.Spec.Host()
 	if report != nil {

@@ -1,5 +1,5 @@
-// Package git clones a repository for a workspace. Git runs in a side sandbox that reaches the repository's host alone, so that
-// what the repository or its server attacks is a sandbox with nothing in it; its files leave it as a tar stream.
+// Package git clones a repository for a workspace. Git runs in a side sandbox that reaches only the repository's host, so that
+// an attack by the repository or its server hits an empty sandbox. The files leave it as a tar stream.
 package git
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Where things are in a side sandbox's workspace.
+// Paths in a side sandbox's workspace.
 const (
 	repository = "git"
 	checkout   = "tree"
@@ -30,28 +30,28 @@ const (
 	caFolder   = "/etc/ssl/certs" // of the image
 )
 
-// leastTime is how long a clone may take at least; a longer startup timeout allows more.
+// leastTime is the minimum timeout of a clone; a longer startup timeout extends it.
 const leastTime = 2 * time.Minute
 
 // Cloner clones repositories.
 type Cloner struct {
 	Boxes   *box.Maker
 	TempDir string // holds a tree until its sandbox is made; "" is the system's
-	CA      []byte // certificates to trust besides the image's, in PEM
+	CA      []byte // additional certificates to trust, in PEM
 }
 
-// Order is one repository to be cloned.
+// Order is an order to clone one repository.
 type Order struct {
 	Caller    belljar.Caller
 	Spec      *belljar.GitSpec
 	Placement *placement.Placement  // of the side sandbox
-	Made      func(runtime.Sandbox) // receives it
-	Egress    func(egress.Event)    // receives what its gate records
+	Made      func(runtime.Sandbox) // receives the side sandbox
+	Egress    func(egress.Event)    // receives the events of its gate
 	Progress  func(belljar.Frame)   // receives frames for a log; may be nil
 }
 
-// Clone clones a repository and returns its files, which the caller must close, and what left the side sandbox. What is wrong
-// with the repository or the patch is an [Error].
+// Clone clones a repository and returns its files, which the caller must close, and the report of the side sandbox's network
+// use. A fault of the repository or the patch is an [Error].
 func (c *Cloner) Clone(ctx context.Context, o Order) (*Tree, *belljar.EgressReport, error) {
 	say := func(state string, data map[string]any) {
 		if data["state"] = state; o.Progress != nil {
@@ -65,7 +65,7 @@ func (c *Cloner) Clone(ctx context.Context, o Order) (*Tree, *belljar.EgressRepo
 	report, err := c.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: o.Placement, Made: o.Made, Egress: o.Egress, Time: limit},
 		func(ctx context.Context, b *box.Box) (err error) {
 			w := &clone{box: b, spec: o.Spec, place: o.Placement, ca: c.CA}
-			if broker := o.Placement.Broker; broker != nil { // the gate ends git's TLS, and verifies the server
+			if broker := o.Placement.Broker; broker != nil { // the gate terminates git's TLS, and verifies the server
 				w.ca = broker.Egress.Authority.PEM()
 			}
 			tree, err = w.run(ctx, c.TempDir)
@@ -127,7 +127,7 @@ func (w *clone) put(ctx context.Context, name string, b []byte) error {
 	return err
 }
 
-// fetch gets the commit that the ref names, and returns its hash.
+// fetch fetches the commit of the ref, and returns its hash.
 func (w *clone) fetch(ctx context.Context) (string, error) {
 	if len(w.ca) > 0 {
 		if err := w.put(ctx, caFile, w.ca); err != nil {
@@ -138,7 +138,7 @@ func (w *clone) fetch(ctx context.Context) (string, error) {
 	if len(w.spec.Ref) == 64 && isHash(w.spec.Ref) {
 		format = "sha256"
 	}
-	// Without templates there are no hooks, and the repository is no part of the tree, which cannot change it then.
+	// Without templates there are no hooks. The repository is outside the tree, so the tree cannot change it.
 	if err := w.check(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format, path.Join(belljar.WorkspaceDir, repository)); err != nil {
 		return "", err
 	}
@@ -159,12 +159,12 @@ func (w *clone) fetch(ctx context.Context) (string, error) {
 	return commit, err
 }
 
-// isHash reports whether a text is the whole hash of a commit.
+// isHash reports whether a text is the full hash of a commit.
 func isHash(s string) bool {
 	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// keep makes the repository that of the tree.
+// keep moves the repository into the tree.
 func (w *clone) keep(ctx context.Context) error {
 	for _, args := range [][]string{{"core.bare", "false"}, {"remote.origin.url", w.spec.URL}} {
 		if err := w.check(ctx, append([]string{"config"}, args...)...); err != nil {
@@ -176,7 +176,7 @@ func (w *clone) keep(ctx context.Context) error {
 	return w.box.Agent.Rename(ctx, req)
 }
 
-// links returns the symbolic links of the tree, which are checked out as files: nothing is written through a link then.
+// links returns the symbolic links of the tree. They are checked out as files, so that nothing is written through a link.
 func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 	links := map[string]bool{}
 	err := w.stream(ctx, linksInto(links), "ls-files", "--stage", "-z")
@@ -186,7 +186,7 @@ func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 	return links, err
 }
 
-// linksInto reads what git lists, as it comes.
+// linksInto parses git's list as it arrives.
 func linksInto(links map[string]bool) func([]byte) error {
 	var rest []byte
 	return func(p []byte) error {
@@ -215,7 +215,7 @@ const (
 	mostEntry = 8 << 10
 )
 
-// pack takes the files out of the sandbox.
+// pack transfers the files out of the sandbox.
 func (w *clone) pack(ctx context.Context, commit string, links map[string]bool, tempDir string) (*Tree, error) {
 	root := checkout
 	if w.spec.Subdir != "" {
@@ -253,7 +253,7 @@ func (w *clone) pack(ctx context.Context, commit string, links map[string]bool, 
 // maxIgnore is the size of the largest ignore file, in bytes.
 const maxIgnore = 64 << 10
 
-// ignore reads the ignore file of a folder; nil if there is none, or what it names is kept.
+// ignore reads the ignore file of a folder; nil if there is none, or ignored files are kept.
 func (w *clone) ignore(ctx context.Context, root string) (*ignore, error) {
 	if w.spec.KeepIgnored {
 		return nil, nil

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// What the documentation says of the protections is in force for every command of git.
+// The protections in the documentation apply to every command of git.
 func TestSettings(t *testing.T) {
 	for _, want := range []string{
 		"protocol.allow=never", "protocol.https.allow=always", "protocol.file.allow=never", "core.hooksPath=/dev/null", "core.symlinks=false", "core.fsmonitor=false",
@@ -38,7 +38,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// sorted runs a sorter over entries and returns what comes out, as name and target or contents.
+// sorted runs a sorter over entries and returns its output, as name and target or contents.
 func sorted(t *testing.T, s *sorter, entries ...tar.Header) (map[string]string, error) {
 	t.Helper()
 	var in bytes.Buffer
@@ -151,7 +151,7 @@ func TestSorterCaps(t *testing.T) {
 	s.tree.Close()
 }
 
-// TestSorterHeaders holds that a header brings no more to the host's disk than a workspace has of it.
+// TestSorterHeaders checks that a header writes no more to the host's disk than a workspace keeps of it.
 func TestSorterHeaders(t *testing.T) {
 	var in bytes.Buffer
 	w := tar.NewWriter(&in)
@@ -175,7 +175,7 @@ func TestSorterHeaders(t *testing.T) {
 	}
 }
 
-// What git prints of a server's or repository's own text can do nothing to a terminal, and is short.
+// git's output of text from a server or repository is short, and cannot control a terminal.
 func TestLast(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "it failed", "hint: x\n": "it failed", "error: a\nfatal: b\nerror: c\n": "b", "error: a\nerror: c\nhint: d\n": "a", "odd\nlast\n": "last",
@@ -190,13 +190,13 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// TestExplain holds that the error of a clone is about what failed, whatever the address and the server say.
+// TestExplain checks that the error of a clone is about the actual failure, for any address and text of the server.
 func TestExplain(t *testing.T) {
 	report := func(reason string) *belljar.EgressReport {
 		return &belljar.EgressReport{Hosts: []belljar.EgressHost{{Host: "git.example.com", Denied: 1, Reason: reason}}}
 	}
 	for name, c := range map[string]struct {
-		said   string // with % for the address
+		said   string // git's messages, with % for the address
 		report *belljar.EgressReport
 		want   string
 	}{
@@ -215,7 +215,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestLinks reads the links in a list of files, of which it holds no more than one entry.
+// TestLinks reads the links in a list of files, and buffers only one entry of it.
 func TestLinks(t *testing.T) {
 	links := map[string]bool{}
 	read := linksInto(links)

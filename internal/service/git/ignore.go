@@ -8,23 +8,22 @@ import (
 	"strings"
 )
 
-// ignoreFile names what of a folder is left out, in Docker's words.
+// ignoreFile is the name of the file with a folder's ignore patterns, in Docker's syntax.
 const ignoreFile = ".dockerignore"
 
-// Bounds of an ignore file: how many patterns it may have, and how much may be compared in all, in bytes of names for each.
+// Bounds of an ignore file: the number of its patterns, and the total cost of comparisons, in bytes of names per pattern.
 const (
 	mostPatterns   = 1000
 	mostComparison = 500 << 20
-	// usualPattern is the length of a pattern that takes the usual time. One with more special characters takes longer for each byte of a name.
+	// usualPattern is the length of a pattern with the usual cost. A pattern with more special characters costs more for each byte of a name.
 	usualPattern = 32
 )
 
-// ignore is what an ignore file names. Of several patterns for a path the last one counts, and one for a folder is one for all
-// in it.
+// ignore is a parsed ignore file. The last matching pattern of a path counts. A pattern that matches a folder matches all of its content.
 type ignore struct {
 	rules []rule
 	costs int // of all rules, for each byte of a name
-	spent int // of mostComparison
+	spent int // out of mostComparison
 }
 
 // rule is one pattern: a text, or an expression if it has special characters.
@@ -34,7 +33,7 @@ type rule struct {
 	expr *regexp.Regexp
 }
 
-// parseIgnore reads an ignore file.
+// parseIgnore parses an ignore file.
 func parseIgnore(text string) (*ignore, error) {
 	list := &ignore{}
 	for n, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
@@ -72,7 +71,7 @@ func parseIgnore(text string) (*ignore, error) {
 	return list, nil
 }
 
-// expression is a pattern as a regular expression, for the path that it names and all below.
+// expression converts a pattern to a regular expression for its path and everything below it.
 func expression(p string) (string, error) {
 	var b strings.Builder
 	b.WriteString("^(?s:")
@@ -117,7 +116,7 @@ func expression(p string) (string, error) {
 	return b.String(), nil
 }
 
-// literal is the text from p[i] to the next special character. i becomes the index of its last byte.
+// literal returns the text from p[i] to the next special character. i becomes the index of its last byte.
 func literal(p string, i *int) string {
 	end := *i + 1
 	for end < len(p) && !strings.ContainsRune(`*?[\`, rune(p[end])) {
@@ -128,10 +127,10 @@ func literal(p string, i *int) string {
 	return regexp.QuoteMeta(text)
 }
 
-// errComparison means that an ignore file and a tree together are too much to compare.
+// errComparison means that comparing an ignore file with a tree costs too much.
 var errComparison = errors.New("it has too many patterns for so many files")
 
-// ignored reports whether a path is left out. Nothing is without a file.
+// ignored reports whether a path is ignored. Without an ignore file, none is.
 func (l *ignore) ignored(name string) (out bool, err error) {
 	if l == nil {
 		return false, nil

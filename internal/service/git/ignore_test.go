@@ -49,7 +49,7 @@ func TestIgnore(t *testing.T) {
 	}
 }
 
-// Bad ignore files are refused, and so is one that is too much work.
+// Invalid ignore files are refused, and so is one that costs too much.
 func TestIgnoreIsBounded(t *testing.T) {
 	for _, bad := range []string{"[a", "[]", "[z-a]", strings.Repeat("a\n", mostPatterns+1)} {
 		if _, err := parseIgnore(bad); err == nil {
@@ -64,7 +64,7 @@ func TestIgnoreIsBounded(t *testing.T) {
 	if _, err := list.ignored("abc"); !errors.Is(err, errComparison) {
 		t.Errorf("%v", err)
 	}
-	// One long pattern takes as long as many.
+	// One long pattern costs as much as many short ones.
 	if list, err = parseIgnore(strings.Repeat("*a", 1600)); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestIgnoreIsBounded(t *testing.T) {
 	}
 }
 
-// FuzzIgnore: any file is read or refused, and any name compared.
+// FuzzIgnore: any file is parsed or refused, and any name compared.
 func FuzzIgnore(f *testing.F) {
 	f.Add("*.log\n!a\n**/b\n[c-d]\n", "x/y.log")
 	f.Add("a\\*b\n\\\\\n[^]]\n", "a*b")

@@ -10,18 +10,18 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// mostRejects is how many rejected hunks an error names.
+// mostRejects is how many rejected hunks an error lists.
 const mostRejects = 50
 
-// patch applies the patch to the tree: as it is, or else by merging what it changes if the repository has the files that it was
-// made for. All of it or nothing.
+// patch applies the whole patch to the tree: directly, or else with a three-way merge if the repository has the files that the patch was
+// made for.
 func (w *clone) patch(ctx context.Context) error {
 	if strings.TrimSpace(w.spec.Patch) == "" {
 		return nil
 	}
 	text := w.spec.Patch
 	if !strings.HasSuffix(text, "\n") {
-		text += "\n" // git takes a last line without its end for a damaged patch
+		text += "\n" // git reports a last line without its end as a damaged patch
 	}
 	if err := w.put(ctx, patchFile, []byte(text)); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (w *clone) patch(ctx context.Context) error {
 		strings.Contains(git.text, "No space left on device") {
 		return err
 	}
-	// What was merged in part is of no use; git names all that does not apply only if it may apply the rest.
+	// Discard a partial merge. git lists everything that does not apply only if it may apply the rest.
 	rejected := git.text
 	if w.check(ctx, "reset", "--quiet", "--hard") == nil {
 		if _, said, err := w.git(ctx, 0, "apply", "--reject", "--whitespace=nowarn", "../"+patchFile); err != nil && len(rejects(said)) > 0 {

@@ -20,11 +20,11 @@ type Tree struct {
 	Commit  string
 	Files   int
 	Bytes   int64
-	Ignored int // files that the ignore file named
+	Ignored int // number of ignored files
 
-	leaving int // symbolic links that lead out of the tree
+	leaving int // number of symbolic links that lead out of the tree
 	spool   *os.File
-	name    string // of the spool, "" after it was removed
+	name    string // of the spool file, "" after it was removed
 }
 
 // Unpack puts the files into a box's workspace.
@@ -53,7 +53,7 @@ func (t *Tree) Close() {
 // Warning begins every warning of a tree.
 const Warning = "git: "
 
-// Warnings says what of the repository is not as it was.
+// Warnings lists the differences between the tree and the repository.
 func (t *Tree) Warnings() (list []string) {
 	if t == nil {
 		return nil
@@ -69,7 +69,7 @@ func (t *Tree) Warnings() (list []string) {
 	return list
 }
 
-// several returns one for 1, and else more, which has a verb for the number.
+// several returns one for n = 1, and else more, which has a verb for the number.
 func several(n int, one, more string) string {
 	if n == 1 {
 		return one
@@ -77,18 +77,18 @@ func several(n int, one, more string) string {
 	return fmt.Sprintf(more, n)
 }
 
-// sorter copies a tree's tar stream: without what is ignored, and with the symbolic links that git has checked out as files.
+// sorter filters a tree's tar stream: it removes ignored files, and restores the symbolic links that git has checked out as files.
 type sorter struct {
 	tree   *Tree
-	links  map[string]bool // by their paths in the repository
-	below  string          // the folder of the repository that it is
+	links  map[string]bool // by path in the repository
+	below  string          // the folder of the repository to pack
 	ignore *ignore         // nil ignores nothing
-	git    bool            // .git is part of it
-	bytes  int64           // that the files may have
+	git    bool            // .git is included
+	bytes  int64           // maximum of the files
 	files  int
 
 	entries int // so far, with folders
-	names   int // bytes of their names
+	names   int // total bytes of names
 }
 
 // maxNames bounds the bytes of all names in a tree.
@@ -100,7 +100,7 @@ func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 		return err
 	}
 	s.tree.spool, s.tree.name = f, f.Name()
-	if os.Remove(f.Name()) == nil { // other systems than Unix keep the name until close
+	if os.Remove(f.Name()) == nil { // only Unix can remove an open file
 		s.tree.name = ""
 	}
 	buffer := bufio.NewWriterSize(f, wire.MaxData)
@@ -120,7 +120,7 @@ func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 			return err
 		}
 	}
-	if _, err := io.Copy(io.Discard, r); err != nil { // an error of the sandbox comes at the end
+	if _, err := io.Copy(io.Discard, r); err != nil { // an error of the sandbox arrives at the end
 		return err
 	}
 	if err := out.Close(); err != nil {
@@ -129,8 +129,8 @@ func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 	return buffer.Flush()
 }
 
-// entry copies one entry, unless it is ignored. Of its header it takes what a workspace has: the rest counts to no bound, and could be a
-// mebibyte of each.
+// entry copies one entry, unless it is ignored. It takes only the header fields that a workspace supports: the others have no bound, and
+// could have a mebibyte each.
 func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 	h = &tar.Header{Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, ModTime: h.ModTime}
 	name := strings.TrimSuffix(h.Name, "/")
@@ -152,7 +152,7 @@ func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 			return nil
 		}
 	}
-	if h.Size > s.bytes-s.tree.Bytes { // the sum may not fit into 64 bits
+	if h.Size > s.bytes-s.tree.Bytes { // the sum could overflow 64 bits
 		return tooLarge(s.bytes, s.files)
 	}
 	s.tree.Bytes += h.Size
@@ -186,7 +186,7 @@ func (s *sorter) entry(h *tar.Header, r io.Reader, w *tar.Writer) error {
 // mostTarget is the longest target of a symbolic link, in bytes.
 const mostTarget = 4095
 
-// stays reports whether a symbolic link leads to a place in its tree, as it is written.
+// stays reports whether a symbolic link's target, as written, is inside its tree.
 func stays(name, target string) bool {
 	if target == "" || path.IsAbs(target) || strings.ContainsRune(target, 0) {
 		return false

@@ -1,4 +1,4 @@
-// Package idempotency is the requests that callers may repeat: those with an Idempotency-Key (docs/compatibility.md#idempotency).
+// Package idempotency handles repeated requests with an Idempotency-Key (docs/compatibility.md#idempotency).
 package idempotency
 
 import (
@@ -18,31 +18,31 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// The endpoints that take a key.
+// The endpoints that accept a key.
 const (
 	Runs     = "runs"
 	Sessions = "sessions"
 )
 
-// What became of a request with a key.
+// The results of a request with a key.
 const (
 	Created  = "created"
 	Replayed = "replayed"
 )
 
-// maxKey is how long a key may be, in characters.
+// maxKey is the maximum length of a key, in characters.
 const maxKey = 128
 
 // Keys are the keys in force.
 type Keys struct {
 	Store store.Keys
-	TTL   time.Duration // a key is remembered for so long
+	TTL   time.Duration // how long a key is remembered
 	Now   func() time.Time
 }
 
-// Claim reads a request's key: nil, nil, nil if it has none. If the caller has made the same request within the key's time,
-// prior is that request; a different request with the key is refused. Otherwise the caller of Claim inserts key together with
-// what the request makes: the store then decides between requests that come at once.
+// Claim reads a request's key: nil, nil, nil if it has none. If the caller has made the same request within the key's time, prior
+// is that request. A different request with the same key is refused. Otherwise the caller of Claim must insert key together with
+// the run or session that the request makes: the store then decides between concurrent requests.
 //
 // Two requests are the same if their specs are. Their streams are not compared.
 func (k *Keys) Claim(ctx context.Context, endpoint string, caller belljar.Caller, text string, spec any) (key, prior *store.Key, err error) {
@@ -52,7 +52,7 @@ func (k *Keys) Claim(ctx context.Context, endpoint string, caller belljar.Caller
 	if err := check(text); err != nil {
 		return nil, nil, err
 	}
-	raw, err := json.Marshal(spec) // fields in one order, names of maps sorted, no white space
+	raw, err := json.Marshal(spec) // deterministic: fixed order of fields, sorted map keys, no white space
 	if err != nil {
 		return nil, nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be written as JSON", Err: err}
 	}
@@ -87,7 +87,7 @@ func check(text string) error {
 	}
 }
 
-// Same refuses a key that was sent before with another request.
+// Same refuses a key that was already used with a different request.
 func Same(key, prior *store.Key) error {
 	if key.Fingerprint == prior.Fingerprint {
 		return nil
@@ -100,7 +100,7 @@ func Same(key, prior *store.Key) error {
 	}
 }
 
-// Replay reads the first answer to a key into answer, and returns the note that goes with it.
+// Replay unmarshals the first response to a key into answer, and returns the note for it.
 func Replay(prior *store.Key, answer any) (*belljar.Replay, error) {
 	if err := json.Unmarshal(prior.Response, answer); err != nil {
 		return nil, &belljar.Error{Code: belljar.CodeInternal, Message: "the first answer to this key cannot be read", Err: err}
@@ -108,18 +108,18 @@ func Replay(prior *store.Key, answer any) (*belljar.Replay, error) {
 	return &belljar.Replay{Key: prior.Key, Status: Replayed}, nil
 }
 
-// Released reports whether a key is free again that prior was found by: its request made nothing.
+// Released reports whether the key of prior is free again, because its request made nothing.
 func (k *Keys) Released(ctx context.Context, prior *store.Key) bool {
 	now, err := k.Store.Get(ctx, prior.Endpoint, prior.UserKey, prior.Key)
 	return errors.Is(err, store.ErrNotFound) || err == nil && now.ObjectID != prior.ObjectID
 }
 
-// Release forgets the key of a session that was not made, so that the same request makes one.
+// Release removes the key of a session that was not made, so that the same request makes one.
 func (k *Keys) Release(ctx context.Context, key *store.Key, object string) error {
 	return k.Store.Delete(ctx, key.Endpoint, key.UserKey, key.Key, object)
 }
 
-// ReleaseOf forgets the key with which a user's session was requested, if there was one.
+// ReleaseOf removes the key with which a user requested a session, if there was one.
 func (k *Keys) ReleaseOf(ctx context.Context, user, object string) error {
 	q := belljar.KeyQuery{Endpoint: Sessions, UserID: user, Limit: belljar.MaxPage}
 	for ; ; q.Offset += q.Limit {
@@ -138,7 +138,7 @@ func (k *Keys) ReleaseOf(ctx context.Context, user, object string) error {
 	}
 }
 
-// Sweep removes the keys whose time is over.
+// Sweep removes expired keys.
 func (k *Keys) Sweep(ctx context.Context) error {
 	if _, err := k.Store.DeleteBefore(ctx, k.Now().Add(-k.TTL)); err != nil {
 		return fmt.Errorf("sweep idempotency keys: %w", err)

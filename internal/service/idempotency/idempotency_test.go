@@ -78,7 +78,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// A key counts for its time.
+// A key expires after its TTL.
 func TestKeysExpire(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	db := memory.New()

@@ -1,5 +1,5 @@
-// Package image is what callers do with images: list, pull, import, name, remove and prune them, and what a sandbox whose
-// image is not here waits for.
+// Package image implements the operations of callers on images: list, pull, import, tag, remove and prune, and the pull for
+// a sandbox whose image is not local.
 package image
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
-// Options is what [Images] are made of.
+// Options configures [Images].
 type Options struct {
 	Store image.Library
 	Rules *admission.Rules
@@ -25,19 +25,19 @@ type Options struct {
 	Keep   int64
 
 	Room    func(ctx context.Context, user string) error  // refuses to use the disk while it is full
-	Users   func(digest string) (sessions, runs []string) // that have an image
-	Begin   func() (end func(), ok bool)                  // a pull that the service waits for; false while it closes
+	Users   func(digest string) (sessions, runs []string) // that use an image
+	Begin   func() (end func(), ok bool)                  // begins a pull that the service waits for; false while it closes
 	Denied  func(caller belljar.Caller, err error)        // records a refusal
-	Record  func(e event.Event)                           // records what was done
+	Record  func(e event.Event)                           // records an event
 	Closing context.Context                               // ends when the service closes
 	Clock   clock.Clock
 	Log     *slog.Logger
 }
 
-// Images are the root file systems of sandboxes.
+// Images manages the root file systems of sandboxes.
 type Images struct {
 	o       Options
-	pulling *queue.Queue // of the pulls
+	pulling *queue.Queue // orders the pulls
 }
 
 // New returns the images of a service.

@@ -75,7 +75,7 @@ func wantCode(t *testing.T, what string, err error, code belljar.Code) {
 	}
 }
 
-// TestUsersOnlyRead: what changes the images is for operators, and each refusal is recorded.
+// TestUsersOnlyRead: only operators may change images, and each refusal is recorded.
 func TestUsersOnlyRead(t *testing.T) {
 	w := newWorld(t, nil)
 	w.pull(t)
@@ -141,7 +141,7 @@ func TestPull(t *testing.T) {
 	wantCode(t, "while the service closes", err, belljar.CodeRuntimeUnavailable)
 }
 
-// TestRemoveInUse: an image that sessions have stays, and the refusal names them.
+// TestRemoveInUse: an image that sessions use stays, and the refusal names them.
 func TestRemoveInUse(t *testing.T) {
 	w := newWorld(t, nil)
 	got := w.pull(t)
@@ -164,7 +164,7 @@ func TestRemoveInUse(t *testing.T) {
 	}
 }
 
-// TestRemoveWaitsForATeardown: an image that only a finished run's sandbox has is removed once that is gone.
+// TestRemoveWaitsForATeardown: an image that only a finished run's sandbox uses is removed once that sandbox is removed.
 func TestRemoveWaitsForATeardown(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	w := newWorld(t, func(o *image.Options) {

@@ -11,16 +11,15 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// How many pulls there are at a time on this node, and how many of one user who is no operator: registries may be as slow as
-// they like, and must not keep all callers from all others. Others wait for their turn, so many at most.
+// How many pulls run at the same time on this node, how many of one user who is not an operator, and how many may wait: slow
+// registries must not let some callers block all others.
 const (
 	pullsAtOnce  = 8
 	pullsOfOne   = 3
 	pullsWaiting = 256
 )
 
-// pull fetches an image when it is its turn, and says so. A pull that is under way is joined; a pull that no caller
-// waits for ends.
+// pull pulls an image when it is its turn, and records that. Concurrent pulls of an image are joined. A pull ends when no caller waits for it any longer.
 func (l *Images) pull(ctx context.Context, caller belljar.Caller, p belljar.ImagePull, progress func(belljar.ImageProgress)) (got belljar.Image, err error) {
 	if err := l.o.Room(ctx, ""); err != nil {
 		return got, err
@@ -63,7 +62,7 @@ func (l *Images) pull(ctx context.Context, caller belljar.Caller, p belljar.Imag
 	return got, err
 }
 
-// mostPulls is how many images a caller may have pulled at a time; 0 is no bound.
+// mostPulls is how many concurrent pulls a caller may have; 0 is no bound.
 func mostPulls(caller belljar.Caller) int {
 	if caller.Admin() {
 		return 0
@@ -71,7 +70,7 @@ func mostPulls(caller belljar.Caller) int {
 	return pullsOfOne
 }
 
-// enginePull has a runtime's engine fetch an image.
+// enginePull makes a runtime's engine pull an image.
 func (l *Images) enginePull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	imager := l.o.Rules.Hosts.Named(p.Runtime).Imager()
 	root, err := runtime.Root{}, runtime.ErrNoImage
@@ -87,10 +86,10 @@ func (l *Images) enginePull(ctx context.Context, p belljar.ImagePull, progress f
 	return l.engineImage(ctx, p.Runtime, imager, root)
 }
 
-// Fetchable reports, by an error, why an image is not fetched for a request.
+// Fetchable returns an error if a request may not pull this image.
 func (l *Images) Fetchable(ref string) error { return l.o.Rules.Fetchable(ref) }
 
-// Fetch makes the image of a placement ready that was not here when it was admitted.
+// Fetch pulls the image of a placement that was not local at admission.
 func (l *Images) Fetch(ctx context.Context, caller belljar.Caller, p *placement.Placement) (runtime.Root, error) {
 	ask := belljar.ImagePull{Ref: p.Fetch}
 	if !p.Caps.Unpacked {

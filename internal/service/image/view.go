@@ -28,10 +28,10 @@ type view struct {
 
 var _ belljar.Images = view{}
 
-// As is the images as one caller sees them.
+// As returns the images as one caller sees them.
 func (l *Images) As(caller belljar.Caller) belljar.Images { return view{l, caller} }
 
-// allowed refuses callers that are no operators.
+// allowed refuses callers that are not operators.
 func (v view) allowed(what string) error {
 	if v.caller.Admin() {
 		return nil
@@ -41,7 +41,7 @@ func (v view) allowed(what string) error {
 	return err
 }
 
-// List lists the images that Belljar has, and those of the runtimes' engines.
+// List lists Belljar's images, and those of the runtimes' engines.
 func (v view) List(ctx context.Context) ([]belljar.Image, error) {
 	list, err := v.o.Store.List(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (v view) List(ctx context.Context) ([]belljar.Image, error) {
 	return list, nil
 }
 
-// Get describes one image: Belljar's own, or else an engine's.
+// Get describes one image: Belljar's own, else an engine's.
 func (v view) Get(ctx context.Context, ref string) (belljar.Image, error) {
 	if ref == "" {
 		return belljar.Image{}, fault.Refuse("ref", ref, "ref names no image")
@@ -91,8 +91,8 @@ func (v view) Get(ctx context.Context, ref string) (belljar.Image, error) {
 	return belljar.Image{}, err
 }
 
-// Pull fetches an image. Users may where requests may, but not have an engine fetch it, which keeps no rules of ours about
-// where from, and not put another in the place of one that an operator has brought.
+// Pull pulls an image. Users may do so if requests may, but they may not use an engine's store, because engines do not apply the
+// rules about sources, and they may not replace an image that an operator has provided.
 func (v view) Pull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	if err := v.mayPull(ctx, p); err != nil {
 		v.o.Denied(v.caller, err)
@@ -108,7 +108,7 @@ func (v view) Pull(ctx context.Context, p belljar.ImagePull, progress func(bellj
 		}
 	}
 	if got, err := v.o.Store.Get(ctx, p.Ref); err == nil && !p.Always && p.Runtime == "" {
-		return got, nil // fetched or imported
+		return got, nil // pulled or imported
 	}
 	if r, err := reference.Parse(p.Ref); err != nil {
 		return belljar.Image{}, err
@@ -119,7 +119,7 @@ func (v view) Pull(ctx context.Context, p belljar.ImagePull, progress func(bellj
 	return got, fault.Images(err)
 }
 
-// mayPull reports whether the caller may fetch an image.
+// mayPull reports whether the caller may pull an image.
 func (v view) mayPull(ctx context.Context, p belljar.ImagePull) error {
 	if p.Ref == "" {
 		return fault.Refuse("ref", p.Ref, "ref names no image")
@@ -184,7 +184,7 @@ func (v view) Tag(ctx context.Context, ref, name string) (belljar.Image, error) 
 	return got, nil
 }
 
-// Remove takes a name away, and with its last one the image.
+// Remove removes a name, and with the last name the image.
 func (v view) Remove(ctx context.Context, ref string) error {
 	if err := v.allowed("remove images"); err != nil {
 		return err
@@ -210,14 +210,13 @@ func (v view) Remove(ctx context.Context, ref string) error {
 	return nil
 }
 
-// How long and how often the removal of an image is retried that is busy only because a finished run's sandbox is still being
-// torn down.
+// How long and how often to retry the removal of an image that is busy only because a finished run's sandbox is still being torn down.
 const (
 	removeWait = 10 * time.Second
 	removeLook = 20 * time.Millisecond
 )
 
-// removeLater removes an image as soon as what is going has gone. err is why it could not be removed.
+// removeLater removes an image as soon as the teardowns that use it have finished. err is why it could not be removed.
 func (l *Images) removeLater(ctx context.Context, ref, digest string, err error) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWait)
 	defer cancel()
@@ -237,7 +236,7 @@ func (l *Images) removeLater(ctx context.Context, ref, digest string, err error)
 	return err
 }
 
-// Prune removes what is not used.
+// Prune removes unused images.
 func (v view) Prune(ctx context.Context, p belljar.ImagePrune) (belljar.ImagePruned, error) {
 	if err := v.allowed("remove images"); err != nil {
 		return belljar.ImagePruned{}, err
@@ -280,7 +279,7 @@ func (l *Images) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// engineImages lists what a runtime's engine has. One that does not answer is logged, and has none.
+// engineImages lists the images of a runtime's engine. If the engine does not respond, it logs that and returns none.
 func (l *Images) engineImages(ctx context.Context, name string, imager runtime.Imager) ([]belljar.Image, error) {
 	ctx, cancel := context.WithTimeout(ctx, admission.EngineTimeout)
 	defer cancel()
@@ -311,7 +310,7 @@ func (l *Images) engineImage(ctx context.Context, name string, imager runtime.Im
 	}, nil
 }
 
-// release has runtimes release an image that no sandbox has, and reports whether one did.
+// release makes runtimes release an image that no sandbox uses, and reports whether one did.
 func (l *Images) release(ctx context.Context, digest string) bool {
 	released := false
 	for _, h := range l.o.Rules.Hosts {
@@ -322,11 +321,11 @@ func (l *Images) release(ctx context.Context, digest string) bool {
 	return released
 }
 
-// releaseAll has runtimes release the images that are still here, and reports whether one did.
+// releaseAll makes runtimes release the images that are in use, and reports whether one did.
 func (l *Images) releaseAll(ctx context.Context) bool {
 	list, err := l.o.Store.List(ctx)
 	if err != nil {
-		return false // they stay, as those do that are used
+		return false // the images stay, like those in use
 	}
 	released := false
 	for _, i := range list {
@@ -337,7 +336,7 @@ func (l *Images) releaseAll(ctx context.Context) bool {
 	return released
 }
 
-// inUse completes a refusal to remove an image: with its users, as far as they are known here.
+// inUse adds the image's users, as far as they are known here, to a refusal to remove it.
 func (l *Images) inUse(err error, digest string) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeConflict {
@@ -359,7 +358,7 @@ func (l *Images) inUse(err error, digest string) error {
 	return &said
 }
 
-// record records something that was done with an image.
+// record records an event of an image.
 func (l *Images) record(name string, caller belljar.Caller, e event.Event) {
 	e.Name, e.Caller = name, caller
 	l.o.Record(e)

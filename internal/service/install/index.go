@@ -25,9 +25,9 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 )
 
-// Bounds of what is asked of an index.
+// Bounds of an index's responses.
 const (
-	maxAnswer    = 64 << 20 // bytes, of which no more than one member of a list is held
+	maxAnswer    = 64 << 20 // bytes, of which only one member of a list is in memory at a time
 	maxMember    = 2 << 20
 	maxMembers   = 500_000 // of one list
 	askTime      = 30 * time.Second
@@ -36,26 +36,26 @@ const (
 	maxRedirects = 5
 )
 
-// index is where a tool finds packages.
+// index is a package index of a tool.
 type index struct {
 	tool *tool
 	url  *url.URL
 	http http.Client
 }
 
-// found is what an index says about one project.
+// found is an index's response about one project.
 type found struct {
-	hosts map[string]bool // where its files are
-	built bool            // some of them need no build
+	hosts map[string]bool // hosts of its files
+	built bool            // at least one of its files needs no build
 }
 
-// errMissing means that an index has no such project.
+// errMissing means that an index does not have a project.
 var errMissing = errors.New("not found")
 
-// badAnswer is what is wrong with the answer of an index.
+// badAnswer is an error in an index's response.
 type badAnswer struct{ error }
 
-// parseIndex reads the address of an index, as a tool or an operator states it.
+// parseIndex parses the URL of an index, from a tool or an operator.
 func parseIndex(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.RawQuery != "" || u.Fragment != "" {
@@ -65,7 +65,7 @@ func parseIndex(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// port is that of an index.
+// port returns the port of an index.
 func port(u *url.URL) uint16 {
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 		return uint16(n)
@@ -76,7 +76,7 @@ func port(u *url.URL) uint16 {
 	return 443
 }
 
-// open returns an index that is asked within a policy. roots is whom it trusts; nil is the system's.
+// open returns an index that is queried within a policy. roots are the trusted authorities; nil is the system's.
 func open(t *tool, u *url.URL, roots *x509.CertPool, gate *egress.Gate) *index {
 	return &index{tool: t, url: u, http: http.Client{
 		Transport: &http.Transport{
@@ -105,8 +105,7 @@ func open(t *tool, u *url.URL, roots *x509.CertPool, gate *egress.Gate) *index {
 // close ends the connections to the index.
 func (x *index) close() { x.http.CloseIdleConnections() }
 
-// ask asks the index about the projects of requirements, each by its place in the list. The first that is missing, or that cannot be asked
-// for, ends it.
+// ask queries the index about the projects of requirements, in their order. It stops at the first one that is missing, or that cannot be queried.
 func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -129,7 +128,7 @@ func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 	return answers, nil
 }
 
-// fault explains why the index did not answer about the i-th requirement, a project of that name.
+// fault explains why the query about the i-th requirement, a project with that name, failed.
 func (x *index) fault(err error, name string, i int) error {
 	e := &belljar.Error{Details: map[string]any{"field": x.tool.field, "index": x.shown()}}
 	if x.tool.field == "" {
@@ -155,7 +154,7 @@ func (x *index) fault(err error, name string, i int) error {
 		e.Hint = "check the network of the host"
 	case errors.As(err, &bad):
 		e.Code, e.Message = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s cannot be used: %v", x.tool.name, x.url.Hostname(), bad)
-		e.Hint = "check the address of the index, and who may read it, or try again later"
+		e.Hint = "check the address of the index and its permissions, or try again later"
 	default:
 		e.Code, e.Message, e.Err = belljar.CodeRuntimeUnavailable, fmt.Sprintf("%s: the index %s does not answer", x.tool.name, x.url.Hostname()), err
 		e.Hint = "try again later, or check the network of the host"
@@ -163,21 +162,21 @@ func (x *index) fault(err error, name string, i int) error {
 	return e
 }
 
-// shown is the index without what could be a password.
+// shown returns the index's URL without a possible password.
 func (x *index) shown() string {
 	u := *x.url
 	u.User = nil
 	return u.String()
 }
 
-// page is an answer of an index, as it comes.
+// page is a response of an index, as a stream.
 type page struct {
 	at   *url.URL
 	kind string
 	body io.Reader
 }
 
-// get has an answer read. What read returns is the error.
+// get passes a response to read, and returns read's error.
 func (x *index) get(ctx context.Context, u *url.URL, read func(page) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -295,12 +294,12 @@ func members[T any](body io.Reader, field string, visit func(T) error) error {
 	return err
 }
 
-// skipped is a value in JSON that is not needed.
+// skipped is a JSON value to ignore.
 type skipped struct{}
 
 func (*skipped) UnmarshalJSON([]byte) error { return nil }
 
-// aheadReader bounds how far a decoder reads ahead of what it has used, which it holds.
+// aheadReader bounds how far a decoder reads ahead, since it buffers what it has not used yet.
 type aheadReader struct {
 	r    io.Reader
 	n    int64
@@ -339,7 +338,7 @@ func npmLinks(p page, visit func(link string) error) error {
 	})
 }
 
-// pipFirst is a project that the list of an index has; "" for none.
+// pipFirst returns one project in the list of an index; "" for none.
 func pipFirst(p page) (name string) {
 	if strings.HasSuffix(p.kind, "+json") {
 		_ = members(p.body, "projects", func(project struct{ Name string }) error {

@@ -1,5 +1,5 @@
-// Package install makes ready the packages that a request names: it installs them in a side sandbox that reaches their index and nothing
-// else, and keeps the result as a layer, which later sandboxes read.
+// Package install prepares the packages of a request: it installs them in a side sandbox that reaches only their index, and stores the
+// result as a layer, which later sandboxes read.
 package install
 
 import (
@@ -24,22 +24,22 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// Options are what an [Installer] needs.
+// Options configures an [Installer].
 type Options struct {
-	Shelf *shelf.Shelf // nil has no packages
+	Shelf *shelf.Shelf // nil disables packages
 	Boxes *box.Maker
-	// Egress decides what an installation may reach.
+	// Egress decides about the network of an installation.
 	Egress *admission.Egress
-	// Mirrors are the indexes that the operator sets, by tool; an image's own is not used then. Only github has several.
+	// Mirrors are the operator's indexes, by tool. They replace the image's own. Only github has several.
 	Mirrors map[string][]*url.URL
-	TTL     time.Duration // for which versions that were found, and what presets stand for, are taken again
-	Time    time.Duration // of one installation
-	MB      int           // that it may hold in the end, and in memory meanwhile
+	TTL     time.Duration // how long resolved versions, and the expansions of presets, are reused
+	Time    time.Duration // timeout of one installation
+	MB      int           // maximum size of its result, and of its memory meanwhile
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// Mirrors reads a list of tool=URL.
+// Mirrors parses a list of tool=URL.
 func Mirrors(list []string) (map[string][]*url.URL, error) {
 	mirrors := map[string][]*url.URL{}
 	for _, pair := range list {
@@ -59,37 +59,37 @@ func Mirrors(list []string) (map[string][]*url.URL, error) {
 	return mirrors, nil
 }
 
-// Installer makes packages ready. It is safe for concurrent use.
+// Installer prepares packages. It is safe for concurrent use.
 type Installer struct {
 	opts Options
 
 	mu   sync.Mutex
-	busy map[string]chan struct{} // keys that are being installed; closed at the end
+	busy map[string]chan struct{} // keys of running installations; closed at the end
 }
 
 // New returns an installer.
 func New(o Options) *Installer { return &Installer{opts: o, busy: map[string]chan struct{}{}} }
 
-// Order is what one sandbox needs.
+// Order is the packages and presets of one sandbox.
 type Order struct {
 	Caller    belljar.Caller
 	Trust     belljar.TrustLevel
 	Packages  belljar.Packages
-	Egress    belljar.Egress // of the request, whose addresses an index may have
+	Egress    belljar.Egress // of the request: an index may have its addresses
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
-	Record    func(egress.Event)      // receives what the side sandbox reaches; may be nil
-	Tell      func(tool, text string) // receives what is done; may be nil
+	Record    func(egress.Event)      // receives the connections of the side sandbox; may be nil
+	Tell      func(tool, text string) // receives progress messages; may be nil
 }
 
-// Ready is the packages of one sandbox, which stay as they are until Release.
+// Ready is the packages of one sandbox. They stay unchanged until Release.
 type Ready struct {
 	Layers []runtime.Layer
 	Lock   belljar.PackageLock
 	held   []*shelf.Layer
 }
 
-// With adds a layer that is held, to packages that may be nil.
+// With adds a held layer to packages that may be nil.
 func (r *Ready) With(l runtime.Layer, held *shelf.Layer) *Ready {
 	if r == nil {
 		r = &Ready{}
@@ -98,7 +98,7 @@ func (r *Ready) With(l runtime.Layer, held *shelf.Layer) *Ready {
 	return r
 }
 
-// Holding holds further layers that no path shows, with packages that may be nil. Those that are nil are left out.
+// Holding holds further layers without a path, with packages that may be nil. It ignores nil layers.
 func (r *Ready) Holding(held ...*shelf.Layer) *Ready {
 	if r == nil {
 		r = &Ready{}
@@ -111,7 +111,7 @@ func (r *Ready) Holding(held ...*shelf.Layer) *Ready {
 	return r
 }
 
-// Release lets the packages go. It may be called twice, and on nil.
+// Release releases the packages. It may be called twice, and on nil.
 func (r *Ready) Release() {
 	if r == nil {
 		return
@@ -121,7 +121,7 @@ func (r *Ready) Release() {
 	}
 }
 
-// Until releases the packages when a sandbox is gone. If ctx ends before, the next process holds them for it.
+// Until releases the packages when a sandbox was removed. If ctx ends first, the next process holds them for it.
 func (r *Ready) Until(ctx context.Context, sandbox runtime.Sandbox) {
 	if r == nil || len(r.held) == 0 {
 		return
@@ -137,7 +137,7 @@ func (r *Ready) Until(ctx context.Context, sandbox runtime.Sandbox) {
 	}()
 }
 
-// Hold holds the layers of a sandbox of a former process.
+// Hold holds the layers of a sandbox of a previous process.
 func (i *Installer) Hold(layers []runtime.Layer) *Ready {
 	r := &Ready{Layers: layers}
 	if i.opts.Shelf == nil {
@@ -151,7 +151,7 @@ func (i *Installer) Hold(layers []runtime.Layer) *Ready {
 	return r
 }
 
-// Ready makes packages ready. The image of the placement must be here. The error is a [belljar.Error], or why ctx has ended.
+// Ready prepares packages. The image of the placement must be local. The error is a [belljar.Error], or the cause of ctx.
 func (i *Installer) Ready(ctx context.Context, o Order) (r *Ready, err error) {
 	if o.Packages.IsZero() {
 		return nil, nil
@@ -191,10 +191,10 @@ func (i *Installer) Ready(ctx context.Context, o Order) (r *Ready, err error) {
 	return r, nil
 }
 
-// everyone is the owner of layers that are shared.
+// everyone is the owner of shared layers.
 const everyone = ""
 
-// key is what a layer is found by: all that decides what it is made of, but for the versions that the index has, and for whom.
+// key is the cache key of a layer: all inputs that determine it, except the index's current versions, and its owner.
 func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string {
 	image := o.Placement.Image
 	identity := image.Digest
@@ -202,7 +202,7 @@ func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string 
 		identity = placement.HostProgram(o.Placement.Environment(""), t.programs...)
 	}
 	if identity == "" {
-		identity = belljar.NewID() // nothing says what it is: it is installed each time
+		identity = belljar.NewID() // it cannot be identified, so it is installed each time
 	}
 	mirror := ""
 	if u := i.mirror(t); u != nil {
@@ -214,13 +214,13 @@ func (i *Installer) key(t *tool, wanted []string, o Order, owner string) string 
 	return hex.EncodeToString(sum[:])
 }
 
-// sharable reports whether users may share a layer: its files are those of the operator's index, as its hashes say, and no program of
-// theirs has run.
+// sharable reports whether users may share a layer: its files come from the operator's index, verified by hashes, and none of the
+// packages' programs has run.
 func (i *Installer) sharable(t *tool, o Order) bool {
 	return i.mirror(t) != nil && !o.Packages.Build
 }
 
-// mirror is the index that the operator sets; nil for the image's own.
+// mirror returns the operator's index; nil for the image's own.
 func (i *Installer) mirror(t *tool) *url.URL {
 	if list := i.opts.Mirrors[t.name]; len(list) > 0 {
 		return list[0]
@@ -232,7 +232,7 @@ func hashed(lock []belljar.Package) bool {
 	return !slices.ContainsFunc(lock, func(p belljar.Package) bool { return p.Hash == "" })
 }
 
-// layer returns the layer of a tool, which is installed if it is not there. Of those that want the same at once, one installs it.
+// layer returns the layer of a tool, and installs it if it is missing. Concurrent calls for the same layer install it once.
 func (i *Installer) layer(ctx context.Context, t *tool, wanted []string, o Order) (*shelf.Layer, error) {
 	key := i.key(t, wanted, o, o.Caller.ID)
 	keys := []string{key}
@@ -259,7 +259,7 @@ func (i *Installer) layer(ctx context.Context, t *tool, wanted []string, o Order
 	}
 }
 
-// kept returns a layer that is there and whose versions were found lately: with fresh, since begun.
+// kept returns a cached layer whose versions were resolved recently enough; with fresh, since begun.
 func (i *Installer) kept(keys []string, begun time.Time, fresh bool) (*shelf.Layer, error) {
 	for _, key := range keys {
 		l, err := i.opts.Shelf.Get(key)
@@ -281,7 +281,7 @@ func (i *Installer) kept(keys []string, begun time.Time, fresh bool) (*shelf.Lay
 	return nil, nil
 }
 
-// begin begins an installation, unless there is one, whose end closes the channel.
+// begin begins an installation, unless one is running. In that case the channel is closed at its end.
 func (i *Installer) begin(key string) (<-chan struct{}, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -299,7 +299,7 @@ func (i *Installer) end(key string) {
 	delete(i.busy, key)
 }
 
-// make installs packages, and keeps them.
+// make installs packages and stores them.
 func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o Order) (l *shelf.Layer, err error) {
 	now := i.opts.Now()
 	err = i.install(ctx, t, wanted, o, func(ctx context.Context, b *box.Box, lock []belljar.Package) error {
@@ -308,7 +308,7 @@ func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o 
 			key = keys[len(keys)-1]
 		}
 		if l, err = i.opts.Shelf.Get(key); err == nil && l != nil {
-			if slices.Equal(l.Lock, lock) { // a new look-up found the same
+			if slices.Equal(l.Lock, lock) { // a new resolution had the same result
 				return i.opts.Shelf.Renew(key, now)
 			}
 			l.Release()

@@ -30,7 +30,7 @@ func toolOf(name string) *tool {
 	return nil
 }
 
-// TestKeys holds who shares a layer, and that all that decides what is in it is part of its key.
+// TestKeys checks which users share a layer, and that its key covers all inputs that determine it.
 func TestKeys(t *testing.T) {
 	mirror, _ := url.Parse("https://packages.example.com/simple/")
 	with := New(Options{Mirrors: map[string][]*url.URL{"pip": {mirror}}})
@@ -79,7 +79,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestKept holds that a layer is found by its owner alone, and taken while its versions are new.
+// TestKept checks that only a layer's owner finds it, and that it is reused while its versions are recent.
 func TestKept(t *testing.T) {
 	now := time.Unix(2e9, 0)
 	i := New(Options{Shelf: &shelf.Shelf{Dir: t.TempDir(), Keep: 1 << 20, Max: 1 << 20}, TTL: time.Hour, Now: func() time.Time { return now }})
@@ -128,7 +128,7 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// TestIndex asks an index, within a policy.
+// TestIndex queries an index, within a policy.
 func TestIndex(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.EscapedPath() {
@@ -203,14 +203,14 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexStream holds that an answer is read as it comes, and that no more of it is held than one part.
+// TestIndexStream checks that a response is read as a stream, and that only one part of it is buffered.
 func TestIndexStream(t *testing.T) {
 	const simple = "application/vnd.pypi.simple.v1+json"
 	for name, c := range map[string]struct {
 		kind  string
 		links func(page, func(string) error) error
 		begin string // with one link
-		more  string // repeated for ever
+		more  string // repeated endlessly
 	}{
 		"pip":            {simple, pipLinks, `{"meta":{"a":[1]},"files":[{"url":"first"},{"url":"`, `x`},
 		"pip, many":      {simple, pipLinks, `{"files":[{"url":"first"}`, `,{}`},
@@ -226,7 +226,7 @@ func TestIndexStream(t *testing.T) {
 		var writer sync.WaitGroup
 		writer.Go(func() {
 			_, _ = io.WriteString(w, c.begin)
-			<-came // before the rest is there
+			<-came // before the rest arrives
 			_, err := io.Copy(w, body)
 			w.CloseWithError(err)
 		})
@@ -245,7 +245,7 @@ func TestIndexStream(t *testing.T) {
 	}
 }
 
-// endless is a text without an end.
+// endless is an endless text.
 type endless struct {
 	text []byte
 	n    int
@@ -257,14 +257,14 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// resolver has one address for index.test, and for elsewhere.test.
+// resolver has one address, for index.test and elsewhere.test.
 type resolver struct{}
 
 func (resolver) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
 }
 
-// TestTools reads what tools print.
+// TestTools parses the output of tools.
 func TestTools(t *testing.T) {
 	for requirement, want := range map[string]string{"requests": "requests", "Ruamel.YAML[jinja2] >= 1": "ruamel-yaml", "a_-b==1": "a-b", "x~=1": "x"} {
 		if got := pipProject(requirement); got != want {
@@ -280,7 +280,7 @@ func TestTools(t *testing.T) {
 	if err != nil || len(lock) != 2 || lock[0].Name != "@s/a" || lock[1] != (belljar.Package{Name: "b", Version: "2", Hash: "sha512-x"}) {
 		t.Errorf("%+v, %v", lock, err)
 	}
-	lock, err = npmLocked([]byte(`{"packages":{"short":{},"some/where/else":{"version":"3"}}}`)) // as an image's own npm may write it
+	lock, err = npmLocked([]byte(`{"packages":{"short":{},"some/where/else":{"version":"3"}}}`)) // an image's own npm may write this
 	if err != nil || len(lock) != 2 || lock[0].Name != "short" || lock[1] != (belljar.Package{Name: "some/where/else", Version: "3"}) {
 		t.Errorf("%+v, %v", lock, err)
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// preset is where a tool of an image gets packages, for programs that use the tool themselves.
+// preset describes the package source of a tool in an image, for programs that use the tool themselves.
 type preset struct {
 	name     string
-	programs []string // of the image, the first of which is asked
-	// ask prints what the tool is set to, and read finds the addresses of indexes in that. Without ask, the operator's setting says it.
+	programs []string // of the image; the first that exists is queried
+	// ask prints the tool's configuration, and read finds the URLs of indexes in it. Without ask, only the operator can set the index.
 	ask  []string
 	read func(printed string) []string
-	// always has the tool asked even if the operator sets its index: set needs what it prints.
+	// always queries the tool even if the operator sets its index: set needs the output.
 	always bool
-	// index asks the index where its files lie, about a project that most indexes have, or else the first of its list; nil for one that
-	// has them itself.
+	// index queries the index for the hosts of its files, by a project that most indexes have, or else the first of its list; nil for an
+	// index that stores the files itself.
 	index *tool
 	probe string
 	first func(list page) string // nil for an index without a list
-	// set returns what sets the tool to an index, and has it keep its files in the workspace. u is nil where the image's own setting stays.
+	// set returns the environment and files that point the tool to an index, and its folders into the workspace. u is nil to keep the image's own setting.
 	set func(u *url.URL, printed string) (env, files map[string]string)
 }
 
@@ -42,7 +42,7 @@ const (
 
 func inside(name string) string { return path.Join(belljar.WorkspaceDir, name) }
 
-// presets are all of them, as [belljar.EgressPresets] has them.
+// presets returns all presets, in the order of [belljar.EgressPresets].
 func presets() []*preset {
 	kinds := map[string]*tool{}
 	for _, t := range tools() {
@@ -85,10 +85,10 @@ func presets() []*preset {
 	}
 }
 
-// shell is a command whose files need not all be there.
+// shell is a command that ignores missing files.
 func shell(script string) []string { return []string{"sh", "-c", script + " 2>/dev/null; true"} }
 
-// Environment sets tools to the indexes of presets.
+// Environment returns the environment that points tools to the indexes of presets.
 func Environment(list []belljar.NetworkPreset) map[string]string {
 	var all map[string]string
 	for _, n := range list {
@@ -103,14 +103,14 @@ func Environment(list []belljar.NetworkPreset) map[string]string {
 	return all
 }
 
-// settings are what sets a tool to what its preset stands for.
+// settings returns the environment and files that configure a tool for its preset.
 func settings(n belljar.NetworkPreset, printed string) (env, files map[string]string) {
 	p := presetOf(n.Name)
 	if p == nil || p.set == nil {
 		return nil, nil
 	}
 	var u *url.URL
-	if len(n.Indexes) > 0 && (n.Source == fromMirror || n.Name == "cargo") { // whose home is another, so that the image's setting is not read
+	if len(n.Indexes) > 0 && (n.Source == fromMirror || n.Name == "cargo") { // the image's setting is not read, because the home differs
 		u, _ = url.Parse(n.Indexes[0])
 	}
 	return p.set(u, printed)
@@ -129,7 +129,7 @@ var cargoSource = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^\s*registry\s*=\s*["']sparse\+(https?://[^"']+)["']`)
 })
 
-// cargoRead finds the sparse indexes in a configuration of cargo's. Without one, cargo has an address of its own, which it does not tell.
+// cargoRead finds the sparse indexes in cargo's configuration. Without one, cargo uses its built-in URL, which it does not print.
 func cargoRead(printed string) (list []string) {
 	for _, m := range cargoSource().FindAllStringSubmatch(printed, -1) {
 		list = append(list, m[1])
@@ -137,7 +137,7 @@ func cargoRead(printed string) (list []string) {
 	return list
 }
 
-// cargoLinks visits where an index says that its files are. What stands in braces is a part of the path.
+// cargoLinks visits the URL of an index's files, up to the first placeholder in braces, which is always in the path.
 func cargoLinks(p page, visit func(link string) error) error {
 	var config struct {
 		DL string `json:"dl"`
@@ -157,7 +157,7 @@ func cargoSet(u *url.URL, _ string) (env, files map[string]string) {
 	}
 }
 
-// goRead finds the proxies in GOPROXY, and the server in GOSUMDB, which are on a line each.
+// goRead finds the proxies in GOPROXY, and the server in GOSUMDB, each on its own line.
 func goRead(printed string) (list []string) {
 	proxies, sums, _ := strings.Cut(strings.TrimSpace(printed), "\n")
 	for _, text := range strings.FieldsFunc(proxies, func(r rune) bool { return r == ',' || r == '|' }) {
@@ -178,12 +178,12 @@ func goRead(printed string) (list []string) {
 func goSet(u *url.URL, _ string) (env, files map[string]string) {
 	env = map[string]string{"GOPATH": inside("go")}
 	if u != nil {
-		env["GOPROXY"], env["GOSUMDB"] = strings.TrimSuffix(u.String(), "/"), "off" // go.sum holds what it holds
+		env["GOPROXY"], env["GOSUMDB"] = strings.TrimSuffix(u.String(), "/"), "off" // go.sum still applies
 	}
 	return env, nil
 }
 
-// mavenRead finds the mirrors in settings of Maven's that are not blocked.
+// mavenRead finds the mirrors in Maven's settings that are not blocked.
 func mavenRead(printed string) (list []string) {
 	d := xml.NewDecoder(strings.NewReader(strings.ReplaceAll(printed, "<?xml", "<!-- -->\n<?xml")))
 	d.Strict = false
@@ -206,8 +206,8 @@ func mavenRead(printed string) (list []string) {
 	}
 }
 
-// mavenSet names the settings to Maven 3.9 and newer. Older ones look into the user's home, which Java does not take from HOME, and which
-// a user without a line in /etc/passwd does not have.
+// mavenSet passes the settings to Maven 3.9 and newer. Older versions look in the user's home, which Java does not take from HOME, and
+// which a user without a line in /etc/passwd does not have.
 func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 	repository := inside(mavenHome + "/repository")
 	if u == nil {
@@ -221,7 +221,7 @@ func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 	}
 }
 
-// aptAsk prints the system and its version, whether the list of installed packages is there, and the addresses of apt's sources.
+// aptAsk prints the system and its version, whether the list of installed packages exists, and the URLs of apt's sources.
 const aptAsk = `command -v apt-get >/dev/null || exit 42
 for f in /etc/os-release /usr/lib/os-release; do test -e $f && . $f && break; done
 echo "$ID" "$VERSION_CODENAME" "$(test -e /var/lib/dpkg/status && echo listed)" "$(test -e "/usr/share/keyrings/$ID-archive-keyring.gpg" && echo keyring)"
@@ -235,7 +235,7 @@ func aptRead(printed string) []string {
 func aptSet(u *url.URL, printed string) (env, files map[string]string) {
 	env = map[string]string{"APT_CONFIG": inside(aptHome + "/apt.conf")}
 	if printed == "" {
-		return env, nil // the files are there
+		return env, nil // the files exist
 	}
 	first, _, _ := strings.Cut(printed, "\n")
 	said := append(strings.Fields(first), "", "")

@@ -23,7 +23,7 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// TestPresetNames holds that the table is whole.
+// TestPresetNames checks that the table is complete.
 func TestPresetNames(t *testing.T) {
 	var names []string
 	for _, p := range presets() {
@@ -37,7 +37,7 @@ func TestPresetNames(t *testing.T) {
 	}
 }
 
-// TestRead finds indexes in what tools print.
+// TestRead finds indexes in the output of tools.
 func TestRead(t *testing.T) {
 	for name, c := range map[string]struct{ preset, printed, want string }{
 		"pip":              {"pip", "https://extra.example.com/simple https://pip.example.com/simple\n", "https://extra.example.com/simple https://pip.example.com/simple"},
@@ -73,7 +73,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestSettings holds what tools are set to, in the operator's place and in the image's.
+// TestSettings checks the configuration of tools, with the operator's index and the image's.
 func TestSettings(t *testing.T) {
 	mirror := func(name, index string) belljar.NetworkPreset {
 		return belljar.NetworkPreset{Name: name, Source: fromMirror, Indexes: []string{index}}
@@ -94,7 +94,7 @@ func TestSettings(t *testing.T) {
 		"go":            {mirror("go", "https://g.example.com/"), "", []string{"GOPROXY=https://g.example.com\n", "GOSUMDB=off", "GOPATH=/workspace/go"}, nil},
 		"go's own":      {own("go"), "", []string{"GOPATH=/workspace/go"}, []string{"GOPROXY", "GOSUMDB"}},
 		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.cargo", `.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.cargo/config.toml: replace-with = "mirror"`}, nil},
-		"cargo's own":   {own("cargo"), "", []string{`registry = "sparse+https://own.example.com/"`}, nil}, // its home is another here
+		"cargo's own":   {own("cargo"), "", []string{`registry = "sparse+https://own.example.com/"`}, nil}, // its home differs here
 		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.m2/settings.xml", "MAVEN_OPTS=-Duser.home=/workspace", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.m2/repository<"}, nil},
 		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.m2/repository"}, []string{"settings"}},
 		"apt":           {mirror("apt", "https://a.example.com/debian/"), debian, []string{"APT_CONFIG=/workspace/.apt/apt.conf", "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] https://a.example.com/debian/ bookworm main", `SourceParts "/dev/null"`}, []string{"Status"}},
@@ -131,7 +131,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// TestManyIndexes holds that an image does not have the server ask any number of indexes.
+// TestManyIndexes checks that an image cannot make the server query any number of indexes.
 func TestManyIndexes(t *testing.T) {
 	a := answer{NetworkPreset: belljar.NetworkPreset{Name: "pip", Source: fromImage}, urls: make([]*url.URL, maxIndexes+1)}
 	for i := range a.urls {
@@ -142,7 +142,7 @@ func TestManyIndexes(t *testing.T) {
 	}
 }
 
-// TestAnswers holds what answers are kept by, and for how long.
+// TestAnswers checks the cache keys of answers, and how long they are cached.
 func TestAnswers(t *testing.T) {
 	now := time.Unix(2e9, 0)
 	u, _ := url.Parse("https://a.example.com/")
@@ -186,7 +186,7 @@ func TestAnswers(t *testing.T) {
 	if got, ok := none.keptAnswer(key); !ok || got.Hosts[0] != "a.example.com" || got.Printed != "x" {
 		t.Errorf("%+v %v", got, ok)
 	}
-	for _, name := range []string{key + ".json", "new-1"} { // of an image that no request names again, and of a process that was killed
+	for _, name := range []string{key + ".json", "new-1"} { // of an image that no request names again, and of a killed process
 		name = filepath.Join(none.opts.Shelf.Dir, answersDir, name)
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -204,11 +204,11 @@ func TestAnswers(t *testing.T) {
 		t.Error("found after its time")
 	}
 	none.keepAnswer("", a)
-	New(Options{}).keepAnswer(key, a) // nowhere to keep it
+	New(Options{}).keepAnswer(key, a) // there is no shelf
 }
 
-// TestLeads holds that the index of an image opens no host that the server's rules do not cover, though they cover the index: not for a preset,
-// not for one whose answer is kept, and not for an installation.
+// TestLeads checks that an image's index cannot open a host that the server's rules deny, even if they permit the index: not for a preset, a
+// cached answer, or an installation.
 func TestLeads(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")

@@ -23,30 +23,30 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// From where the indexes of a preset are known.
+// The origins of a preset's indexes.
 const (
 	fromMirror = "mirror"
 	fromImage  = "image"
 )
 
-// toolTime is how long tools of an image may take to say what they are set to.
+// toolTime bounds the queries of an image's tools for their configuration.
 const toolTime = time.Minute
 
-// maxIndexes is how many indexes a preset may stand for: the server asks each, and a run has them on record.
+// maxIndexes is how many indexes a preset may have: the server queries each, and a run's record lists them.
 const maxIndexes = 32
 
 // presetField is the field of errors about presets.
 const presetField = "egress.presets"
 
-// answer is what a preset stands for, and what its tool printed.
+// answer is the expansion of a preset, and the output of its tool.
 type answer struct {
 	belljar.NetworkPreset
 	Printed string `json:"printed,omitempty"`
 	urls    []*url.URL
 }
 
-// Presets finds out what the presets of a request stand for, and has its placement's programs reach that. The image must be here. The
-// error is a [belljar.Error], or why ctx has ended.
+// Presets resolves the presets of a request, and permits them in the placement's network. The image must be local. The error is a
+// [belljar.Error], or the cause of ctx.
 func (i *Installer) Presets(ctx context.Context, o Order) ([]belljar.NetworkPreset, error) {
 	if len(o.Egress.Presets) == 0 {
 		return nil, nil
@@ -72,7 +72,7 @@ func (i *Installer) Presets(ctx context.Context, o Order) ([]belljar.NetworkPres
 	return list, nil
 }
 
-// Show returns what presets stand for, or why they cannot be used: those of the order, which are switched on.
+// Show returns the expansion of the order's enabled presets, or why they cannot be used.
 func (i *Installer) Show(ctx context.Context, o Order) ([]belljar.NetworkPreset, error) {
 	answers, errs := i.resolve(ctx, o)
 	var list []belljar.NetworkPreset
@@ -90,7 +90,7 @@ func (i *Installer) Show(ctx context.Context, o Order) ([]belljar.NetworkPreset,
 	return list, nil
 }
 
-// resolve answers for each preset of an order, or says why it cannot.
+// resolve returns the answer, or an error, for each preset of an order.
 func (i *Installer) resolve(ctx context.Context, o Order) (answers []answer, errs []error) {
 	answers, errs = make([]answer, len(o.Egress.Presets)), make([]error, len(o.Egress.Presets))
 	var open []int
@@ -119,11 +119,11 @@ func (i *Installer) resolve(ctx context.Context, o Order) (answers []answer, err
 	return answers, errs
 }
 
-// askTools asks tools of the image what they are set to, in one side sandbox without a network.
+// askTools queries tools of the image for their configuration, in one side sandbox without a network.
 func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers []answer, errs []error) {
-	if o.Made == nil { // the order's sandbox is there already, and nothing is claimed for another
+	if o.Made == nil { // the order's sandbox already exists, and there is no reservation for another
 		for _, n := range open {
-			errs[n] = presetError(answers[n].Name, belljar.CodeConflict, "it is not known yet what it stands for in this image",
+			errs[n] = presetError(answers[n].Name, belljar.CodeConflict, "its hosts in this image are not known yet",
 				"make a session with it, or look at it first: belljar network presets --image IMAGE")
 		}
 		return
@@ -166,12 +166,12 @@ func (i *Installer) askTools(ctx context.Context, o Order, open []int, answers [
 			}
 		}
 		if !presetOf(answers[n].Name).always {
-			answers[n].Printed = "" // it may have what only its owner may read
+			answers[n].Printed = "" // it may contain secrets of the owner
 		}
 	}
 }
 
-// askFault makes of the error of a side sandbox one for the caller.
+// askFault converts an error of a side sandbox for the caller.
 func askFault(ctx context.Context, name string, err error) error {
 	var own *belljar.Error
 	var step *runtime.StepError
@@ -186,8 +186,8 @@ func askFault(ctx context.Context, name string, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "preset " + name + ": its tool cannot be asked", Err: err, Details: map[string]any{"field": presetField}}
 }
 
-// locate finds the hosts of a preset whose indexes are known, and keeps the answer. One that is kept is checked again: whether its indexes
-// are allowed depends on the caller.
+// locate finds the hosts of a preset whose indexes are known, and caches the answer. It checks a cached answer again: whether its indexes are
+// permitted depends on the caller.
 func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 	kept := a.LearntAt != nil
 	if kept {
@@ -228,7 +228,7 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 			}
 		}
 	}
-	for _, host := range a.Hosts { // of an answer that is kept
+	for _, host := range a.Hosts { // of a cached answer
 		hosts[host] = true
 	}
 	if a.Source == fromImage {
@@ -250,8 +250,8 @@ func (i *Installer) locate(ctx context.Context, o Order, a *answer) error {
 	return nil
 }
 
-// leads refuses hosts to which the index of an image leads for its n-th project, and which the server's rules do not cover. An index says what
-// a sandbox may reach no more than its image does: anyone may have written it, on a host that the rules do cover.
+// leads refuses hosts to which the index of an image refers for its n-th project, unless the server's rules permit them. An index must not
+// decide what a sandbox may reach, and neither must its image: its content may be untrusted, even on a permitted host.
 func (i *Installer) leads(x *index, image string, o Order, hosts map[string]bool, n int) error {
 	for _, host := range slices.Sorted(maps.Keys(hosts)) {
 		if image != runtime.HostRef && !i.opts.Egress.Covers(o.Caller, o.Trust, host, port(x.url)) {
@@ -261,7 +261,7 @@ func (i *Installer) leads(x *index, image string, o Order, hosts map[string]bool
 	return nil
 }
 
-// files asks an index where its files lie. One without a project to ask about is taken to have them itself.
+// files queries an index for the hosts of its files. An index without a project to query is assumed to store them itself.
 func (i *Installer) files(ctx context.Context, p *preset, u *url.URL, policy *egress.Policy, hosts map[string]bool) error {
 	with := i.opts.Boxes.Egress
 	roots, err := with.Roots()
@@ -299,7 +299,7 @@ func presetError(name string, code belljar.Code, message, hint string) error {
 	return &belljar.Error{Code: code, Message: "preset " + name + ": " + message, Hint: hint, Details: map[string]any{"field": presetField}}
 }
 
-// notCovered refuses an index of an image that the server's rules do not cover.
+// notCovered refuses an image's index that the server's rules do not permit.
 func notCovered(t *tool, u *url.URL) error {
 	return &belljar.Error{
 		Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("%s: the image takes packages from %s, which this server does not allow", t.name, u.Hostname()),
@@ -308,7 +308,7 @@ func notCovered(t *tool, u *url.URL) error {
 	}
 }
 
-// presetKey is what an answer is kept by: all that it depends on; "" for what is not kept.
+// presetKey is the cache key of an answer: all its inputs; "" for an answer that is not cached.
 func (i *Installer) presetKey(p *preset, o Order) string {
 	image := o.Placement.Image
 	identity := image.Digest
@@ -320,7 +320,7 @@ func (i *Installer) presetKey(p *preset, o Order) string {
 		mirrors = append(mirrors, u.String())
 	}
 	if len(mirrors) > 0 && !p.always {
-		identity = fromMirror // whatever the image
+		identity = fromMirror // independent of the image
 	}
 	if identity == "" {
 		return ""
@@ -330,10 +330,10 @@ func (i *Installer) presetKey(p *preset, o Order) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// answersDir is the folder of answers on the shelf.
+// answersDir is the folder of cached answers on the shelf.
 const answersDir = "presets"
 
-// keptAnswer returns an answer that is not too old.
+// keptAnswer returns a cached answer that has not expired.
 func (i *Installer) keptAnswer(key string) (a answer, ok bool) {
 	if key == "" || i.opts.Shelf == nil {
 		return a, false
@@ -350,7 +350,7 @@ func (i *Installer) keptAnswer(key string) (a answer, ok bool) {
 	return a, true
 }
 
-// keepAnswer keeps an answer for later. One that cannot be kept is found out again.
+// keepAnswer caches an answer. If that fails, the preset is resolved again next time.
 func (i *Installer) keepAnswer(key string, a answer) {
 	if key == "" || i.opts.Shelf == nil {
 		return
@@ -376,16 +376,16 @@ func (i *Installer) keepAnswer(key string, a answer) {
 		}
 	}
 	if err != nil {
-		i.opts.Log.Warn("what a preset stands for cannot be kept", "preset", a.Name, "err", err)
+		i.opts.Log.Warn("cannot store the hosts of a preset", "preset", a.Name, "err", err)
 	}
 }
 
-// sweepAnswers removes the answers that are too old, which no request may ask for again, and what a process that was killed has not finished.
+// sweepAnswers removes expired answers, and unfinished files of a killed process.
 func (i *Installer) sweepAnswers(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) >= i.opts.TTL {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // the next one tries again
+			_ = os.Remove(filepath.Join(dir, e.Name())) // the next sweep retries
 		}
 	}
 }

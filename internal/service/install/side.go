@@ -23,18 +23,18 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// Bounds of what is read of an installation.
+// Bounds of the output of an installation.
 const (
-	maxLock    = 32 << 20 // bytes of what was installed
+	maxLock    = 32 << 20 // bytes of the tool's lock file
 	maxLocked  = 5000     // packages
-	maxKept    = 1 << 20  // bytes of their names, versions and hashes, which each run with them has on record
+	maxKept    = 1 << 20  // bytes of their names, versions and hashes, which each run's record contains
 	maxPrinted = 256 << 10
 	maxTold    = 300 // lines
 	inodes     = 200_000
 	memoryMB   = 512
 )
 
-// Memory is what an installation holds at most, in MiB, if a layer has so many.
+// Memory returns the maximum memory of an installation, in MiB, for layers of that size.
 func Memory(layerMB int) int { return memoryMB + 2*layerMB }
 
 // side is an installation in its sandbox.
@@ -48,11 +48,11 @@ type side struct {
 	told  int
 }
 
-// install installs packages in a side sandbox, and has what is there taken before that is gone.
+// install installs packages in a side sandbox, and calls take for the result before the sandbox is removed.
 func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(context.Context, *box.Box, []belljar.Package) error) error {
 	p := *o.Placement
 	p.Broker, p.Egress, p.Image.Layers, p.Exec, p.CompilerMB = nil, nil, nil, o.Packages.Build, 0
-	p.Env, p.Files = nil, nil // what presets set
+	p.Env, p.Files = nil, nil // set by presets
 	p.InMemory(0)
 	p.Limits.WorkspaceMB, p.Limits.Inodes = max(p.Limits.WorkspaceMB, 2*i.opts.MB), max(p.Limits.Inodes, inodes)
 	p.Limits.MemoryMB, p.Limits.Pids = max(p.Limits.MemoryMB, memoryMB), max(p.Limits.Pids, 256)
@@ -71,7 +71,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	return err
 }
 
-// run installs.
+// run installs the packages.
 func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
 	for _, dir := range append([]string{layerFolder, "tmp"}, s.tool.folders...) {
 		req := s.File(dir)
@@ -110,8 +110,8 @@ func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
 	return s.lock(ctx)
 }
 
-// index is the address of the index: the operator's, or else what the image sets. An image that is not the host's own must not say by
-// that what a sandbox may reach: the server's rules have to cover it.
+// index returns the URL of the index: the operator's, else the image's. The server's rules must permit an index of an image other
+// than host, so that an image cannot decide what a sandbox may reach.
 func (s *side) index(ctx context.Context) (*url.URL, error) {
 	if s.order.mirror != nil {
 		return s.order.mirror, nil
@@ -135,7 +135,7 @@ func (s *side) index(ctx context.Context) (*url.URL, error) {
 	return u, nil
 }
 
-// reach is what the installation may reach: the index, and the hosts on which it says that the files are.
+// reach returns the policy of the installation: the index, and the hosts of the files to which it refers.
 func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 	hosts := map[string]bool{strings.ToLower(u.Hostname()): true}
 	policy := func() (*egress.Policy, error) {
@@ -170,12 +170,12 @@ func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 	return policy()
 }
 
-// exec runs a command of the tool's, and returns what it prints, at most so much of it.
+// exec runs a command of the tool, and returns its output up to a bound.
 func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) ([]byte, wire.Exit, error) {
 	own := map[string]string{"TMPDIR": path.Join(belljar.WorkspaceDir, "tmp")}
 	if len(s.opts.Boxes.Egress.CA) > 0 {
 		placement.Trusting(own)
-		own["PIP_CERT"], own["npm_config_cafile"] = own["SSL_CERT_FILE"], own["SSL_CERT_FILE"] // over what the image sets
+		own["PIP_CERT"], own["npm_config_cafile"] = own["SSL_CERT_FILE"], own["SSL_CERT_FILE"] // overrides the image's settings
 	}
 	env := append(s.place.Environment("", own), s.tool.env...)
 	var printed, line []byte
@@ -208,7 +208,7 @@ func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) (
 	return printed, exit, err
 }
 
-// tell passes a line of the tool's on, without what would move a terminal's cursor: packages have a say in it.
+// tell passes on a line of the tool, without terminal control characters, since packages can influence it.
 func (s *side) tell(text string) {
 	text = strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -221,7 +221,7 @@ func (s *side) tell(text string) {
 	}
 }
 
-// lock reads what was installed.
+// lock reads the list of installed packages.
 func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 	r, _, err := s.Agent.ReadFile(ctx, s.File(s.tool.lock))
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 	return lock, nil
 }
 
-// tooMuch reports whether a lock is larger than that of any installation.
+// tooMuch reports whether a lock is too large for a record.
 func tooMuch(lock []belljar.Package) bool {
 	kept := 0
 	for _, p := range lock {
@@ -248,7 +248,7 @@ func tooMuch(lock []belljar.Package) bool {
 	return len(lock) > maxLocked || kept > maxKept
 }
 
-// missing says that the image has no such tool.
+// missing is the error of an image without the tool.
 func (s *side) missing() error {
 	return &belljar.Error{
 		Code: belljar.CodeImageInvalid, Message: fmt.Sprintf("%s: the image %s has none", s.tool.name, s.place.Image.Ref),
@@ -276,7 +276,7 @@ func (s *side) failed(text string, exit wire.Exit) error {
 	return e
 }
 
-// fault makes of an error one for the caller.
+// fault converts an error for the caller.
 func (i *Installer) fault(ctx context.Context, t *tool, err error) error {
 	e := &belljar.Error{Details: map[string]any{"field": "packages." + t.name}}
 	var own *belljar.Error
@@ -308,7 +308,7 @@ func (i *Installer) fault(ctx context.Context, t *tool, err error) error {
 	return e
 }
 
-// noRoom is a fault of the host's, which may be that its disk is full.
+// noRoom converts an error of the host, which may be a full disk.
 func noRoom(doing string, err error) error {
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
 	if errors.Is(err, syscall.ENOSPC) {

@@ -14,30 +14,30 @@ import (
 	"github.com/belljar/belljar/internal/char"
 )
 
-// tool is a program of an image that installs packages. A layer is called as its tool.
+// tool is a program in an image that installs packages. A layer has the name of its tool.
 type tool struct {
 	name     string
-	field    string   // that errors are about; "" is that of its packages
-	programs []string // of the image, the first of which runs the packages
+	field    string   // field for errors; "" is the field of its packages
+	programs []string // of the image; the first that exists runs the packages
 	wanted   func(belljar.Packages) []string
-	project  func(requirement string) string                   // the name in it
-	page     func(project string) string                       // of the index, relative to it
-	slash    bool                                              // a page's path ends in one
-	accept   string                                            // the best form of a page
+	project  func(requirement string) string                   // the project's name in a requirement
+	page     func(project string) string                       // path relative to the index
+	slash    bool                                              // a page's path ends in a slash
+	accept   string                                            // the preferred media types of a page
 	links    func(p page, visit func(link string) error) error // until visit returns an error
 
-	ask     []string // prints the address of the index that the image sets
+	ask     []string // prints the URL of the image's index
 	command func(o order) []string
-	cwd     string   // where command runs, in the workspace
-	folders []string // that it finds there
+	cwd     string   // the command's working directory, in the workspace
+	folders []string // folders that the command needs in cwd
 	env     []string
-	lock    string // the file in the workspace that says what was installed
+	lock    string // the file in the workspace that lists the installed packages
 	locked  func(text []byte) ([]belljar.Package, error)
-	// fault explains what the tool printed when it failed, if that is known.
+	// fault explains a known failure from the tool's output.
 	fault func(text string, o order) *belljar.Error
 }
 
-// about is the field of a request that errors are about.
+// about returns the request's field for errors.
 func (t *tool) about() string { return cmp.Or(t.field, "packages."+t.name) }
 
 // order is one installation.
@@ -45,13 +45,13 @@ type order struct {
 	wanted []string
 	build  bool
 	mirror *url.URL // nil for the image's own index
-	found  []found  // what the index says about them
+	found  []found  // the index's response about them
 }
 
-// layerFolder is where a layer is made, in the workspace.
+// layerFolder is the folder in the workspace where a layer is made.
 const layerFolder = "layer"
 
-// tools are all of them.
+// tools returns all tools.
 func tools() []*tool {
 	return []*tool{
 		{
@@ -71,7 +71,7 @@ func tools() []*tool {
 	}
 }
 
-// pipAsk has pip read all its settings, and print the indexes that it would use, the main one last.
+// pipAsk makes pip read all its settings, and prints the indexes that it would use, the main one last.
 const pipAsk = `import sys
 try:
     from pip._internal.commands import create_command
@@ -81,10 +81,10 @@ options = create_command("install").parse_args(["x"])[0]
 print(*options.extra_index_urls, options.index_url)
 `
 
-// noTool is the status of an ask whose image has the language, but not its installer.
+// noTool is the exit status of ask for an image that has the language, but not its installer.
 const noTool = 42
 
-// pipProject is the name in a requirement, as indexes write it.
+// pipProject returns the name in a requirement, normalised as in indexes.
 func pipProject(requirement string) string {
 	end := strings.IndexAny(requirement, " [=<>!~")
 	if end < 0 {
@@ -96,7 +96,7 @@ func pipProject(requirement string) string {
 }
 
 func pipCommand(o order) []string {
-	// What the image has installed is none of the folder's business: to look for conflicts with it takes pip half of its time.
+	// Ignore the packages that the image has installed: checking for conflicts with them takes half of pip's time.
 	argv := []string{
 		"python3", "-m", "pip", "install", "--target", layerFolder, "--report", "report.json", "--no-cache-dir", "--progress-bar", "off", "--no-warn-conflicts",
 	}
@@ -163,7 +163,7 @@ func pipFault(text string, o order) *belljar.Error {
 					return e
 				}
 			}
-			e.Hint = "check the versions; set build (--package-build) if one is not there as a wheel for this image"
+			e.Hint = "check the versions; set build (--package-build) if a package has no wheel for this image"
 		}
 	default:
 		return nil
@@ -171,7 +171,7 @@ func pipFault(text string, o order) *belljar.Error {
 	return e
 }
 
-// lastError is the last line with a mark, without that.
+// lastError returns the last line with the prefix mark, without it.
 func lastError(text, mark string) string {
 	for _, line := range slices.Backward(strings.Split(text, "\n")) {
 		if _, after, ok := strings.Cut(line, mark); ok && strings.TrimSpace(after) != "" {
@@ -184,7 +184,7 @@ func lastError(text, mark string) string {
 // clip shortens what a tool printed, for a message.
 func clip(s string) string { return char.Short(s, 300) }
 
-// npmProject is the name in a requirement.
+// npmProject returns the name in a requirement.
 func npmProject(requirement string) string {
 	if i := strings.LastIndexByte(requirement, '@'); i > 0 {
 		return requirement[:i]
@@ -192,7 +192,7 @@ func npmProject(requirement string) string {
 	return requirement
 }
 
-// npmCommand installs into the folder that has node_modules. With --prefix, npm would look there for the image's global settings, too.
+// npmCommand installs into the folder that contains node_modules. With --prefix, npm would also read the image's global settings from there.
 func npmCommand(o order) []string {
 	argv := []string{"npm", "install", "--no-audit", "--no-fund", "--omit=dev", "--package-lock", "--loglevel=http", "--fetch-retries=1", "--fetch-retry-mintimeout=1000"}
 	if !o.build {
@@ -219,7 +219,7 @@ func npmLocked(text []byte) (list []belljar.Package, err error) {
 		name := p.Name
 		if name == "" {
 			name = place
-			if i := strings.LastIndex(place, folder); i >= 0 { // an image's own npm may write any
+			if i := strings.LastIndex(place, folder); i >= 0 { // an image's own npm may write any path
 				name = place[i+len(folder):]
 			}
 		}
@@ -230,7 +230,7 @@ func npmLocked(text []byte) (list []belljar.Package, err error) {
 
 func npmFault(text string, _ order) *belljar.Error {
 	e := &belljar.Error{Code: belljar.CodeInvalidRequest, Details: map[string]any{"field": "packages.npm"}}
-	text = strings.ReplaceAll(text, "npm ERR! ", "npm error ") // as older versions write it
+	text = strings.ReplaceAll(text, "npm ERR! ", "npm error ") // the format of older versions
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		if _, said, ok := strings.Cut(line, "npm error "); ok && !strings.HasPrefix(said, "code ") && !strings.HasPrefix(said, "errno ") && !strings.HasPrefix(said, "A complete log") {
@@ -258,10 +258,10 @@ func npmFault(text string, _ order) *belljar.Error {
 	return e
 }
 
-// logHint is where the rest stands.
+// logHint refers to the rest of the output.
 const logHint = "the log of the run has all that it printed"
 
-// parseAsked reads the address that a tool printed.
+// parseAsked parses the URL in a tool's output.
 func parseAsked(printed []byte) (*url.URL, error) {
 	lines := bytes.Fields(printed)
 	if len(lines) == 0 {

@@ -2,8 +2,8 @@ package kernel
 
 import "strings"
 
-// bashNames returns the command that lists the names with which code may go on, and their beginning as it is in the code. After a $ they are
-// those of variables.
+// bashNames returns the command that lists the possible completions of code, and the prefix that they replace, as it is in the code. After a
+// $ it lists variables.
 func bashNames(code string) (command []byte, word string) {
 	at := len(code)
 	for at > 0 && (strings.IndexByte(" \t\n|;&(=$", code[at-1]) < 0 || at > 1 && code[at-2] == '\\' && code[at-1] != '\n') {
@@ -21,7 +21,7 @@ func bashNames(code string) (command []byte, word string) {
 	return []byte("compgen " + kinds + " -- '" + strings.ReplaceAll(plain, "'", `'\''`) + "' 2>/dev/null | head -n 1000; true"), word
 }
 
-// bashQuoted is a name as code has it.
+// bashQuoted quotes a name for bash code.
 func bashQuoted(name string) string {
 	var b strings.Builder
 	for _, c := range name {

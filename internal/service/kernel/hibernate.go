@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Save returns what is kept of the contexts.
+// Save returns the contexts in the form that is stored.
 func (t *Table) Save() []store.SavedContext {
 	var list []store.SavedContext
 	all := t.all()
@@ -18,11 +18,11 @@ func (t *Table) Save() []store.SavedContext {
 	return list
 }
 
-// Restore notes the contexts of a session that hibernates, whose variables are gone. Those that are known keep their queues.
+// Restore restores the contexts of a session that hibernates and whose variables are lost. Known contexts keep their queues.
 func (t *Table) Restore(list []store.SavedContext, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.old, t.from = false, now // the session's next agent is of this version
+	t.old, t.from = false, now // the session's next agent has this version
 	for _, c := range list {
 		e := t.list[c.Name]
 		if e == nil {
@@ -32,14 +32,14 @@ func (t *Table) Restore(list []store.SavedContext, now time.Time) {
 	}
 }
 
-// restore adds a context as it was saved. The caller holds the lock.
+// restore adds a saved context. The caller holds the lock.
 func (t *Table) restore(c store.SavedContext) *entry {
 	e := &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, since: c.Since, queue: t.branch()}
 	t.list[c.Name] = e
 	return e
 }
 
-// Keep notes that the contexts of a session that woke are as they were saved, with their variables unless these were gone by then.
+// Keep records that the contexts of a resumed session still have their variables, unless these were already lost when it was saved.
 func (t *Table) Keep(list []store.SavedContext) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,14 +50,14 @@ func (t *Table) Keep(list []store.SavedContext) {
 	}
 }
 
-// isLost reports what the next run of a context will.
+// isLost returns the result of Lost without changing it.
 func (t *Table) isLost(e *entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return e.lost
 }
 
-// Lost reports, once, that a context has lost its variables because its session was hibernated.
+// Lost reports, only once, that a context has lost its variables because its session was hibernated.
 func (t *Table) Lost(name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// What is kept of a context has its restart, before which no code is executed again. It is lost until a run knows, or the session woke with it.
+// The saved state of a context includes its restart: code from before is not replayed. The context is lost until a run reports it, or the
+// session resumed with it.
 func TestSaved(t *testing.T) {
 	branch := func() *queue.Queue { return nil }
 	made := time.Unix(1e9, 0)
@@ -39,7 +40,7 @@ func TestSaved(t *testing.T) {
 	}
 }
 
-// A context that no run has used since its session woke without its variables still lacks them after a hibernation that keeps all that is there.
+// A context that no run has used since its session resumed without its variables still lacks them after another, live hibernation.
 func TestSavedWithoutVariables(t *testing.T) {
 	is, now := NewTable(Limits{}, func() *queue.Queue { return nil }), time.Unix(1e9, 0)
 	for _, name := range []string{"used", "unused"} {
@@ -59,7 +60,7 @@ func TestSavedWithoutVariables(t *testing.T) {
 	}
 }
 
-// The next process has the contexts on record, also those that its agent does not know, and what is younger begins anew.
+// The next process has the contexts on record, including those that its agent does not know. Code of a younger context starts anew.
 func TestRecoverSaved(t *testing.T) {
 	branch := func() *queue.Queue { return nil }
 	made := time.Unix(1e9, 0)

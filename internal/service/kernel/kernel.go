@@ -18,44 +18,44 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Session is a living session as its contexts use it.
+// Session is a live session from the view of its contexts.
 type Session interface {
-	// Context ends when the session does, or its sandbox is given up.
+	// Context ends when the session ends, or its sandbox is released.
 	Context() context.Context
-	// Session is the session as it stands, and Contexts are its contexts.
+	// Session returns the session's current state, and Contexts its contexts.
 	Session() belljar.Session
 	Contexts() *Table
-	// Record puts the session on record, with its contexts.
+	// Record stores the session, with its contexts.
 	Record() error
-	// Box is its sandbox with its agent, and Execution a command in it without arguments.
+	// Box returns its sandbox with its agent, and Execution a command in it without arguments.
 	Box() *box.Box
 	Execution() wire.Exec
-	// Limits are those of its sandbox.
+	// Limits returns the limits of its sandbox.
 	Limits() belljar.Limits
 }
 
-// Options is what the contexts of a service are made of.
+// Options configures [Kernels].
 type Options struct {
-	// Acquire counts a use of a session of the caller until release is called. With execute, the caller may also run code in it now.
+	// Acquire counts a use of a session of the caller until release is called. With execute, it also checks that the caller may run code now.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string, execute bool) (x Session, release func(), err error)
 	// Stop cancels the runs of a context.
 	Stop func(session, context string)
-	// Ended is the error of using a session that has ended.
+	// Ended returns the error for a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
-	// Refused turns an error into the one that the caller gets, and records a refusal.
+	// Refused converts an error for the caller, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
 	Now    func() time.Time
 }
 
-// Kernels is the contexts of all sessions.
+// Kernels manages the contexts of all sessions.
 type Kernels struct{ opts Options }
 
-// New returns a service without contexts.
+// New returns Kernels with these options.
 func New(opts Options) *Kernels { return &Kernels{opts} }
 
-// As is the contexts as one caller sees them.
+// As returns the contexts as one caller sees them.
 func (k *Kernels) As(caller belljar.Caller) belljar.Contexts { return view{k, caller} }
 
 // view is the contexts as one caller sees them.
@@ -67,19 +67,19 @@ type view struct {
 var _ belljar.Contexts = view{}
 
 const (
-	startTime     = time.Minute      // for the start or the end of an interpreter
-	listTime      = 10 * time.Second // for a look at them
+	startTime     = time.Minute      // to start or end an interpreter
+	listTime      = 10 * time.Second // to list contexts
 	completeTime  = 2 * time.Second
 	mostMatches   = 200
 	maxMatchBytes = 1 << 20
 )
 
-// executing performs something in a session that executes code.
+// executing performs an operation in a session that executes code.
 func (v view) executing(ctx context.Context, doing, sessionID string, limit time.Duration, do func(ctx context.Context, x Session) error) error {
 	return v.with(ctx, true, doing, sessionID, limit, do)
 }
 
-// with performs something in a session.
+// with performs an operation in a session.
 func (v view) with(ctx context.Context, execute bool, doing, sessionID string, limit time.Duration, do func(ctx context.Context, x Session) error) error {
 	x, release, err := v.opts.Acquire(ctx, v.caller, sessionID, execute)
 	if err == nil {
@@ -89,7 +89,7 @@ func (v view) with(ctx context.Context, execute bool, doing, sessionID string, l
 		case err == nil || x.Context().Err() == nil:
 		case errors.Is(context.Cause(x.Context()), fault.ErrDetached):
 			err = fault.ShuttingDown()
-		default: // whatever that broke
+		default: // any other error
 			err = v.opts.Ended(x.Session())
 		}
 		cancel()
@@ -123,7 +123,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 				Details: map[string]any{"context": e.name, "cwd": e.cwd}, Hint: "use another name, or delete it first",
 			}
 		}
-		// One that had variables stays stopped: its next code says that they are gone, or has the earlier code executed again.
+		// A context that had variables stays stopped: its next code reports that they are lost, or replays the earlier code.
 		if made, err = v.look(ctx, x, e); err == nil && made.State == belljar.ContextStopped && made.Runs == 0 && !x.Contexts().isLost(e) {
 			made, err = v.start(ctx, x, e)
 		}
@@ -133,7 +133,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 			}
 			if _, gone := x.Contexts().find(e.name); gone != nil {
 				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
-				_ = v.end(ending, x, e) // or the agent keeps its name, language and folder
+				_ = v.end(ending, x, e) // otherwise the agent keeps its name, language and folder
 				cancel()
 			}
 			return err
@@ -146,14 +146,14 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 	return made, err
 }
 
-// start starts the interpreter of a context, and returns the context as it stands then.
+// start starts the interpreter of a context, and returns the context's resulting state.
 func (v view) start(ctx context.Context, x Session, e *entry) (c belljar.Context, err error) {
 	if err = v.launch(ctx, x, e); err == nil {
 		c, err = v.look(ctx, x, e)
 	}
 	const hint = "see that the session has processes and memory left, or allow more with pids (--pids) and memory_mb (--memory)"
 	switch {
-	case errors.Is(ctx.Err(), context.DeadlineExceeded): // Node waits for threads that it cannot have
+	case errors.Is(ctx.Err(), context.DeadlineExceeded): // Node waits for threads that the limit denies
 		return c, &belljar.Error{
 			Code: belljar.CodeTimeout, Message: fmt.Sprintf("the interpreter of context %q did not start in time", e.name), Hint: hint,
 		}
@@ -163,7 +163,7 @@ func (v view) start(ctx context.Context, x Session, e *entry) (c belljar.Context
 	return c, err
 }
 
-// launch has the interpreter of a context execute nothing.
+// launch starts the interpreter of a context with empty code.
 func (v view) launch(ctx context.Context, x Session, e *entry) error {
 	nothing := map[string]string{"bash": ":"}[e.language]
 	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(nothing, " "))
@@ -171,7 +171,7 @@ func (v view) launch(ctx context.Context, x Session, e *entry) error {
 	out, err := v.execute(ctx, x, exec)
 	var shown belljar.ResultReader
 	for _, r := range shown.Add(belljar.Frame{Type: belljar.FrameResult, Output: out}) {
-		if r.Type == belljar.ResultError { // of one that lacks a module
+		if r.Type == belljar.ResultError { // for example, a module is missing
 			return noInterpreter(e, r.Value)
 		}
 	}
@@ -198,7 +198,7 @@ func noInterpreter(e *entry, why string) error {
 	}
 }
 
-// execute runs a command that is no run, and returns what it has shown and printed.
+// execute runs a command outside any run, and returns its results and output.
 func (v view) execute(ctx context.Context, x Session, exec wire.Exec) ([]byte, error) {
 	out, exit, err := execute(ctx, x.Box(), exec)
 	if err == nil && (exit.Cause != wire.CauseExited || exit.Code != 0) {
@@ -239,14 +239,14 @@ func execute(ctx context.Context, b *box.Box, exec wire.Exec) (out []byte, exit 
 	return out, exit, nil
 }
 
-// abandon has the agent forget a command that is followed no further, when it has ended: at the latest when its time is over. To end it
-// at once could cost the interpreter its variables. What an agent does not forget counts among the commands that it can have.
+// abandon makes the agent forget a command without a follower, when it has ended: at the latest at its timeout. Killing it now could
+// cost the interpreter its variables. Commands that an agent does not forget count towards its maximum.
 func abandon(b *box.Box, exec wire.Exec) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(exec.TimeoutMS)*time.Millisecond+listTime)
 	defer cancel()
 	proc, err := b.Agent.Attach(ctx, exec.ID, 0)
 	if err != nil {
-		return // it has not started, or its sandbox is gone
+		return // it has not started, or its sandbox was removed
 	}
 	defer proc.Close()
 	if _, err := proc.Output(ctx, func(int64, wire.Stream, []byte) error { return nil }); err == nil {
@@ -254,7 +254,7 @@ func abandon(b *box.Box, exec wire.Exec) {
 	}
 }
 
-// look returns a context as it stands.
+// look returns a context in its current state.
 func (v view) look(ctx context.Context, x Session, e *entry) (belljar.Context, error) {
 	list, err := v.list(ctx, x, []*entry{e})
 	if err != nil {
@@ -263,7 +263,7 @@ func (v view) look(ctx context.Context, x Session, e *entry) (belljar.Context, e
 	return list[0], nil
 }
 
-// list returns contexts as they stand.
+// list returns contexts in their current state.
 func (v view) list(ctx context.Context, x Session, entries []*entry) ([]belljar.Context, error) {
 	shells, err := agent.Shells(ctx, x.Box().Agent)
 	if err != nil {
@@ -336,7 +336,7 @@ func (v view) Delete(ctx context.Context, sessionID, name string) error {
 	})
 }
 
-// keep puts it on record that a context is gone, or begins anew: else the next process could execute code from before again.
+// keep records that a context was removed or restarted: otherwise the next process could replay code from before.
 func keep(x Session) error {
 	if err := x.Record(); err != nil {
 		return fault.Record("put the contexts on record", err)
@@ -344,7 +344,7 @@ func keep(x Session) error {
 	return nil
 }
 
-// end ends the interpreter of a context, its runs, and what they have started.
+// end ends the interpreter of a context, its runs, and all processes that they started.
 func (v view) end(ctx context.Context, x Session, e *entry) error {
 	v.opts.Stop(x.Session().ID, e.name)
 	if err := agent.EndShell(ctx, x.Box().Agent, prefix+e.name); err != nil {
@@ -353,7 +353,7 @@ func (v view) end(ctx context.Context, x Session, e *entry) error {
 	return nil
 }
 
-// Complete returns what may follow the beginning of code.
+// Complete returns the possible continuations of code.
 func (v view) Complete(ctx context.Context, sessionID, name, code string) (c belljar.Completion, err error) {
 	if len(code) > maxCode {
 		return c, &belljar.Error{Code: belljar.CodeTooLarge, Message: fmt.Sprintf("code is limited to %d bytes", maxCode), Details: map[string]any{"field": "code"}}
@@ -367,7 +367,7 @@ func (v view) Complete(ctx context.Context, sessionID, name, code string) (c bel
 		if err == nil && now.State == belljar.ContextIdle {
 			c, err = v.complete(ctx, x, e, strings.ReplaceAll(code, "\x00", ""))
 			if belljar.CodeOf(err) == belljar.CodeTimeout || errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				c, err = belljar.Completion{}, nil // the program's objects are slow
+				c, err = belljar.Completion{}, nil // the program's own objects are slow
 			}
 		}
 		return err
@@ -378,12 +378,12 @@ func (v view) Complete(ctx context.Context, sessionID, name, code string) (c bel
 	return c, err
 }
 
-// maxCode is the length of the longest code that is completed, in bytes.
+// maxCode is the size of the longest code to complete, in bytes.
 const maxCode = 1 << 20
 
 func (v view) complete(ctx context.Context, x Session, e *entry, code string) (c belljar.Completion, err error) {
 	exec := x.Contexts().direct(x.Execution(), e, cmp.Or(code, " "))
-	exec.Shell.Complete, exec.GraceMS = true, listTime.Milliseconds() // to kill it would cost the variables
+	exec.Shell.Complete, exec.GraceMS = true, listTime.Milliseconds() // killing it would cost the variables
 	if e.language == "bash" {
 		exec.Shell.Cmd, c.Word = bashNames(code)
 		out, err := v.execute(ctx, x, exec)

@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// What is executed again is bounded.
+// Bounds of a replay.
 const (
 	mostReplayed  = 1000    // pieces of code
 	mostReplayedB = 4 << 20 // bytes of them
 )
 
-// Replay executes the earlier code of a context again, in its order and without its output, if the context has no interpreter. earlier
-// yields runs of the session, oldest first. exec is the command that comes next. It returns how many pieces of code were executed.
+// Replay executes the earlier code of a context again, in order and without its output, if the context has no interpreter. earlier
+// yields runs of the session, oldest first. exec is the next command. It returns how many pieces of code were executed.
 func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name string, earlier func(yield func(belljar.Run, error) bool)) (n int, err error) {
 	e, err := t.find(name)
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 		code = append(code, run)
 	}
 	defer func() {
-		if err != nil && n > 0 { // half of the variables would pass for all of them, also when the run was cancelled
+		if err != nil && n > 0 { // otherwise half of the variables would pass for all of them, also if the run was cancelled
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
 			err = errors.Join(err, agent.EndShell(ending, b.Agent, prefix+name))
 			cancel()
@@ -77,7 +77,7 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 	return n, nil
 }
 
-// replays reports whether a run is code of a context that it ended on its own, which left the variables.
+// replays reports whether a run is code of the context that ended normally, so that its variables remained.
 func replays(run belljar.Run, e *entry, since time.Time) bool {
 	return run.Context != nil && run.Context.Name == e.name && run.Context.Language == e.language && len(run.Command) == 1 && run.ExitCode != nil &&
 		run.StartedAt != nil && !run.StartedAt.Before(since) &&
@@ -87,6 +87,6 @@ func replays(run belljar.Run, e *entry, since time.Time) bool {
 func cannotReplay(run belljar.Run, why string) error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("the code of run %s cannot be executed again: %s", run.ID, why),
-		Details: map[string]any{"run_id": run.ID}, Hint: "leave replay out, and send what is needed of the earlier code",
+		Details: map[string]any{"run_id": run.ID}, Hint: "leave replay out, and repeat the necessary part of the earlier code",
 	}
 }

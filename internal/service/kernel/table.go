@@ -1,5 +1,5 @@
-// Package kernel is the contexts of sessions: living interpreters, whose variables stay from one run to the next. An interpreter is a
-// named shell of the session's agent, which knows its process. The package knows what the session has been asked for.
+// Package kernel manages the contexts of sessions: running interpreters whose variables persist between runs. An interpreter is a named shell
+// of the session's agent, which owns its process. This package tracks the requested contexts.
 package kernel
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Limits bound the contexts of one session. A field left zero is its default.
+// Limits bounds the contexts of one session. A zero field has its default.
 type Limits struct {
-	Most int           // contexts; 0 is 8
-	Idle time.Duration // without a run, after which an interpreter ends; 0 is 1 h, less than 0 never
+	Most int           // maximum number; 0 is 8
+	Idle time.Duration // idle time after which an interpreter ends; 0 is 1 h, less than 0 never
 }
 
 func (l Limits) complete() Limits {
@@ -37,29 +37,29 @@ type Table struct {
 
 	mu   sync.Mutex
 	list map[string]*entry
-	from time.Time // when the list was taken over, or a context left it: those that come are younger
-	old  bool      // the session's agent has no kernels
+	from time.Time // when the list was recovered, or a context was removed: new contexts are younger
+	old  bool      // the session's agent does not support kernels
 }
 
 // entry is one context.
 type entry struct {
 	name, language, cwd string
 	made                time.Time
-	since               time.Time // no code from before is executed again
+	since               time.Time // earlier code is not replayed
 	queue               *queue.Queue
-	lost                bool // its session was hibernated, and no run has used it since
+	lost                bool // its session was hibernated, and it has not run code since
 }
 
-// NewTable returns a table without contexts. branch makes the queue in which the runs of a context wait for each other.
+// NewTable returns a table without contexts. branch makes the queue for the runs of one context.
 func NewTable(limits Limits, branch func() *queue.Queue) *Table {
 	return &Table{limits: limits.complete(), branch: branch, list: map[string]*entry{}}
 }
 
-// prefix begins the names of contexts among the shells of an agent.
+// prefix begins a context's name among the shells of an agent.
 const prefix = "context/"
 
-// Recover notes the contexts that an agent knows from a former process, and those on record: the agent of a session that woke knows only those
-// that were used since. err is why the agent does not name any: an older one has none.
+// Recover restores the contexts that an agent knows from a previous process, and those on record: the agent of a resumed session knows only
+// those that were used since. err is the agent's error: an older agent does not support contexts.
 func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedContext, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 	if t.old, t.from = errors.Is(err, agent.ErrProtocol) || errors.As(err, &refused), now; t.old {
 		return
 	}
-	first := map[string]bool{} // no run has ended in them
+	first := map[string]bool{} // contexts in which no run has ended
 	for _, s := range shells {
 		if name, ok := strings.CutPrefix(s.Name, prefix); ok {
 			first[name] = s.Runs == 0 || s.Runs == 1 && s.Busy
@@ -89,7 +89,7 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 	}
 }
 
-// kernelOf are the kernels of languages. A shell has none.
+// kernelOf maps languages to kernels. "" is a shell.
 var kernelOf = map[string]string{"python": wire.KernelPython, "ipython": wire.KernelIPython, "javascript": wire.KernelNode, "bash": ""}
 
 func language(kernel string) string {
@@ -101,7 +101,7 @@ func language(kernel string) string {
 	return "bash"
 }
 
-// Check checks that a run may use a context, or make it with a language if it does not exist. It returns the context's language.
+// Check checks that a run may use a context, or create it with a language if it does not exist. It returns the context's language.
 func (t *Table) Check(name, wanted string) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,13 +112,13 @@ func (t *Table) Check(name, wanted string) (string, error) {
 	return language, err
 }
 
-// Use makes the context of a run that was checked and is accepted, if it does not exist.
+// Use creates the context of an accepted run, if it does not exist.
 func (t *Table) Use(name, wanted string, now time.Time) error {
 	_, _, err := t.enter(belljar.ContextSpec{Name: name, Language: wanted}, now)
 	return err
 }
 
-// enter finds a context, or makes one that has a language. It reports whether it is new.
+// enter finds a context, or creates it if the spec has a language. made reports that it is new.
 func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,7 +131,7 @@ func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made b
 	return e, true, nil
 }
 
-// check finds a context; nil for one that can be made, which then has a language. The caller holds the lock.
+// check finds a context; nil for one that can be created with language wanted. The caller holds the lock.
 func (t *Table) check(spec belljar.ContextSpec) (e *entry, wanted string, err error) {
 	wanted, _ = belljar.ContextLanguage(spec.Language)
 	e = t.list[spec.Name]
@@ -175,7 +175,7 @@ func notFound(name string) error {
 	}
 }
 
-// remove forgets a context, and with a time all code from before.
+// remove removes a context. With a time, code from before is not replayed.
 func (t *Table) remove(name string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,7 +185,7 @@ func (t *Table) remove(name string, now time.Time) {
 	}
 }
 
-// restart has code from before a time not executed again, nor its variables missed.
+// restart prevents the replay of code from before a time, and resets the loss of variables.
 func (t *Table) restart(e *entry, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -201,7 +201,7 @@ func (t *Table) all() []*entry {
 	return list
 }
 
-// Queue is where the runs of a context wait for each other; nil if it does not exist.
+// Queue returns the queue of a context's runs; nil if it does not exist.
 func (t *Table) Queue(name string) *queue.Queue {
 	if e, err := t.find(name); err == nil {
 		return e.queue
@@ -209,10 +209,10 @@ func (t *Table) Queue(name string) *queue.Queue {
 	return nil
 }
 
-// Direct directs a command to a context: its code is executed there.
+// Direct directs a command to a context, which then executes its code.
 func (t *Table) Direct(e wire.Exec, name, code string) wire.Exec {
 	of, err := t.find(name)
-	if err != nil { // it was deleted meanwhile: the agent refuses what is no kernel
+	if err != nil { // it was deleted meanwhile: the agent refuses an unknown kernel
 		e = t.direct(e, &entry{name: name}, code)
 		e.Shell.Kernel = "deleted"
 		return e
@@ -226,17 +226,17 @@ func (t *Table) direct(e wire.Exec, of *entry, code string) wire.Exec {
 	if t.limits.Idle > 0 {
 		e.Shell.IdleMS = t.limits.Idle.Milliseconds()
 	}
-	e.Cwd = "" // the workspace: the image's folder has none of the session's files, and cannot be written
+	e.Cwd = "" // the workspace: the image's folder has none of the session's files, and is read-only
 	if of.cwd != "" {
 		e.Cwd = belljar.WorkspaceDir + "/" + of.cwd
 	}
 	e.Env = Unattended(e.Env)
 	e.Rlimits = maps.Clone(e.Rlimits)
-	delete(e.Rlimits, "cpu") // the interpreter outlives many runs; the clock ends each
+	delete(e.Rlimits, "cpu") // the interpreter outlives many runs; wall time bounds each
 	return e
 }
 
-// Unattended adds to an environment what keeps programs from waiting for a user at a terminal.
+// Unattended adds variables that stop programs from waiting for a user at a terminal.
 func Unattended(env []string) []string {
 	has := func(name string) bool {
 		return slices.ContainsFunc(env, func(pair string) bool { return strings.HasPrefix(pair, name+"=") })

@@ -1,4 +1,4 @@
-// Package lifecycle is the work under way in a service, and the end of it.
+// Package lifecycle tracks the running work of a service, and shuts it down.
 package lifecycle
 
 import (
@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Group counts the work under way. Closing it has three steps: [Group.Refuse] admits no new work, [Group.Cancel] cancels the
-// work under way, and [Group.Wait] returns when all of it has. The zero value is open.
+// Group counts running work. Closing it has three steps: [Group.Refuse] admits no new work, [Group.Cancel] cancels the running
+// work, and [Group.Wait] waits for its end. The zero value is open.
 type Group struct {
 	work sync.WaitGroup
 
@@ -27,8 +27,8 @@ func (g *Group) Enter() bool {
 	return !g.refused
 }
 
-// Add counts a piece of work until [Group.Done], also when new work is refused: upkeep continues until the group is closed. The
-// caller makes sure that [Group.Wait] comes later.
+// Add counts a piece of work until [Group.Done], even when new work is refused: maintenance continues until the group is
+// closed. The caller must ensure that [Group.Wait] comes later.
 func (g *Group) Add() { g.work.Add(1) }
 
 // Done ends a piece of work.
@@ -44,7 +44,7 @@ func (g *Group) Do(f func()) bool {
 	return true
 }
 
-// Go runs a part of work that is under way in a goroutine of its own.
+// Go runs a part of running work in a goroutine of its own.
 func (g *Group) Go(f func()) { g.work.Go(f) }
 
 // Refuse admits no new work from now on.
@@ -71,11 +71,11 @@ func (g *Group) Closing() context.Context {
 	return g.closing
 }
 
-// Cancel cancels the work under way.
+// Cancel cancels the running work.
 func (g *Group) Cancel() {
 	g.Closing()
 	g.cancel()
 }
 
-// Wait returns when no work is under way.
+// Wait waits until no work is running.
 func (g *Group) Wait() { g.work.Wait() }

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 )
 
-// Work that has begun may start more after new work is refused, and Wait waits for all of it.
+// Running work may start more work after new work is refused, and Wait waits for all of it.
 func TestGroupCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Group
@@ -24,7 +24,7 @@ func TestGroupCloses(t *testing.T) {
 		}
 		synctest.Wait()
 		if ended || g.Closing().Err() != nil {
-			t.Error("work was told to stop before Cancel")
+			t.Error("work was cancelled before Cancel")
 		}
 		g.Cancel()
 		g.Cancel()
@@ -35,7 +35,7 @@ func TestGroupCloses(t *testing.T) {
 	})
 }
 
-// Wait waits for work that was entered until it is done.
+// Wait waits for entered work until it is done.
 func TestGroupWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g Group

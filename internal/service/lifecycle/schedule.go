@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Schedule repeats upkeep until it is stopped.
+// Schedule repeats maintenance until it is stopped.
 type Schedule struct {
 	Every     time.Duration
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
@@ -17,7 +17,8 @@ type Schedule struct {
 	cancel  func() bool
 }
 
-// Start has a pass begin [Schedule.Every] from now, and each further one as long after the end of the one before.
+// Start schedules the first pass [Schedule.Every] from now, and each further one the same time after the end of
+// the previous one.
 func (s *Schedule) Start() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +47,7 @@ func (s *Schedule) begin() bool {
 	return !s.stopped
 }
 
-// Stop begins no further pass. One that has begun continues.
+// Stop prevents further passes. A running pass continues.
 func (s *Schedule) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timers are set by hand.
+// timers are fired by the test.
 type timers struct {
 	due     func()
 	stopped int
@@ -29,7 +29,7 @@ func TestSchedule(t *testing.T) {
 	}
 	due := c.due
 	s.Stop()
-	due() // it was on its way
+	due() // it had already fired
 	s.Start()
 	if passes != 3 || c.stopped != 1 {
 		t.Errorf("%d passes, %d timers stopped", passes, c.stopped)

@@ -1,4 +1,4 @@
-// Package meter samples what sandboxes use while clients watch them.
+// Package meter samples the usage of sandboxes while clients watch them.
 package meter
 
 import (
@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// every is the time between two samples of a sandbox.
+	// every is the interval between samples of a sandbox.
 	every = time.Second
-	// readTime bounds the reading of one.
+	// readTime bounds the reading of one sample.
 	readTime = 2 * time.Second
-	// behind is how many samples a watcher may have unread. One that reads none for so long is dropped.
+	// behind is how many unread samples a watcher may have. A watcher with more is dropped.
 	behind = 8
 	// mostWatchers bounds all watchers, mostOfUser those of one user.
 	mostWatchers, mostOfUser = 512, 32
 )
 
-// Options are what a meter needs. All are required.
+// Options configures a meter. All fields are required.
 type Options struct {
 	// Living returns the sandbox of a run or session, nil if it has none now, and the limit in bytes on its memory, 0 for none.
 	Living    func(id string) (sandbox runtime.Sandbox, memoryLimit int64)
@@ -42,14 +42,14 @@ type Meter struct {
 	all     int
 }
 
-// source is what is watched. One sampler serves all its watchers.
+// source is a watched sandbox. One sampler serves all its watchers.
 type source struct {
 	id       string
 	watchers map[*watcher]bool
 	stop     func() bool // the timer of the next sample
 	latest   *belljar.UsageSample
 
-	sandbox runtime.Sandbox // of the sample before; only the sampler reads it, as the next two
+	sandbox runtime.Sandbox // of the previous sample; only the sampler reads this and the next two
 	cpu     *time.Duration
 	at      time.Time
 }
@@ -96,7 +96,7 @@ func (m *Meter) Watch(ctx context.Context, user, id string, over <-chan struct{}
 	}
 }
 
-// join adds a watcher. The first one of a source starts its sampler; a later one gets the latest sample at once.
+// join adds a watcher. The first watcher of a source starts its sampler. A later one immediately gets the latest sample.
 func (m *Meter) join(user, id string) (*watcher, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,7 +107,7 @@ func (m *Meter) join(user, id string) (*watcher, error) {
 	switch {
 	case m.users[user] >= mostOfUser:
 		return nil, full
-	case m.all >= mostWatchers: // most are of others
+	case m.all >= mostWatchers: // most belong to other users
 		full.Hint, full.Details["maximum"] = "try again in a moment", mostWatchers
 		return nil, full
 	}
@@ -127,7 +127,7 @@ func (m *Meter) join(user, id string) (*watcher, error) {
 	return w, nil
 }
 
-// leave removes a watcher; the last one of a source ends its sampler. It may have been dropped before.
+// leave removes a watcher. The last one of a source stops its sampler. The watcher may already have been dropped.
 func (m *Meter) leave(w *watcher) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,7 +156,7 @@ func (m *Meter) sample(s *source) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sources[s.id] != s {
-		return // all watchers have left meanwhile
+		return // all watchers have left
 	}
 	if sample != nil {
 		s.latest = sample
@@ -174,7 +174,7 @@ func (m *Meter) sample(s *source) {
 	}
 }
 
-// read takes a sample, nil if there is no sandbox or it does not answer.
+// read takes a sample, nil if there is no sandbox or it does not respond.
 func (m *Meter) read(s *source) *belljar.UsageSample {
 	sandbox, limit := m.opts.Living(s.id)
 	if sandbox == nil {
@@ -184,7 +184,7 @@ func (m *Meter) read(s *source) *belljar.UsageSample {
 	defer cancel()
 	usage, err := sandbox.Usage(ctx)
 	if err != nil {
-		return nil // it is ending, or is busy
+		return nil // it is ending or busy
 	}
 	now := m.opts.Now()
 	sample := &belljar.UsageSample{

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// sandbox counts how often it is read.
+// sandbox counts its readings.
 type sandbox struct {
 	runtime.Sandbox
 	mu    sync.Mutex
@@ -29,14 +29,14 @@ func (s *sandbox) Usage(context.Context) (runtime.Usage, error) {
 	return s.usage, s.err
 }
 
-// world has a clock that stands still, and timers that run when the test says so.
+// world has a clock that stands still, and timers that the test fires.
 type world struct {
 	meter *Meter
 	now   time.Time
 	box   runtime.Sandbox
 	limit int64
 
-	set    chan struct{} // gets a value for the first timer
+	set    chan struct{} // receives a value for the first timer
 	mu     sync.Mutex
 	timers []func()
 }
@@ -72,7 +72,7 @@ func newWorld(box runtime.Sandbox) *world {
 	return w
 }
 
-// tick lets a second pass.
+// tick advances the time by a second.
 func (w *world) tick() (ran int) {
 	w.now = w.now.Add(time.Second)
 	w.mu.Lock()
@@ -113,7 +113,7 @@ func TestSamples(t *testing.T) {
 		len(got.Sources) != 2 {
 		t.Errorf("%+v", got)
 	}
-	second, err := w.watch(t, "bob") // gets the latest sample at once
+	second, err := w.watch(t, "bob") // immediately gets the latest sample
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestSamples(t *testing.T) {
 	if *a.CPUPercent != 75 || *b.CPUPercent != 75 || box.reads != 2 {
 		t.Errorf("%v%%, %v%%, %d reads for two watchers", *a.CPUPercent, *b.CPUPercent, box.reads)
 	}
-	// A sandbox that does not answer has no sample; its limit is its own if it states one, and none if it is not enforced.
+	// A sandbox that does not respond has no sample. Its limit is its own if it reports one, and none if it is not enforced.
 	box.err = errors.New("gone")
 	if w.tick(); len(first.samples) != 0 {
 		t.Error("a sample without an answer")
@@ -141,7 +141,7 @@ func TestSamples(t *testing.T) {
 	if c := <-first.samples; c.MemoryLimitBytes != nil {
 		t.Errorf("%+v", c)
 	}
-	// Another sandbox begins anew, and no figure is made up.
+	// Another sandbox starts anew, without invented figures.
 	w.box = &sandbox{usage: runtime.Usage{}}
 	w.tick()
 	if c := <-first.samples; c.CPUTimeMS != nil || c.CPUPercent != nil || c.MemoryBytes != nil || c.Pids != nil {
@@ -162,7 +162,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// A reader that reads nothing is dropped, and the others are not.
+// A reader that does not read is dropped; others are not.
 func TestSlowReader(t *testing.T) {
 	w := newWorld(&sandbox{usage: figures(0, 1)})
 	slow, err := w.watch(t, "ann")

@@ -5,15 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// What goes on a run's record is bounded, in bytes: a page of a list has up to 200 of them. The run itself gets all of its
-// command.
+// Bounds of a run's record, in bytes, since a page of a list has up to 200 records. The command itself is not shortened.
 const (
 	mostCommand  = 16 << 10
 	mostText     = 4 << 10 // of a message or a warning
 	mostWarnings = 32
 )
 
-// TruncateCommand is as much of a command as goes on record, and whether that is less than all of it.
+// TruncateCommand returns the part of a command that is recorded, and whether it was shortened.
 func TruncateCommand(argv []string) (kept []string, cut bool) {
 	room := mostCommand
 	for i, arg := range argv {
@@ -28,7 +27,7 @@ func TruncateCommand(argv []string) (kept []string, cut bool) {
 	return argv, false
 }
 
-// TruncateText is as much of a text as goes on record, with a mark if that is less than all of it.
+// TruncateText returns the part of a text that is recorded, with a mark if it was shortened.
 func TruncateText(s string) string {
 	if len(s) <= mostText {
 		return s
@@ -36,7 +35,7 @@ func TruncateText(s string) string {
 	return clip(s, mostText) + "…"
 }
 
-// TruncateWarnings are as many warnings as go on record.
+// TruncateWarnings returns the warnings that are recorded.
 func TruncateWarnings(all []string) []string {
 	var kept []string
 	for i, w := range all {
@@ -48,7 +47,7 @@ func TruncateWarnings(all []string) []string {
 	return kept
 }
 
-// clip is the beginning of s, of at most n bytes and whole characters, in memory of its own.
+// clip returns a copy of the beginning of s, of at most n bytes and whole characters.
 func clip(s string, n int) string {
 	if n <= 0 {
 		return ""

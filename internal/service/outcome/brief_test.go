@@ -11,7 +11,7 @@ func TestBriefCommand(t *testing.T) {
 	big := strings.Repeat("é", mostCommand)
 	for name, c := range map[string]struct {
 		argv []string
-		want int // arguments
+		want int // number of arguments
 		cut  bool
 	}{
 		"none":         {nil, 0, false},

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// byBuild judges a program that was not built.
+// byBuild judges a program whose build failed.
 func (e Ending) byBuild() Outcome {
 	var o Outcome
 	ooms, refused := value(e.Usage.OOMKills), value(e.Usage.PidsRefused)

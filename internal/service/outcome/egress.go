@@ -5,7 +5,7 @@ import "github.com/belljar/belljar"
 // mostHosts is how many rows a report has.
 const mostHosts = 100
 
-// AddEgress is the report of a run whose earlier part a former process counted; nil is none.
+// AddEgress adds the report of an earlier part of a run, from a previous process; nil is none.
 func AddEgress(earlier *belljar.EgressReport, now belljar.EgressReport) belljar.EgressReport {
 	if earlier == nil {
 		return now

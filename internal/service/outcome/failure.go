@@ -8,15 +8,15 @@ import (
 	"github.com/belljar/belljar/internal/trace"
 )
 
-// What goes on record of a failure is bounded, in bytes and frames.
+// Bounds of a recorded failure, in bytes and frames.
 const (
 	mostFailure = 4 << 10 // of all frames
 	mostReason  = 1 << 10 // of the message
 	mostPlace   = 20      // frames
 )
 
-// Failure is what the output of a command that ran in cwd says about why it failed; nil if it says nothing. cwd is absolute or below
-// the workspace.
+// Failure parses the reason of a failure from the output of a command that ran in cwd; nil if it finds none. cwd is absolute or
+// relative to the workspace.
 func Failure(stdout, stderr, cwd string) *belljar.RunFailure {
 	t, ok := trace.Failure(append(trace.Parse(stdout), trace.Parse(stderr)...))
 	if !ok {
@@ -36,13 +36,13 @@ func Failure(stdout, stderr, cwd string) *belljar.RunFailure {
 	return f
 }
 
-// place is a frame with its file below the workspace.
+// place converts a frame, with its file relative to the workspace.
 func place(f trace.Frame, cwd string) belljar.FailureFrame {
 	frame := belljar.FailureFrame{
 		File: strings.Clone(f.File), Line: f.Line, Column: f.Column, Function: strings.Clone(f.Function), Skipped: f.Skipped,
 	}
 	if f.Source != "" {
-		frame.Column = 0 // it counts from the line's first character
+		frame.Column = 0 // it counts from the first visible character of the line
 	}
 	if f.Skipped != "" || strings.HasSuffix(f.File, ".java") {
 		return frame

@@ -2,7 +2,7 @@ package outcome
 
 import "github.com/belljar/belljar"
 
-// Frames are the last of a run's log: what went wrong on our side, if anything, and the end.
+// Frames returns the last frames of a run's log: an error of Belljar, if any, and the end.
 func (o Outcome) Frames() []belljar.Frame {
 	var list []belljar.Frame
 	if o.Step != "" || o.Reason == belljar.ReasonProvisionFailed || o.Reason == belljar.ReasonImagePullFailed || o.Reason == belljar.ReasonSandboxDied {
@@ -18,7 +18,7 @@ func (o Outcome) Frames() []belljar.Frame {
 	return append(list, EndFrame(belljar.Run{Phase: o.Phase, ExitCode: o.ExitCode, ReasonCode: o.Reason}, 0))
 }
 
-// EndFrame is the end event of a run, as its log has it.
+// EndFrame returns the end event of a run's log.
 func EndFrame(run belljar.Run, seq uint64) belljar.Frame {
 	data := map[string]any{"phase": string(run.Phase), "exit_code": nil, "reason_code": nil}
 	if run.ExitCode != nil {
@@ -30,7 +30,7 @@ func EndFrame(run belljar.Run, seq uint64) belljar.Frame {
 	return belljar.Frame{Seq: seq, Type: belljar.FrameEvent, Event: belljar.EventEnd, Data: data}
 }
 
-// ErrorFrame reports what went wrong in Belljar.
+// ErrorFrame reports an error of Belljar.
 func ErrorFrame(run belljar.Run) belljar.Frame {
 	data := map[string]any{"reason_code": string(run.ReasonCode), "message": run.Message}
 	if run.Hint != "" {

@@ -1,4 +1,4 @@
-// Package outcome decides what a run became: phase, exit code, reason, and the words for its caller. It does no I/O.
+// Package outcome derives the outcome of a run: phase, exit code, reason, and the message for its caller. It does no I/O.
 package outcome
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Ending is everything that is known about how a run ended.
+// Ending is everything known about the end of a run.
 type Ending struct {
 	Build      *wire.Exit    // as Exit, of the program's build; nil without one
-	Exit       *wire.Exit    // what the agent reports of the command; nil if it never started or its agent is gone
+	Exit       *wire.Exit    // the agent's report about the command; nil if it never started or its agent is gone
 	Err        error         // why there is no Exit; nil with one
 	Started    bool          // the command ran
-	Building   bool          // the program was not built
+	Building   bool          // the run ended before its program was built
 	LeftBehind bool          // the compiler left more memory in use than the program may have
-	Sandbox    *runtime.Exit // how the sandbox died under the run; nil if it lived
-	Stopped    error         // why the run was to be stopped; nil if it was not
-	Overdue    bool          // it did not end when its agent should have ended it
-	Before     runtime.Usage // of a sandbox in which something ran before, when the command began
+	Sandbox    *runtime.Exit // how the sandbox died during the run; nil if it lived
+	Stopped    error         // why the run was stopped; nil if it was not
+	Overdue    bool          // it did not end at its agent's deadline
+	Before     runtime.Usage // of a sandbox in which an earlier command ran, at the start of this command
 	Usage      runtime.Usage
 
 	Command       string
@@ -33,7 +33,7 @@ type Ending struct {
 	WorkspaceExec bool
 }
 
-// Outcome is what a run became.
+// Outcome is the outcome of a run.
 type Outcome struct {
 	Phase    belljar.Phase
 	ExitCode *int
@@ -41,13 +41,13 @@ type Outcome struct {
 	Reason   belljar.Reason
 	Message  string
 	Hint     string
-	Step     string // of making the sandbox or starting the command that failed
+	Step     string // failed step of making the sandbox or starting the command
 	Shell    *belljar.ShellState
-	Failure  *belljar.RunFailure // what the output says of it; [Decide] does not know
+	Failure  *belljar.RunFailure // parsed from the output; [Decide] leaves it nil
 	Warnings []string
 }
 
-// Decide decides what an ending means.
+// Decide derives the outcome from an ending.
 func Decide(e Ending) Outcome {
 	var o Outcome
 	switch {
@@ -64,7 +64,7 @@ func Decide(e Ending) Outcome {
 	return o
 }
 
-// byExit judges a command whose end the agent has reported.
+// byExit judges a command whose exit the agent has reported.
 func (e Ending) byExit() Outcome {
 	var o Outcome
 	if e.Exit.Cause != wire.CauseLost {
@@ -125,7 +125,7 @@ func processes(n int64, which string) string {
 	return fmt.Sprintf("%d %sprocesses were", n, which)
 }
 
-// byLoss judges a command that ran and was lost with its sandbox: its processes were killed.
+// byLoss judges a command that ran and was lost with its sandbox, which killed its processes.
 func (e Ending) byLoss() Outcome {
 	o := Outcome{ExitCode: new(128 + 9), Signal: "SIGKILL"}
 	switch {
@@ -200,7 +200,7 @@ func (o *Outcome) usedUp(l belljar.Limits) {
 	o.Hint = "allow more with cpu_time_sec (--cpu-time)"
 }
 
-// memoryLimit is the limit that was met, by its real value.
+// memoryLimit describes the limit that was reached, by its real value.
 func (e Ending) memoryLimit() string {
 	limit := fmt.Sprintf("limit %d MiB", e.Limits.MemoryMB)
 	if total := e.Usage.MemoryTotal; total != nil {
@@ -209,7 +209,7 @@ func (e Ending) memoryLimit() string {
 	return limit
 }
 
-// memory reports whose limit of memory a command met.
+// memory reports which memory limit a command reached.
 func (e Ending) memory(o *Outcome) {
 	if box.KilledByNode(e.Usage) {
 		o.nodeOutOfMemory(fmt.Sprintf("the node had no memory left, and a process was killed; its own limit, %d MiB, was not reached", e.Limits.MemoryMB))
@@ -228,7 +228,7 @@ func (o *Outcome) outOfMemory(e Ending) {
 	o.Hint = "allow more with memory_mb (--memory)"
 }
 
-// Status is a command's exit code, 128+n when signal n ended it, and that signal's name.
+// Status returns a command's exit code, 128+n if signal n ended it, and that signal's name.
 func Status(exit *wire.Exit) (*int, string) {
 	if exit.Signal != 0 {
 		return new(128 + exit.Signal), signalName(exit.Signal)
@@ -243,7 +243,7 @@ func value(n *int64) int64 {
 	return *n
 }
 
-// shellState is how a command left its shell; nil if it had none.
+// shellState returns the state of the shell after a command; nil if it had none.
 func shellState(exit *wire.Exit) *belljar.ShellState {
 	if exit.Shell == nil {
 		return nil
@@ -255,5 +255,5 @@ func shellState(exit *wire.Exit) *belljar.ShellState {
 	return state
 }
 
-// LeftProcesses reports whether a command ended without its processes.
+// LeftProcesses reports whether a command ended but its processes survived.
 func LeftProcesses(exit *wire.Exit) bool { return exit != nil && exit.Cause == wire.CauseKillFailed }

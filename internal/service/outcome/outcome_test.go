@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// exited, signalled and caused are what an agent tells of a command.
+// exited, signalled and caused return an agent's reports about a command.
 func exited(code int) *wire.Exit { return &wire.Exit{Code: code, Cause: wire.CauseExited} }
 func signalled(n int) *wire.Exit {
 	return &wire.Exit{Code: -1, Signal: n, Cause: wire.CauseExited}
@@ -44,8 +44,8 @@ func TestJudge(t *testing.T) {
 		code     int
 		signal   string
 		reason   belljar.Reason
-		message  string // part of it
-		hint     string // part of it
+		message  string // part of the message
+		hint     string // part of the hint
 		warnings int
 	}{
 		{"exit 0", Ending{Exit: exited(0)}, "completed", 0, "", "", "", "", 0},
@@ -151,7 +151,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestDroppedBytesAreCounted(t *testing.T) {
-	// 101 of 151 bytes reached us, one more than the log's 100.
+	// The service received 101 of 151 bytes, one more than the log's 100.
 	o := Decide(Ending{Exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}, Limits: belljar.Limits{LogBytes: 100}})
 	if want := []string{"output beyond 100 bytes was dropped (51 bytes)"}; !cmp.Equal(o.Warnings, want) {
 		t.Errorf("%q, want %q", o.Warnings, want)
@@ -168,7 +168,7 @@ func TestSignalName(t *testing.T) {
 	}
 }
 
-// TestWords: what a user reads names a program once, and one process is one.
+// TestWords: messages name a program once, and use the singular for one process.
 func TestWords(t *testing.T) {
 	odd := &wire.Error{Code: wire.CodeExecFailed, Errno: 40, Message: "x: exec: too many levels of symbolic links"}
 	if got := Decide(Ending{Err: odd, Command: "x"}).Message; got != odd.Message {

@@ -2,7 +2,7 @@ package outcome
 
 import "strconv"
 
-// signalName returns the name of a Linux signal, whatever the machine this is built for.
+// signalName returns the name of a Linux signal, on every platform.
 func signalName(n int) string {
 	names := [...]string{
 		1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 10: "USR1",

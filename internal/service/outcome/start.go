@@ -37,7 +37,7 @@ func (e Ending) byStart() Outcome {
 	case belljar.CodeOf(e.Err) == belljar.CodePolicyDenied:
 		o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, e.Err.Error())
 		o.Hint = belljar.HintOf(e.Err)
-	case belljar.CodeOf(e.Err) == belljar.CodeConflict: // its context cannot be what it was
+	case belljar.CodeOf(e.Err) == belljar.CodeConflict: // its context has changed
 		o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, e.Err.Error())
 		o.Hint = belljar.HintOf(e.Err)
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeExecFailed:
@@ -109,7 +109,7 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 		o.Message, o.Hint = box.NoProcess(e.Limits)
 		o.Message = fmt.Sprintf("%s: %s", e.Command, o.Message)
 	default:
-		o.Message = fmt.Sprintf("%s: %s", e.Command, strings.TrimPrefix(refused.Message, e.Command+": ")) // the agent names it, too
+		o.Message = fmt.Sprintf("%s: %s", e.Command, strings.TrimPrefix(refused.Message, e.Command+": ")) // the agent's message also begins with the command
 	}
 }
 

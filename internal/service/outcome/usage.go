@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// ResourceUsage puts together what a run used: the command's own CPU time from the agent, high-water marks from the
-// sandbox, which held nothing else. wall, in seconds, stands in for the agent's figure where there is none.
+// ResourceUsage assembles the usage of a run: the command's own CPU time from the agent, and the peaks from the sandbox,
+// in which nothing else ran. wall, in seconds, is the fallback for the agent's wall time.
 func ResourceUsage(e Ending, wall float64, logBytes, artifactBytes int64) belljar.ResourceUsage {
 	out := belljar.ResourceUsage{
 		WallTimeSec: wall, LogBytes: logBytes, ArtifactBytes: artifactBytes, Limits: new(e.Limits), Sources: map[string]string{},
@@ -38,7 +38,7 @@ func ResourceUsage(e Ending, wall float64, logBytes, artifactBytes int64) bellja
 	if e.Usage.PeakPids != nil {
 		n := int(*e.Usage.PeakPids)
 		if e.Started {
-			n = max(n, 1) // a runtime that takes its own processes off the peak may take one too many
+			n = max(n, 1) // a runtime that subtracts its own processes from the peak may subtract one too many
 		}
 		out.Pids, out.Sources["pids"] = &n, e.Usage.Sources["peak_pids"]
 	}
@@ -51,8 +51,8 @@ func setFigure(u *belljar.ResourceUsage, field **float64, name string, v float64
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// Since is what was counted between two readings of a sandbox that several runs share: what of it is one run's own is
-// only known for what went wrong.
+// Since returns the difference between two readings of a sandbox that several runs share. Only for failures is it known
+// which part belongs to one run.
 func Since(before, after runtime.Usage) runtime.Usage {
 	return runtime.Usage{
 		OOMKills: difference(before.OOMKills, after.OOMKills), LimitHits: difference(before.LimitHits, after.LimitHits),
@@ -68,8 +68,8 @@ func difference(before, after *int64) *int64 {
 	return new(*after - value(before))
 }
 
-// WithoutBuild is what the program alone has used of a sandbox in which it was built. A peak that is not above that of the
-// build is not known.
+// WithoutBuild returns the usage of the program alone, without its build in the same sandbox. A peak that does not exceed
+// the build's is unknown.
 func WithoutBuild(before, after runtime.Usage) runtime.Usage {
 	own := Since(before, after)
 	if after.CPU != nil && before.CPU != nil {

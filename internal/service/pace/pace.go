@@ -1,4 +1,4 @@
-// Package pace delays senders that are too fast.
+// Package pace delays senders that exceed a rate.
 package pace
 
 import (
@@ -13,7 +13,7 @@ func New(perSecond int64) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(perSecond), int(perSecond))
 }
 
-// Reserve takes n tokens, also more than the bucket holds, and returns how long to wait for them. cancel gives them back;
+// Reserve takes n tokens, even more than the bucket holds, and returns how long to wait for them. cancel returns them;
 // call it before anything else is taken.
 func Reserve(l *rate.Limiter, now time.Time, n int) (wait time.Duration, cancel func()) {
 	var taken []*rate.Reservation

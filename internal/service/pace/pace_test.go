@@ -13,7 +13,7 @@ func TestReserve(t *testing.T) {
 		n     int
 		wait  time.Duration
 	}{
-		{0, 10, 0}, // the bucket is full at first
+		{0, 10, 0}, // the bucket is full initially
 		{0, 5, 500 * time.Millisecond},
 		{500 * time.Millisecond, 30, 3 * time.Second}, // more than the bucket holds
 		{0, 1, 3100 * time.Millisecond},               // all share the debt

@@ -12,19 +12,19 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Host is a runtime with what it found out about this host.
+// Host is a runtime with its capabilities on this host.
 type Host struct {
 	runtime.Runtime
-	mu     sync.Mutex // one probe at a time
+	mu     sync.Mutex // held during a probe
 	caps   *runtime.Capabilities
-	denied runtime.Capabilities // what the last probe found that found it not available
-	at     time.Time            // when that ended
+	denied runtime.Capabilities // the last result that was not available
+	at     time.Time            // end time of that probe
 
-	// What the last probe found, for callers that must not wait for the next.
+	// The result of the last probe, for callers that must not wait for the next one.
 	worked atomic.Bool
-	start  atomic.Int64 // [runtime.Capabilities.Start]; 0 is not known
+	start  atomic.Int64 // [runtime.Capabilities.Start]; 0 is unknown
 
-	// Orphans is what is known of orphaned sandboxes on it.
+	// Orphans tracks the orphaned sandboxes of this runtime.
 	Orphans Orphans
 }
 
@@ -34,7 +34,7 @@ func NewHost(rt runtime.Runtime) *Host { return &Host{Runtime: rt} }
 // Hosts are the runtimes of a service. The first is the default.
 type Hosts []*Host
 
-// Named returns the runtime of that name, or nil.
+// Named returns the runtime with a name, or nil.
 func (list Hosts) Named(name string) *Host {
 	i := slices.IndexFunc(list, func(h *Host) bool { return h.Name() == name })
 	if i < 0 {
@@ -43,8 +43,8 @@ func (list Hosts) Named(name string) *Host {
 	return list[i]
 }
 
-// Capabilities probes once and remembers; a host that was not available is asked again, for it may have been fixed. Those
-// who wait for a probe share what it finds: one that takes its time would make each wait for all before.
+// Capabilities probes once and caches the result. It probes an unavailable host again, because it may have been fixed.
+// Concurrent callers share one probe, so that a slow probe does not delay each of them in turn.
 func (h *Host) Capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	came := time.Now()
 	h.mu.Lock()
@@ -69,7 +69,7 @@ func (h *Host) Capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	return caps, nil
 }
 
-// Trouble is 0 for a runtime that worked when it was last probed, 1 for others.
+// Trouble returns 0 for a runtime that worked in the last probe, 1 for others.
 func (h *Host) Trouble() int {
 	if h.worked.Load() {
 		return 0
@@ -77,11 +77,11 @@ func (h *Host) Trouble() int {
 	return 1
 }
 
-// StartTime is about how long a cold start takes, by the last probe; 0 if that is not known.
+// StartTime returns the approximate time of a cold start, from the last probe; 0 if unknown.
 func (h *Host) StartTime() time.Duration { return time.Duration(h.start.Load()) }
 
-// Explain is why no sandbox could be made: the fault itself or, where it turns out that the runtime stopped working, what is
-// missing. Later requests learn that at once.
+// Explain returns why no sandbox could be made: the fault itself or, if a new probe shows that the runtime has stopped
+// working, the missing requirement. Later requests then fail immediately.
 func (h *Host) Explain(ctx context.Context, fault error) error {
 	var step *runtime.StepError
 	if !errors.As(fault, &step) || errors.Is(fault, runtime.ErrNoImage) || errors.Is(fault, runtime.ErrFull) {
@@ -95,7 +95,7 @@ func (h *Host) Explain(ctx context.Context, fault error) error {
 	return &runtime.StepError{Step: why.Step, Err: errors.New(why.Detail), Hint: why.Hint}
 }
 
-// Refresh probes now, whatever the last probe returned.
+// Refresh probes now, even if a result is cached.
 func (h *Host) Refresh(ctx context.Context) (runtime.Capabilities, error) {
 	h.mu.Lock()
 	h.caps = nil
@@ -103,28 +103,28 @@ func (h *Host) Refresh(ctx context.Context) (runtime.Capabilities, error) {
 	return h.Capabilities(ctx)
 }
 
-// Imager is the runtime's engine, if it keeps images of its own; nil if not.
+// Imager returns the runtime's engine, if it stores images of its own; nil if not.
 func (h *Host) Imager() runtime.Imager {
 	i, _ := runtime.As[runtime.Imager](h.Runtime)
 	return i
 }
 
-// Orphans is what is known of orphaned sandboxes on a runtime. The zero value suspects none.
+// Orphans tracks the orphaned sandboxes of a runtime. The zero value suspects none.
 type Orphans struct {
 	mu        sync.Mutex
-	suspected bool     // there may be some: the runtime could not be asked, or did not remove all
-	since     bool     // that was noted after the last look began, which may not have seen them
-	seen      []string // by the last look
+	suspected bool     // there may be orphans: the runtime could not list them, or did not remove all
+	since     bool     // suspected was set after the last look began, which may have missed them
+	seen      []string // found by the last look
 }
 
-// Suspect has the reaper look for orphans, until there are none.
+// Suspect makes the reaper look for orphans until there are none.
 func (o *Orphans) Suspect() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.suspected, o.since = true, true
 }
 
-// Suspected begins a look. It reports whether there may be some, and those that the last look found.
+// Suspected begins a look. It reports whether there may be orphans, and returns those that the last look found.
 func (o *Orphans) Suspected() (suspected bool, seen []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,7 +132,7 @@ func (o *Orphans) Suspected() (suspected bool, seen []string) {
 	return o.suspected, o.seen
 }
 
-// Found ends a look, and notes what it found.
+// Found ends a look, and stores its result.
 func (o *Orphans) Found(ids []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

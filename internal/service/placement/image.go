@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// NoteImage is what is put on record of a sandbox's image, for the next process.
+// NoteImage returns the record of a sandbox's image, for the next process.
 func NoteImage(root runtime.Root) *store.Image {
 	if root.Ref == runtime.HostRef && root.GoCache == "" && len(root.Layers) == 0 {
 		return nil
@@ -24,8 +24,8 @@ func NoteImage(root runtime.Root) *store.Image {
 	return &store.Image{Layers: layers, GoCache: root.GoCache != "", Env: slices.Clone(root.Env), WorkingDir: root.WorkingDir, UID: root.UID, GID: root.GID}
 }
 
-// RecoveredImage is the image of a sandbox that a former process made: what was on record then, whatever the name stands for
-// now and although the image may be gone.
+// RecoveredImage returns the image of a sandbox of a previous process: the one on record, even if the name refers to another
+// image now, or the image was removed.
 func RecoveredImage(ref, digest string, noted *store.Image) runtime.Root {
 	root := runtime.Root{Ref: ref, Digest: digest}
 	if noted != nil {
@@ -34,13 +34,13 @@ func RecoveredImage(ref, digest string, noted *store.Image) runtime.Root {
 			root.Layers = append(root.Layers, runtime.Layer{Name: name, Dir: noted.Layers[name]})
 		}
 		if noted.GoCache {
-			root.GoCache = runtime.GoCacheDir // programs see it there; where it came from no longer matters
+			root.GoCache = runtime.GoCacheDir // its path for programs; its origin no longer matters
 		}
 	}
 	return root
 }
 
-// Pinned is a reference by which a registry gives that content; with no digest it is the reference itself.
+// Pinned returns a reference that resolves to a digest at a registry, or ref itself without a digest.
 func Pinned(ref, digest string) string {
 	r, err := reference.Parse(ref)
 	if err != nil || digest == "" || r.Digest != "" || r.Repository == "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// What programs of a session are told of their image is the same after a restart.
+// Programs of a session see the same image settings after a restart.
 func TestRecoveredImage(t *testing.T) {
 	for name, root := range map[string]runtime.Root{
 		"host":                 {Ref: runtime.HostRef},

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Unlimited are the largest limits: a request that was admitted once stays within them.
+// Unlimited returns the largest possible limits: a request that was already admitted stays within them.
 func Unlimited() belljar.Limits {
 	return belljar.Limits{
 		CPU: math.MaxFloat64, MemoryMB: math.MaxInt, Pids: math.MaxInt, NoFile: math.MaxInt, NProc: math.MaxInt,
@@ -19,7 +19,7 @@ func Unlimited() belljar.Limits {
 	}
 }
 
-// WithDefaults is l with its zero fields taken from defaults.
+// WithDefaults returns l with its zero fields set from defaults.
 func WithDefaults(l, defaults belljar.Limits) belljar.Limits {
 	l.CPU = cmp.Or(l.CPU, defaults.CPU)
 	l.MemoryMB = cmp.Or(l.MemoryMB, defaults.MemoryMB)
@@ -39,7 +39,7 @@ func WithDefaults(l, defaults belljar.Limits) belljar.Limits {
 	return l
 }
 
-// limitProtections are the protections that are limits on what a run may use.
+// limitProtections returns the protections that are limits on a run's resources.
 func limitProtections() []string {
 	return []string{
 		runtime.ProtectCPU, runtime.ProtectMemory, runtime.ProtectPids, runtime.ProtectDisk, runtime.ProtectWallTime,
@@ -47,7 +47,7 @@ func limitProtections() []string {
 	}
 }
 
-// Enforced names, for each limit that a host enforces, by what.
+// Enforced returns what enforces each limit that a host can enforce.
 func Enforced(caps runtime.Capabilities) map[string]string {
 	by := map[string]string{}
 	for _, p := range caps.Protections {
@@ -58,7 +58,7 @@ func Enforced(caps runtime.Capabilities) map[string]string {
 	return by
 }
 
-// Unenforced is a warning about the limits that a host cannot enforce, or "".
+// Unenforced returns a warning about the limits that a host cannot enforce, or "".
 func Unenforced(caps runtime.Capabilities) string {
 	var names, weak []string
 	for _, name := range limitProtections() {

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Every limit has a default, and no limit that was admitted is above the largest.
+// Every limit has a default, and no admitted limit exceeds the largest.
 func TestLimitsAreWhole(t *testing.T) {
 	if diff := cmp.Diff(belljar.DefaultLimits(), WithDefaults(belljar.Limits{}, belljar.DefaultLimits())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -2,7 +2,7 @@ package placement
 
 import "testing"
 
-// What is suspected while a look is under way is not forgotten with what that look found.
+// Orphans that are suspected during a look stay suspected after it.
 func TestSuspicionDuringALook(t *testing.T) {
 	var o Orphans
 	look := func(during func(), found ...string) (suspected bool) {

@@ -1,5 +1,5 @@
-// Package placement states where and how a sandbox is made: on which host, from which image, under which limits and
-// protections. Admission decides it; runs and sessions keep it.
+// Package placement describes where and how a sandbox is made: on which host, from which image, under which limits and protections. Package admission decides
+// about it; runs and sessions store it.
 package placement
 
 import (
@@ -18,54 +18,53 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// user is the user inside every sandbox, as its environment names it.
+// user is the user's name in the environment of every sandbox.
 const user = "sandbox"
 
-// TmpDir is the folder of a workspace that allows execution in which programs are built. Where the runtime gives no /tmp that
-// will do, it is also where temporary files go. Agents leave it out of lists, archives and what is captured.
+// TmpDir is the folder for builds in a workspace that permits execution. If the runtime has no suitable /tmp, it also holds temporary files. Agents leave it
+// out of lists, archives and captures.
 const TmpDir = ".tmp"
 
-// Placement is the place of one sandbox.
+// Placement is the placement of one sandbox.
 type Placement struct {
 	Host    *Host
-	Caps    runtime.Capabilities // what the host can do
+	Caps    runtime.Capabilities // the host's capabilities
 	Why     string               // why this host was chosen
 	Image   runtime.Root
-	Fetch   string // what the image is pulled as, when the sandbox is made; "" if it is here
+	Fetch   string // reference to pull when the sandbox is made; "" if the image is local
 	Limits  belljar.Limits
 	Require []string // protections
 	Exec    bool     // programs in the workspace may be executed
-	// LacksGoCache means that it is to build Go programs, and its image has no Go build cache yet. To make one executes programs of the
-	// image, so it is made for a request that begins, and not for one that waits for an approval.
+	// LacksGoCache means that the sandbox builds Go programs, and its image has no Go build cache yet. Making a cache executes programs of the image, so that
+	// happens only for a request that starts, not for one that waits for an approval.
 	LacksGoCache bool
-	// Egress is what its programs may reach; nil for nothing. The sandbox itself has no network: what is allowed goes through
-	// its agent.
+	// Egress is its network policy; nil for no network. The sandbox itself has no network: permitted traffic goes through its agent.
 	Egress *egress.Policy
 	Broker *Broker // nil without brokered secrets
-	// Env and Files, below the workspace, set its tools to the indexes of its presets.
+	// Env and Files, relative to the workspace, configure its tools for the indexes of its presets.
 	Env   map[string]string
 	Files []belljar.InlineFile
 
-	// Below is what its workspace begins with, and State the folder of a saved state that it is made of; "" for none.
+	// Below is the initial content of its workspace, and State the folder of the saved state that it is restored from; "" for none.
 	Below runtime.Below
 	State string
 
 	// Park is a command whose interpreter may wait in the sandbox; nil for none.
 	Park *runtime.Park
 
-	// Workspace is what /workspace is made of, as reported; zero for memory.
+	// Workspace is the storage of /workspace, as reported; zero for memory.
 	Workspace belljar.Workspace
 
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
-	// InstallMB is what the sandbox may hold in which packages are installed first, with its files, in MiB; 0 for none.
+	// InstallMB is the memory of the sandbox that installs packages first, files included, in MiB; 0 for none.
 	InstallMB int
 }
 
-// MemoryMB is what the sandbox needs for its programs, in MiB: the compiler is one, at another time.
+// MemoryMB returns the memory for the sandbox's programs, in MiB. The compiler and the program run one after the other.
 func (p *Placement) MemoryMB() int { return max(p.Limits.MemoryMB, p.CompilerMB) }
 
-// SetDisk puts the workspace on disk. Its files are not in memory, and temporary ones of programs that build are among them.
+// SetDisk puts the workspace on disk. Its files are then not in memory. They include the temporary files of builds.
 func (p *Placement) SetDisk(w belljar.Workspace, mb int) {
 	if !w.OnDisk() {
 		return
@@ -73,14 +72,14 @@ func (p *Placement) SetDisk(w belljar.Workspace, mb int) {
 	p.Workspace, p.Limits.WorkspaceMB, p.Caps.SharedTmp = w.Disk(mb), mb, false
 }
 
-// InMemory makes the placement that of a side sandbox, whose workspace is in memory and not larger than so many MiB.
+// InMemory changes the placement to that of a side sandbox, with a workspace in memory of at most so many MiB.
 func (p *Placement) InMemory(most int) {
 	if p.Workspace.OnDisk() {
 		p.Workspace, p.Limits.WorkspaceMB = belljar.Workspace{}, min(p.Limits.WorkspaceMB, most)
 	}
 }
 
-// FilesMB is what the files of the workspace may hold in memory, in MiB.
+// FilesMB returns the maximum memory for files of the workspace, in MiB.
 func (p *Placement) FilesMB() int {
 	if p.Workspace.OnDisk() {
 		return 0
@@ -88,15 +87,15 @@ func (p *Placement) FilesMB() int {
 	return p.Limits.WorkspaceMB
 }
 
-// Bind makes the limits those in force. Where a sandbox has ids of its own, nproc is also what holds its programs to the
-// limit on processes, and leaves its agent out of that.
+// Bind adjusts the limits to those in force. In a sandbox with its own user ids, nproc also enforces the limit on processes for its programs, without
+// counting its agent.
 func (p *Placement) Bind() {
 	if p.Caps.Protection(runtime.ProtectPids).Enforced {
 		p.Limits.NProc = min(p.Limits.NProc, p.Limits.Pids)
 	}
 }
 
-// InForce is the limits as they are reported: one that nothing holds the sandbox to is 0.
+// InForce returns the limits for a report: a limit that is not enforced is 0.
 func (p *Placement) InForce() belljar.Limits {
 	l := p.Limits
 	for name, clear := range map[string]func(){
@@ -109,7 +108,7 @@ func (p *Placement) InForce() belljar.Limits {
 	return l
 }
 
-// Spec is the sandbox as its runtime makes it.
+// Spec returns the sandbox's spec for its runtime.
 func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
 	limits := p.Limits
 	limits.MemoryMB = p.MemoryMB()
@@ -132,7 +131,7 @@ func (p *Placement) Spec(id string, life runtime.Lifetime) runtime.Spec {
 	}
 }
 
-// layerPaths are the variables by which programs find what is in a layer. What the image or the caller lists there comes first.
+// layerPaths returns the variables by which programs find the content of a layer. Entries of the image or the caller come first.
 func layerPaths(layer string) [][2]string {
 	dir := path.Join(runtime.LayersDir, layer)
 	switch layer {
@@ -144,13 +143,13 @@ func layerPaths(layer string) [][2]string {
 	return nil
 }
 
-// dataFactor is RLIMIT_DATA as a multiple of the memory limit. It counts what a process maps, not what it touches: a thread's
-// stack is 8 MiB, and Java maps its heap ahead. With the limit itself, a Java program of a dozen threads fails at 512 MiB.
+// dataFactor is RLIMIT_DATA as a multiple of the memory limit. It counts mapped memory, not used memory: a thread's stack is 8 MiB, and Java maps its heap in
+// advance. With a factor of 1, a Java program of a dozen threads fails at 512 MiB.
 const dataFactor = 2
 
-// Rlimits are those of docs/compatibility.md#limits-and-defaults. A process with several threads uses CPU time faster than the clock runs, so the cap on that
-// grows with the cores: all of this machine's where nothing limits them. It only has to catch what outlives the clock's. There is none on files where
-// nothing limits the workspace.
+// Rlimits returns the rlimits of docs/compatibility.md#limits-and-defaults. A process with several threads uses CPU time faster than wall time, so its cap
+// grows with the number of cores: all of the machine's if they are not limited. It only has to catch processes that outlive the timeout. There is no cap on
+// files if the workspace has no limit.
 func (p *Placement) Rlimits() map[string]uint64 {
 	l := p.Limits
 	cores := max(1, l.CPU)
@@ -164,7 +163,7 @@ func (p *Placement) Rlimits() map[string]uint64 {
 		"cpu":    uint64(math.Ceil(l.TimeoutSec*cores)) + 2,
 	}
 	if p.Caps.Protection(runtime.ProtectDisk).Enforced {
-		limits["fsize"] = uint64(max(l.WorkspaceMB, l.TmpMB))<<20 + 1 // a file that fills the workspace meets its end first, which is ENOSPC and no signal
+		limits["fsize"] = uint64(max(l.WorkspaceMB, l.TmpMB))<<20 + 1 // a file that fills the workspace fails first, with ENOSPC instead of a signal
 	}
 	if p.Caps.Protection(runtime.ProtectMemory).By == runtime.ByRlimitData {
 		limits["data"] = dataFactor * uint64(l.MemoryMB) << 20
@@ -172,8 +171,8 @@ func (p *Placement) Rlimits() map[string]uint64 {
 	return limits
 }
 
-// Environment is the whole environment of a command that starts in dir ("" is the workspace): Belljar's, over it the image's,
-// and over that each of the others.
+// Environment returns the whole environment of a command that starts in dir ("" is the workspace): Belljar's variables, overridden by the image's, and then
+// by each of over.
 func (p *Placement) Environment(dir string, over ...map[string]string) []string {
 	env := map[string]string{
 		"HOME":    belljar.WorkspaceDir,

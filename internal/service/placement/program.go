@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// HostProgram identifies the first of some programs of this machine, so that one installed by an update differs; "" if there is none,
-// or one may be found where this machine has not put it.
+// HostProgram identifies the first of some programs on this machine, so that an updated program differs; "" if there is none, or one
+// may be found outside the machine's own folders.
 func HostProgram(env []string, programs ...string) string {
 	var dirs []string
 	for _, pair := range env {

@@ -17,10 +17,10 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// touchEvery is how often bytes of a connection are noted as a use of its session.
+// touchEvery is how often traffic of a connection counts as a use of its session.
 const touchEvery = time.Second
 
-// conn is a connection to a port. It keeps its session alive while bytes move, and not while it is merely open.
+// conn is a connection to a port. Traffic keeps its session alive; an idle connection does not.
 type conn struct {
 	*agent.Conn
 	all     *Ports
@@ -39,7 +39,7 @@ var (
 	_ net.Conn         = (*conn)(nil)
 )
 
-// count notes n bytes.
+// count counts n bytes.
 func (c *conn) count(n int) {
 	if n <= 0 {
 		return
@@ -65,7 +65,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, c.explain(err)
 }
 
-// WriteTo implements [io.WriterTo]. It has no buffer while it waits.
+// WriteTo implements [io.WriterTo]. It holds no buffer while it waits.
 func (c *conn) WriteTo(w io.Writer) (int64, error) {
 	n, err := c.Conn.WriteTo(counter{w, c})
 	if err == nil {
@@ -92,8 +92,8 @@ func (w counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// explain gives the reason of an error that the end of the session has caused. So may an end of file: a killed program closes its
-// connections, and what it sent must not look complete.
+// explain returns the reason of an error that the end of the session caused. It also replaces end of file: a killed program
+// closes its connections, and its data must not look complete.
 func (c *conn) explain(err error) error {
 	if err == nil || c.session.Context().Err() == nil {
 		return err
@@ -104,14 +104,14 @@ func (c *conn) explain(err error) error {
 	return c.all.opts.Ended(c.session.Session())
 }
 
-// Close ends the connection after the bytes written so far.
+// Close delivers the written bytes and ends the connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	c.leave()
 	return err
 }
 
-// Abort resets the connection at the program.
+// Abort resets the connection.
 func (c *conn) Abort() error {
 	err := c.Conn.Abort()
 	c.leave()
@@ -125,13 +125,13 @@ func (c *conn) leave() {
 	})
 }
 
-// key is a port of a session.
+// key identifies a port of a session.
 type key struct {
 	session string
 	port    int
 }
 
-// tally is the connections to one port that are open at once, and those before them without a gap.
+// tally counts the connections to one port since it last had none: the open ones and all of them.
 type tally struct {
 	open, conns int
 	bytes       int64
@@ -163,7 +163,7 @@ func (t *table) enter(c *conn, most int) error {
 	return nil
 }
 
-// leave ends the count of a connection.
+// leave removes a connection from the count.
 func (t *table) leave(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,7 +172,7 @@ func (t *table) leave(c *conn) {
 	}
 }
 
-// opened notes a connection that was made. The trail gets an event for the first of those that are open at once.
+// opened counts a new connection. Only the first of concurrent connections has an event in the audit trail.
 func (p *Ports) opened(c *conn) {
 	p.table.mu.Lock()
 	n := p.table.ports[c.key]
@@ -189,7 +189,7 @@ func (p *Ports) opened(c *conn) {
 	}
 }
 
-// closed notes the end of a connection. The trail gets an event for the last of those that are open at once.
+// closed ends a connection's count. Only the last of concurrent connections has an event in the audit trail.
 func (p *Ports) closed(c *conn) {
 	p.table.leave(c)
 	p.table.mu.Lock()

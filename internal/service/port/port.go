@@ -1,4 +1,4 @@
-// Package port is the way to programs that listen in sessions: what listens, and connections to it.
+// Package port reaches programs that listen in sessions: it lists their ports and connects to them.
 package port
 
 import (
@@ -16,37 +16,37 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// Session is a living session as connections to its ports use it.
+// Session is a live session from the view of connections to its ports.
 type Session interface {
-	// Session is the session as it stands.
+	// Session returns the session's current state.
 	Session() belljar.Session
-	// Context ends when the session does, or its sandbox is given up; Life when the session does.
+	// Context ends when the session ends, or its sandbox is released; Life ends when the session ends.
 	Context() context.Context
 	Life() context.Context
-	// Box is its sandbox with its agent.
+	// Box returns its sandbox with its agent.
 	Box() *box.Box
-	// Touch notes a use of the session.
+	// Touch records a use of the session.
 	Touch()
 }
 
-// Limits bound the connections. A field left zero is its default.
+// Limits bounds the connections. A zero field has its default.
 type Limits struct {
 	// PerSession is how many connections to one session may be open; 0 is 128.
 	PerSession int
-	// Previews allows them at all, PublicPreviews those without a token.
+	// Previews enables previews, PublicPreviews those without a token.
 	Previews, PublicPreviews bool
-	// PreviewsPerSession is how many there may be; 0 is 32.
+	// PreviewsPerSession is how many previews a session may have; 0 is 32.
 	PreviewsPerSession int
 }
 
-// Options is what the ports of a service are made of.
+// Options configures [Ports].
 type Options struct {
 	Limits Limits
 	// Acquire counts a use of a session that the caller may connect to, until release is called.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
-	// Ended is the error of using a session that has ended.
+	// Ended returns the error for a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
-	// Refused turns an error into the one that the caller gets, and records a refusal.
+	// Refused converts an error for the caller, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Record records an event and fills in its time and component.
 	Record    func(event.Event)
@@ -54,21 +54,21 @@ type Options struct {
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
 
-// Ports is the connections to all sessions.
+// Ports manages the connections to all sessions.
 type Ports struct {
 	opts     Options
 	table    table
 	previews previews
 }
 
-// New returns a service without connections.
+// New returns Ports with these options.
 func New(opts Options) *Ports {
 	opts.Limits.PerSession = cmp.Or(opts.Limits.PerSession, 128)
 	opts.Limits.PreviewsPerSession = cmp.Or(opts.Limits.PreviewsPerSession, 32)
 	return &Ports{opts: opts}
 }
 
-// As is the ports as one caller sees them.
+// As returns the ports as one caller sees them.
 func (p *Ports) As(caller belljar.Caller) belljar.Ports { return view{p, caller} }
 
 // view is the ports as one caller sees them.
@@ -79,7 +79,7 @@ type view struct {
 
 var _ belljar.Ports = view{}
 
-// dialTime bounds the connection to a program, and a list.
+// dialTime bounds a connection attempt, and a list.
 const dialTime = 30 * time.Second
 
 // List returns the ports that programs listen on.
@@ -148,7 +148,7 @@ func (p *Ports) dial(ctx context.Context, caller belljar.Caller, sessionID strin
 	return c, nil
 }
 
-// fault is the error that a caller gets for what the agent did not do.
+// fault converts a failure of the agent for the caller.
 func (p *Ports) fault(x Session, port int, err error) error {
 	state := x.Session()
 	var refused *wire.Error
@@ -166,7 +166,7 @@ func (p *Ports) fault(x Session, port int, err error) error {
 			Hint:    "start it in the session first; it must listen on 127.0.0.1 or on all addresses",
 		}
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
-		if !state.State.Ended() { // its end is about to be noticed
+		if !state.State.Ended() { // its end will be detected soon
 			state.State = belljar.SessionCrashed
 		}
 		return p.opts.Ended(state)

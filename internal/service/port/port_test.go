@@ -22,7 +22,7 @@ import (
 	"github.com/belljar/belljar/test/nest"
 )
 
-// The list of ports names their programs among the first 512 processes: a busy machine has more.
+// The list of ports looks for programs only among the first 512 processes, and a busy machine has more: run in a PID namespace.
 func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 
 // world is the ports of one session in a sandbox of the fake runtime, which are those of this machine.
@@ -32,7 +32,7 @@ type world struct {
 	end    context.CancelCauseFunc
 	state  belljar.Session
 	box    *box.Box
-	touch  chan struct{} // gets a value for each use
+	touch  chan struct{} // receives a value for each use
 	events chan event.Event
 }
 
@@ -114,7 +114,7 @@ func listen(t *testing.T, serve func(*net.TCPConn)) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// echo answers with what it was sent, after the end of file.
+// echo sends the received bytes back, after the end of file.
 func echo(c *net.TCPConn) {
 	defer c.Close()
 	b, _ := io.ReadAll(c)
@@ -198,7 +198,7 @@ func TestDialRefused(t *testing.T) {
 	_, _ = c.Close(), open[1].Close()
 }
 
-// The end of a session ends its connections, and says so.
+// The end of a session ends its connections, with that reason.
 func TestSessionEnds(t *testing.T) {
 	w := newWorld(t, Limits{})
 	hold := make(chan struct{})
@@ -232,7 +232,7 @@ func TestSessionEnds(t *testing.T) {
 	if _, err := c.Write([]byte("x")); belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("writer: %v", err)
 	}
-	if err := c.(*conn).explain(io.EOF); belljar.CodeOf(err) != belljar.CodeConflict { // of a program that was killed
+	if err := c.(*conn).explain(io.EOF); belljar.CodeOf(err) != belljar.CodeConflict { // of a killed program
 		t.Errorf("an end of file: %v", err)
 	}
 	_ = c.Close()

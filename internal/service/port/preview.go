@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 )
 
-// previewTTL is the life of a preview whose request sets none, in seconds.
+// previewTTL is the default life of a preview, in seconds.
 const previewTTL = 3600
 
 // preview is a host name of a port. It is in memory only: a restart revokes it.
@@ -42,7 +42,7 @@ type previews struct {
 	byLabel map[string]*preview
 }
 
-// Why previews end.
+// The reasons why previews end.
 const (
 	endRevoked = "revoked"
 	endExpired = "expired"
@@ -93,7 +93,7 @@ func (v view) preview(ctx context.Context, sessionID string, spec belljar.Previe
 	return answer, nil
 }
 
-// allowed refuses what the operator has not switched on.
+// allowed refuses a preview that the operator has not enabled.
 func (v view) allowed(spec belljar.PreviewSpec) error {
 	switch {
 	case !v.opts.Limits.Previews:
@@ -110,7 +110,7 @@ func (v view) allowed(spec belljar.PreviewSpec) error {
 	return nil
 }
 
-// enter adds a preview until its time is over or its session ends.
+// enter adds a preview until it expires or its session ends.
 func (p *Ports) enter(n *preview, ttl time.Duration) error {
 	t := &p.previews
 	t.mu.Lock()
@@ -217,7 +217,7 @@ func noPreview(label string) error {
 	}
 }
 
-// OpenPreview returns the preview of a label if one of the tokens opens it, or it is public.
+// OpenPreview returns the preview with a label if it is public, or one of the tokens is valid.
 func (p *Ports) OpenPreview(label string, tokens ...string) (belljar.Preview, error) {
 	n := p.find(label)
 	if n == nil {
@@ -234,7 +234,7 @@ func (p *Ports) OpenPreview(label string, tokens ...string) (belljar.Preview, er
 	return belljar.Preview{}, &belljar.Error{Code: belljar.CodeUnauthorized, Message: "the preview needs its token"}
 }
 
-// DialPreview connects to the port of a preview for the caller who made it. The connection ends with the preview.
+// DialPreview connects to the port of a preview in the name of its creator. The connection ends with the preview.
 func (p *Ports) DialPreview(ctx context.Context, label string) (net.Conn, error) {
 	n := p.find(label)
 	if n == nil {

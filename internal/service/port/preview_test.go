@@ -89,7 +89,7 @@ func TestPreview(t *testing.T) {
 	want := []string{
 		event.PreviewCreated, event.PortOpened, event.PreviewCreated, event.PreviewEnded + " expired", event.PreviewEnded + " revoked", event.PortClosed,
 	}
-	// The connection closes while its preview is revoked: which is first is chance.
+	// The connection closes while its preview is revoked: the order is random.
 	if last := len(said) - 2; last >= 0 {
 		slices.Sort(said[last:])
 		slices.Sort(want[len(want)-2:])
@@ -99,7 +99,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// A preview ends with its session, and is refused where it is not allowed.
+// A preview ends with its session, and is refused if it is not permitted.
 func TestPreviewRefused(t *testing.T) {
 	w := newWorld(t, Limits{Previews: true})
 	for name, spec := range map[string]belljar.PreviewSpec{"no port": {}, "short": {Port: 80, TTLSec: 0.5}, "long": {Port: 80, TTLSec: 99999999}} {

@@ -1,9 +1,8 @@
-// Package queue decides who goes next. Slots are few, owners take turns for them, and none of them has more than its
-// share at once. It starts nothing and waits for nothing: it hands out tickets, and a ticket reports when its turn has
-// come.
+// Package queue decides the order of work. There are few slots, owners take turns for them, and no owner has more than its share at
+// the same time. The package starts nothing and never blocks: it hands out tickets, and a ticket reports its turn.
 //
-// Several queues may have their owners in common ([Queue.Branch]): each has slots of its own, and an owner's bound holds for
-// its tickets in all of them together.
+// Several queues may share their owners ([Queue.Branch]). Each queue has its own slots, and an owner's bound applies to its tickets
+// in all of them together.
 package queue
 
 import (
@@ -14,29 +13,29 @@ import (
 	"time"
 )
 
-// ErrFull means that no more can wait.
+// ErrFull means that no more tickets can wait.
 var ErrFull = errors.New("queue is full")
 
-// Options is what a queue is made of.
+// Options configures a queue.
 type Options struct {
-	Slots  int // how many go at once; 0 is no bound
-	Length int // how many wait; 0 means none
-	// Now is the time; nil is time.Now.
+	Slots  int // tickets that hold a slot at the same time; 0 is no bound
+	Length int // tickets that may wait; 0 means none
+	// Now returns the time; nil is time.Now.
 	Now func() time.Time
 }
 
 // Queue hands out slots. All methods are safe for concurrent use.
 //
-// Owners with tickets waiting take turns, one ticket each, so that one owner's hundred do not delay another's first; an
-// owner's own tickets keep their order. A full queue still takes the first ticket of an owner who has none waiting
-// while another has several, up to twice its length.
+// Owners with waiting tickets take turns, one ticket each, so that one owner's hundred tickets do not delay another's first. An
+// owner's own tickets keep their order. A full queue still accepts the first ticket of an owner that has none waiting while another
+// has several, up to twice its length.
 type Queue struct {
 	opts Options
 
 	*ownerSet         // its lock guards everything
-	turns     []*line // those with tickets, next first
+	turns     []*line // owners with waiting tickets, next first
 	waiting   int
-	taken     int // slots
+	taken     int // slots in use
 	held      average
 }
 
@@ -44,18 +43,18 @@ type Queue struct {
 type ownerSet struct {
 	mu     sync.Mutex
 	owners map[string]*owner // those with a ticket that waits or holds a slot
-	open   chan struct{}     // closed: what Ready returns for a ticket that never waited
+	open   chan struct{}     // closed: Ready returns it for a ticket that never waited
 }
 
-// owner is whose turn it can be.
+// owner takes turns with other owners.
 type owner struct {
 	name    string
-	lines   []*line // where it has tickets waiting, in the order in which it began to
+	lines   []*line // queues where it has tickets waiting, in the order in which it began to wait
 	running int     // tickets with a slot, in all queues
-	most    int     // of them at once; 0 is no bound
+	most    int     // maximum of running; 0 is no bound
 }
 
-// line is an owner's tickets that wait in one queue, next first.
+// line is the tickets of an owner that wait in one queue, next first.
 type line struct {
 	queue   *Queue
 	owner   *owner
@@ -79,14 +78,14 @@ func (c *ownerSet) queue(opts Options) *Queue {
 	return &Queue{opts: opts, ownerSet: c}
 }
 
-// Branch returns an empty queue with slots of its own and the same owners. It needs no end: one without tickets is not
-// held on to.
+// Branch returns an empty queue with its own slots and the same owners. It needs no closing: a queue without tickets is garbage
+// collected.
 func (q *Queue) Branch(slots, length int) *Queue {
 	return q.ownerSet.queue(Options{Slots: slots, Length: length, Now: q.opts.Now})
 }
 
-// Enter takes a place for an owner, of whose tickets at most most hold a slot at once (0 is no bound; the latest word
-// counts). The ticket may hold a slot already. [ErrFull] if it would have to wait and too many do.
+// Enter takes a place for an owner, of whose tickets at most most hold a slot at the same time (0 is no bound; the latest value
+// applies). The ticket may already hold a slot. [ErrFull] if it would have to wait and the queue is full.
 func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,12 +106,12 @@ func (q *Queue) Enter(name string, most int) (*Ticket, error) {
 	return t, nil
 }
 
-// Park returns a ticket that takes no place before [Ticket.Join].
+// Park returns a ticket without a place until [Ticket.Join].
 func (q *Queue) Park() *Ticket {
 	return &Ticket{queue: q, ready: make(chan struct{}), waited: true}
 }
 
-// owner is that of a name, of whose tickets at most most hold a slot from now on.
+// owner returns the owner with a name, and sets the most slots for its tickets.
 func (q *Queue) owner(name string, most int) *owner {
 	o := q.owners[name]
 	if o == nil {
@@ -126,13 +125,13 @@ func (q *Queue) owner(name string, most int) *owner {
 	return o
 }
 
-// free reports whether a slot is there for an owner's next ticket. A ticket that waits while a slot is free is over its owner's bound
-// and blocks no other.
+// free reports whether a slot is free for an owner's next ticket. If a ticket waits while a slot is free, its owner has reached the
+// bound, and it blocks no other owner.
 func (q *Queue) free(o *owner) bool {
 	return o.line(q) == nil && q.taken < q.opts.Slots && o.mayRun()
 }
 
-// join has a ticket wait after its owner's others.
+// join queues a ticket after its owner's others.
 func (q *Queue) join(t *Ticket) {
 	o := t.owner
 	l := o.line(q)
@@ -145,7 +144,7 @@ func (q *Queue) join(t *Ticket) {
 	q.waiting++
 }
 
-// Take takes a slot for an owner, whether one is free or not: for what runs already.
+// Take takes a slot for an owner even if none is free: for work that already runs.
 func (q *Queue) Take(name string, most int) *Ticket {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,7 +159,7 @@ func (q *Queue) Take(name string, most int) *Ticket {
 	return t
 }
 
-// line is where the owner waits in a queue; nil if it does not.
+// line returns the owner's line in a queue; nil if it has none.
 func (o *owner) line(q *Queue) *line {
 	for _, l := range o.lines {
 		if l.queue == q {
@@ -188,14 +187,14 @@ func (q *Queue) takes(l *line) bool {
 
 func (o *owner) mayRun() bool { return o.most <= 0 || o.running < o.most }
 
-// give lets a ticket have a slot.
+// give gives a ticket a slot.
 func (q *Queue) give(t *Ticket) {
 	q.taken++
 	t.owner.running++
 	t.holds, t.since = true, q.opts.Now()
 }
 
-// dispatch gives free slots to those whose turn it is.
+// dispatch gives free slots to the owners whose turn it is.
 func (q *Queue) dispatch() {
 	for q.taken < q.opts.Slots {
 		i := q.next()
@@ -217,33 +216,33 @@ func (q *Queue) dispatch() {
 	}
 }
 
-// dispatch lets an owner who may do more than before continue wherever it waits.
+// dispatch starts an owner's tickets in every queue, after its bound was raised or a slot was released.
 func (o *owner) dispatch() {
 	for _, l := range slices.Clone(o.lines) {
 		l.queue.dispatch()
 	}
 }
 
-// end forgets an empty line.
+// end removes an empty line.
 func (l *line) end() {
 	is := func(other *line) bool { return other == l }
 	l.owner.lines = slices.DeleteFunc(l.owner.lines, is)
 	l.queue.turns = slices.DeleteFunc(l.queue.turns, is)
 }
 
-// next is whose turn it is among those who may; -1 if none may.
+// next returns the index of the first owner that may run; -1 if none may.
 func (q *Queue) next() int {
 	return slices.IndexFunc(q.turns, func(l *line) bool { return l.owner.mayRun() })
 }
 
-// leave forgets an owner who has neither tickets nor slots.
+// leave removes an owner that has neither tickets nor slots.
 func (c *ownerSet) leave(o *owner) {
 	if o.running == 0 && len(o.lines) == 0 {
 		delete(c.owners, o.name)
 	}
 }
 
-// Count is how many of an owner's tickets hold a slot, and how many wait, here and in the queues with the same owners.
+// Count returns how many of an owner's tickets hold a slot, and how many wait, here and in the queues with the same owners.
 func (q *Queue) Count(name string) (running, waiting int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

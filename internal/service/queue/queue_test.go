@@ -36,7 +36,7 @@ func ready(t *Ticket) bool {
 	}
 }
 
-// One owner's hundred do not delay another's first.
+// A hundred tickets of one owner do not delay another owner's first.
 func TestOwnersTakeTurns(t *testing.T) {
 	q := New(Options{Slots: 1, Length: 200})
 	running := enter(t, q, "greedy", 0)
@@ -92,7 +92,7 @@ func TestFullOfFirsts(t *testing.T) {
 		enter(t, q, name, 0)
 	}
 	if _, err := q.Enter("d", 0); !errors.Is(err, ErrFull) {
-		t.Errorf("a queue in which nobody has two is full: %v", err)
+		t.Errorf("a queue with one entry of each user is full: %v", err)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// An owner at its bound waits while slots are free, and delays no other.
+// An owner at its bound waits while slots are free, and does not delay others.
 func TestBoundOfAnOwner(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	first, second := enter(t, q, "a", 1), enter(t, q, "a", 1)
@@ -131,7 +131,7 @@ func TestBoundOfAnOwner(t *testing.T) {
 	}
 }
 
-// A bound that is raised lets those who wait go at once.
+// Raising a bound immediately starts waiting tickets.
 func TestBoundIsRaised(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	enter(t, q, "a", 1)
@@ -173,7 +173,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// A branch has slots of its own; an owner's bound holds for both together, and a slot freed in one lets him go on in the
+// A branch has its own slots. An owner's bound applies to both queues together, and a slot freed in one starts a ticket in the
 // other.
 func TestBranch(t *testing.T) {
 	q := New(Options{Slots: 1, Length: 10})
@@ -210,7 +210,7 @@ func TestBranch(t *testing.T) {
 	}
 }
 
-// A bound that is raised in one queue lets those go who wait in another.
+// Raising a bound in one queue starts tickets that wait in another.
 func TestBoundIsRaisedElsewhere(t *testing.T) {
 	q := New(Options{Slots: 4, Length: 10})
 	side := q.Branch(4, 0)
@@ -220,15 +220,15 @@ func TestBoundIsRaisedElsewhere(t *testing.T) {
 		t.Error("they still wait")
 	}
 	if _, err := side.Enter("a", 3); !errors.Is(err, ErrFull) {
-		t.Errorf("over the bound, where nobody may wait: %v", err)
+		t.Errorf("over the bound, without a queue: %v", err)
 	}
 	if _, err := side.Enter("a", 4); err != nil {
 		t.Errorf("raised: %v", err)
 	}
 }
 
-// Whatever happens, slots are never given twice or lost, bounds hold, no owner that may run waits while a slot is free, and an
-// owner's tickets keep their order. A branch is as good as the queue that it is of.
+// After any operations, no slot is given twice or lost, bounds hold, no owner that may run waits while a slot is free, and an
+// owner's tickets keep their order. This applies to a branch, too.
 func TestInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.IntRange(0, 6).Draw(t, "length")
@@ -287,7 +287,7 @@ func TestInvariants(t *testing.T) {
 					t.Fatalf("refused with %d of %d waiting", into.Waiting(), length)
 				}
 			},
-			"join": func(t *rapid.T) { // a parked one: it is nowhere before
+			"join": func(t *rapid.T) { // a parked ticket: it is in no queue before
 				name := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "owner")
 				into := rapid.SampledFrom(queues).Draw(t, "queue")
 				ticket := into.Park()
@@ -310,7 +310,7 @@ func TestInvariants(t *testing.T) {
 			},
 			"leave": func(t *rapid.T) {
 				if len(alive) == 0 {
-					t.Skip("nobody is there")
+					t.Skip("the queue is empty")
 				}
 				i := rapid.IntRange(0, len(alive)-1).Draw(t, "which")
 				alive[i].Leave()

@@ -12,7 +12,7 @@ type Ticket struct {
 	ready  chan struct{}
 	waited bool
 
-	// Guarded by the queue's lock.
+	// The queue's lock guards the following fields.
 	holds bool
 	left  bool
 	since time.Time // when it got its slot
@@ -24,8 +24,8 @@ func (t *Ticket) Ready() <-chan struct{} { return t.ready }
 // Waited reports whether the ticket had to wait for its slot.
 func (t *Ticket) Waited() bool { return t.waited }
 
-// Join takes a place for an owner with a ticket that was parked, as [Queue.Enter] does, whether the queue is full or not: who parks
-// tickets bounds their number. Once the ticket was left, Join does nothing.
+// Join takes a place for an owner with a parked ticket, as [Queue.Enter] does, but even if the queue is full: the caller of Park
+// bounds the number of parked tickets. After Leave, Join does nothing.
 func (t *Ticket) Join(name string, most int) {
 	q := t.queue
 	q.mu.Lock()
@@ -42,7 +42,7 @@ func (t *Ticket) Join(name string, most int) {
 	q.join(t)
 }
 
-// Leave gives up the ticket's place or slot. It may be called twice.
+// Leave releases the ticket's place or slot. It may be called twice.
 func (t *Ticket) Leave() {
 	q := t.queue
 	q.mu.Lock()
@@ -70,8 +70,8 @@ func (t *Ticket) Leave() {
 	q.leave(t.owner)
 }
 
-// Start is when the ticket will probably get its slot, by how long slots were held lately. That of a ticket which holds
-// one is when it got it.
+// Start estimates when the ticket will get its slot, from the recent durations of slots. For a ticket with a slot it returns when
+// it got it.
 func (t *Ticket) Start() time.Time {
 	q := t.queue
 	q.mu.Lock()
@@ -83,7 +83,7 @@ func (t *Ticket) Start() time.Time {
 	return q.opts.Now().Add(time.Duration(rounds) * q.held.mean())
 }
 
-// ahead is how many tickets of its queue get a slot before this one, if no more come.
+// ahead returns how many tickets of its queue get a slot before this one, if no more come.
 func (t *Ticket) ahead() int {
 	if t.owner == nil {
 		return 0
@@ -111,10 +111,10 @@ func (t *Ticket) ahead() int {
 // average is a moving average of durations.
 type average struct{ of time.Duration }
 
-// guess is what a slot is held for before one was held.
+// guess is the assumed duration of a slot before the first measurement.
 const guess = time.Second
 
-// add counts d for a fifth.
+// add adds d with a weight of one fifth.
 func (a *average) add(d time.Duration) {
 	if a.of == 0 {
 		a.of = max(d, 1)

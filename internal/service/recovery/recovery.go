@@ -1,7 +1,7 @@
-// Package recovery is how the parts of the service continue what a former process left.
+// Package recovery lets the parts of the service continue the work of a previous process.
 //
-// Each part reattaches to what still runs, and puts on record as lost what does not. What no record claims is an orphan: it is
-// removed when all parts have recovered.
+// Each part reattaches to work that still runs, and records the rest as lost. A sandbox without a record is an orphan: it is
+// removed after all parts have recovered.
 package recovery
 
 import (
@@ -12,27 +12,27 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Parallelism is how many sandboxes are reattached to, or removed, at a time.
+// Parallelism is how many sandboxes are reattached to, or removed, at the same time.
 const Parallelism = 8
 
 // Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does
-// not answer in time is lost.
+// not respond in time is lost.
 const Timeout = time.Minute
 
-// Part is a part of the service that continues what a former process left.
+// Part is a part of the service that continues the work of a previous process.
 type Part interface {
-	// Recover reattaches to what still runs and records the rest as lost. It is called once, before the first request. What
-	// fails of one record keeps no other from being recovered; an error is one of the store, or that of ctx.
+	// Recover reattaches to running work and records the rest as lost. It is called once, before the first request. A failure
+	// for one record does not prevent the recovery of others. An error comes only from the store or from ctx.
 	Recover(ctx context.Context) error
 }
 
 // Cleaner is a part that may find orphans.
 type Cleaner interface {
-	// RemoveOrphans removes, in the background, what no part has recovered.
+	// RemoveOrphans removes, in the background, the sandboxes that no part has recovered.
 	RemoveOrphans(ctx context.Context)
 }
 
-// Run recovers the parts in order, and then has those that can remove their orphans.
+// Run recovers the parts in order, and then lets each [Cleaner] remove its orphans.
 func Run(ctx context.Context, parts ...Part) error {
 	for _, p := range parts {
 		if err := p.Recover(ctx); err != nil {
@@ -50,12 +50,12 @@ func Run(ctx context.Context, parts ...Part) error {
 	return nil
 }
 
-// Caller is who acts for a user while what the user left is recovered.
+// Caller returns the caller that acts for a user during the recovery.
 func Caller(user string) belljar.Caller {
 	return belljar.Caller{ID: user, Role: belljar.RoleUser, Source: "recovery"}
 }
 
-// ForEach calls do with each of a list, [Parallelism] at a time, and returns when all calls have.
+// ForEach calls do with each element of a list, [Parallelism] at a time, and returns after all calls.
 func ForEach[T any](list []T, do func(T)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, Parallelism)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// step notes when it recovers and when it removes orphans.
+// step records when it recovers and when it removes orphans.
 type step struct {
 	name string
 	err  error
@@ -20,12 +20,12 @@ func (s step) Recover(context.Context) error {
 	return s.err
 }
 
-// cleaner may find orphans.
+// cleaner is a part that may find orphans.
 type cleaner struct{ step }
 
 func (c cleaner) RemoveOrphans(context.Context) { *c.log = append(*c.log, "orphans of "+c.name) }
 
-// Orphans are removed when every part has recovered: until then they may be another part's.
+// Orphans are removed after every part has recovered: before that, they may belong to another part.
 func TestOrder(t *testing.T) {
 	var log []string
 	err := Run(t.Context(), cleaner{step{"sessions", nil, &log}}, step{"runs", nil, &log}, cleaner{step{"sandboxes", nil, &log}})
@@ -34,7 +34,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A part that cannot read its records has recovered nothing: what it would have claimed is no orphan.
+// A part that cannot read its records has recovered nothing: sandboxes that it would have claimed are not orphans.
 func TestNothingIsRemovedAfterAFault(t *testing.T) {
 	var log []string
 	broken := errors.New("no store")

@@ -1,4 +1,4 @@
-// Package retry repeats a write to the store that failed, until it succeeds.
+// Package retry repeats a failed write to the store until it succeeds.
 package retry
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// The pause before the second attempt, and the longest one. Each is twice the one before.
+// The pause before the second attempt, and the longest pause. Each pause is twice the previous one.
 const (
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
@@ -24,8 +24,8 @@ type Writer struct {
 	Log     *slog.Logger
 }
 
-// Do repeats a write that failed once, after a pause, until it succeeds. It returns false for a write that can never
-// succeed, and when the service closes first: then the next process repairs the record. about names the record in the log.
+// Do repeats a failed write, after a pause, until it succeeds. It returns false for a write that can never succeed, and if
+// the service closes first: then the next process repairs the record. about names the record in the log.
 func (w *Writer) Do(write func() error, about ...any) bool {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		again := make(chan struct{})

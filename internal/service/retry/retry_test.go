@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// hasty is a clock on which every pause is over at once. It notes them.
+// hasty is a clock on which every pause ends immediately. It records them.
 type hasty struct{ pauses []time.Duration }
 
 func (h *hasty) Now() time.Time { return time.Time{} }
@@ -47,7 +47,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// A write that the store refuses for good is not repeated.
+// A write that the store refuses permanently is not retried.
 func TestGivesUp(t *testing.T) {
 	for _, refusal := range []error{store.ErrNotFound, store.ErrInvalid, store.ErrClosed, store.ErrEnded} {
 		w := Writer{Clock: &hasty{}, Closing: t.Context(), Log: slog.New(slog.DiscardHandler)}

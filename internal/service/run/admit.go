@@ -24,24 +24,24 @@ import (
 	"github.com/belljar/belljar/internal/service/template"
 )
 
-// plan is a request that may run, with everything decided.
+// plan is an admitted request, with all decisions.
 type plan struct {
-	placement.Placement // in a session a copy of the session's
+	placement.Placement // in a session, a copy of the session's
 	request             belljar.RunRequest
 	argv                []string
 	files               []belljar.InlineFile // for the workspace: the request's, and its code
-	build               *build               // how argv is built before it runs; nil for a program that is there
+	build               *build               // how argv is built before it runs; nil for an existing program
 	patterns            []string             // of artifacts, relative to the workspace
-	session             *session.Session     // where it runs; nil for a sandbox of its own
+	session             *session.Session     // the session that it runs in; nil for a sandbox of its own
 	language            string               // of its context; "" for none
-	git                 *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
+	git                 *placement.Placement // of the side sandbox that clones its repository; nil for none
 	sealed              []byte               // the request's secrets, for its record
-	snapshot            belljar.Snapshot     // that its sandbox has; zero for none
-	template            belljar.Template     // that its sandbox is made of; zero for none
-	warm                *wire.Warm           // how its interpreter may have waited; nil to start it
+	snapshot            belljar.Snapshot     // mounted in its sandbox; zero for none
+	template            belljar.Template     // that its sandbox is made from; zero for none
+	warm                *wire.Warm           // the matching warm interpreter; nil to start a new one
 }
 
-// admitter decides whether a request may run, and how.
+// admitter decides whether and how a request may run.
 type admitter struct {
 	rules      *admission.Rules
 	secrets    *secret.Secrets
@@ -53,15 +53,15 @@ type admitter struct {
 	warm       WarmOptions
 }
 
-// maxSeq is the largest seq that a stream can begin with: the largest integer that every JSON reader holds exactly.
+// maxSeq is the largest seq at which a stream can begin: the largest integer that every JSON reader represents exactly.
 const maxSeq uint64 = 1<<53 - 1
 
-// admit checks a request for everything that can be known before a sandbox exists.
+// admit makes all checks of a request that are possible before a sandbox exists.
 func (s *admitter) admit(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (*plan, error) {
 	return s.admitWith(ctx, caller, req, "")
 }
 
-// admitWith is admit for a request whose image has a digest, unless that is "".
+// admitWith is admit for a request whose image is pinned to digest, unless that is "".
 func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, digest string) (*plan, error) {
 	if err := s.rules.Version(req.SpecVersion); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 	req, of := p.request, x.Placement()
 	if len(req.Secrets) > 0 {
 		return &belljar.Error{
-			Code: belljar.CodeInvalidRequest, Message: "secrets cannot be given to a run in a session: the runs of a session share a user, who could read them",
+			Code: belljar.CodeInvalidRequest, Message: "secrets cannot be given to a run in a session: the runs of a session share a user, so that each could read them",
 			Details: map[string]any{"field": "secrets", "session_id": req.SessionID},
 			Hint:    "give them to the session when it is made, or make a run without a session",
 		}
@@ -188,7 +188,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 	return err
 }
 
-// program decides what is executed, and which files it needs.
+// program decides which program is executed, and which files it needs.
 func (p *plan) program() error {
 	req := p.request
 	p.argv, p.files = req.Command, req.Files
@@ -197,13 +197,13 @@ func (p *plan) program() error {
 		return nil
 	}
 	if req.Shell != nil {
-		p.argv = []string{req.Shell.Cmd} // as it goes on record
+		p.argv = []string{req.Shell.Cmd} // in the form that is recorded
 		return nil
 	}
 	if req.Language == "" {
 		return nil
 	}
-	l, _ := belljar.LanguageOf(req.Language) // known, or the request would not be valid
+	l, _ := belljar.LanguageOf(req.Language) // the language is known: the request is valid
 	if l.Executed() && !p.Exec {
 		e := &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: l.Name + " is compiled, which needs workspace_exec",
@@ -236,7 +236,7 @@ func (p *plan) program() error {
 	return nil
 }
 
-// buildMemoryAvailable refuses a build with other memory than its program if the limit of a sandbox cannot be changed.
+// buildMemoryAvailable refuses a build with a different memory limit from its program's if a sandbox's limit cannot be changed.
 func (p *plan) buildMemoryAvailable() error {
 	if p.buildMemory() == p.Limits.MemoryMB || p.Caps.LimitMemory {
 		return nil
@@ -249,7 +249,7 @@ func (p *plan) buildMemoryAvailable() error {
 	}
 }
 
-// own copies what the caller could change in a request.
+// own copies the parts of a request that the caller could modify.
 func own(req belljar.RunRequest) belljar.RunRequest {
 	req.Command = slices.Clone(req.Command)
 	req.Env = maps.Clone(req.Env)

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A run that needs an approval has a parked ticket: it waits as in the queue, without a place in it, and without memory. Approved, it
-// takes both, and its time in the queue begins.
+// A run that needs an approval has a parked ticket: it waits as if it were queued, but without a place in the queue and without
+// memory. When it is approved, it takes both, and its time in the queue begins.
 
 // askFor returns the approval that a plan needs; nil if it needs none.
 func askFor(s *Runs, caller belljar.Caller, p *plan) (*belljar.Approval, error) {
@@ -24,7 +24,7 @@ func askFor(s *Runs, caller belljar.Caller, p *plan) (*belljar.Approval, error) 
 	return s.opts.Rules.Approval(q)
 }
 
-// ask has the run need an approval, and takes a place at the desk for it.
+// ask makes the run wait for an approval, and takes a place at the desk for it.
 func ask(s *Runs, r *Run, a belljar.Approval) (err error) {
 	a.Command = r.state.Command
 	if r.asked, err = s.opts.Desk.Take(a, r.id); err != nil {
@@ -39,7 +39,7 @@ func ask(s *Runs, r *Run, a belljar.Approval) (err error) {
 type waiter struct {
 	*Runs
 	run   *Run
-	again bool // its user was allowed the memory by a former process
+	again bool // a previous process already charged its user's memory quota
 }
 
 var _ approval.Waiter = waiter{}
@@ -111,8 +111,8 @@ func approvalFrame(a belljar.Approval) belljar.Frame {
 	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventApproval, Data: data}
 }
 
-// recoverApproval returns the approval that a queued run of a former process needs: its own, or another one if the rules have changed
-// since and name more reasons. nil if it needs none.
+// recoverApproval returns the approval that a queued run of a previous process needs: its own, or a new one if the rules have changed
+// since and add reasons. It returns nil if the run needs none.
 func recoverApproval(s *Runs, row store.Run, p *plan) (*belljar.Approval, error) {
 	before := row.Approval
 	if before != nil {
@@ -125,7 +125,7 @@ func recoverApproval(s *Runs, row store.Run, p *plan) (*belljar.Approval, error)
 		}
 	}
 	if row.PolicyHash == s.opts.PolicyHash {
-		return before, nil // by the same rules
+		return before, nil // the rules have not changed
 	}
 	caller := belljar.Caller{ID: row.UserID, Role: belljar.RoleUser}
 	if before != nil {
@@ -139,7 +139,7 @@ func recoverApproval(s *Runs, row store.Run, p *plan) (*belljar.Approval, error)
 	return new(s.opts.Desk.Begin(*now, row.ID)), nil
 }
 
-// requeueAsked parks a run of a former process until its approval is decided.
+// requeueAsked parks a run of a previous process until its approval is decided.
 func requeueAsked(ctx context.Context, s *Runs, r *Run, a belljar.Approval) (err error) {
 	if before := r.state.Approval; before == nil || !before.RequestedAt.Equal(a.RequestedAt) {
 		r.appendLog(approvalFrame(a))

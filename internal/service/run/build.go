@@ -20,24 +20,24 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// build is how a plan's program is compiled in its sandbox, before it runs there.
+// build describes how a plan's program is compiled in its sandbox, before it runs there.
 type build struct {
 	language belljar.Language
-	file     string // of the source, from where the program starts
-	source   string // its text; "" if that is known in the sandbox only
+	file     string // of the source, relative to the program's working directory
+	source   string // its text; "" if only the sandbox has it
 	args     []string
 
-	place     string     // of the program, from where it starts
+	place     string     // of the program, relative to its working directory
 	compilers [][]string // best first
 }
 
-// buildPrefix makes of a run's id what its agent knows the build by.
+// buildPrefix, before a run's id, is the id of the build at its agent.
 const buildPrefix = "build-"
 
-// maxBuildSource is how much of a source is read for the names in it, in bytes.
+// maxBuildSource is how many bytes of a source are read to find the names in it.
 const maxBuildSource = 1 << 20
 
-// aim decides where the program of a run is built, and so its command.
+// aim decides where the program of a run is built, and thus its command.
 func (p *plan) aim(id string) {
 	b := p.build
 	b.place = path.Join(placement.TmpDir, "program-"+id)
@@ -49,23 +49,23 @@ func (p *plan) aim(id string) {
 	b.compilers, p.argv = b.language.Build(b.file, b.source, b.place, b.args)
 }
 
-// forBuild is the plan of the build: a command without input, under the limits of builds.
+// forBuild returns the plan of the build: a command without input, under the limits of builds.
 func (p *plan) forBuild() *plan {
 	own := *p
 	own.build, own.request.Input, own.request.Stdin, own.request.Interactive = nil, nil, "", false
 	own.Limits.TimeoutSec, own.Limits.LogBytes = p.Limits.BuildTimeoutSec, belljar.MaxBuildOutput
-	own.Limits.CPUTimeSec = 0 // that is the program's
+	own.Limits.CPUTimeSec = 0 // this limit applies to the program
 	own.Limits.MemoryMB = p.buildMemory()
 	return &own
 }
 
-// buildMemory is what the compiler may have, in MiB.
+// buildMemory returns the compiler's memory limit, in MiB.
 func (p *plan) buildMemory() int { return cmp.Or(p.Limits.BuildMemoryMB, p.Limits.MemoryMB) }
 
-// holdAt sets the limit of memory of what runs in the sandbox from now on.
+// holdAt sets the memory limit of the sandbox from now on.
 func (c *execution) holdAt(mb int) error {
 	if c.plan.buildMemory() == c.plan.Limits.MemoryMB {
-		return nil // as the sandbox was made
+		return nil // the sandbox already has it
 	}
 	ctx, cancel := context.WithTimeout(c.run.ctx, usageTime)
 	defer cancel()
@@ -76,8 +76,8 @@ func (c *execution) holdAt(mb int) error {
 	return limiter.LimitMemory(ctx, mb)
 }
 
-// compile builds the run's program. It reports whether it was built; c.end has why not. A build is no part of
-// the run's time, output and usage.
+// compile builds the run's program. It reports whether it was built. If not, c.end has the reason. A build
+// does not count towards the run's time, output and usage.
 func (c *execution) compile(begin time.Time) bool {
 	e := &c.end
 	e.Building = true
@@ -139,7 +139,7 @@ func (c *execution) compile(begin time.Time) bool {
 	return true
 }
 
-// startCompiler starts the first compiler that there is.
+// startCompiler starts the first compiler that exists.
 func (c *execution) startCompiler(begin time.Time, compilers [][]string) (err error) {
 	ctx, cancel := startup(c.run, c.plan, begin)
 	defer cancel()
@@ -155,7 +155,7 @@ func (c *execution) startCompiler(begin time.Time, compilers [][]string) (err er
 	return err
 }
 
-// readSource reads the source that came as a file, if what runs goes by its text.
+// readSource reads a source that is a file, if the language needs its text.
 func (c *execution) readSource() {
 	p := c.plan
 	b := p.build
@@ -172,7 +172,7 @@ func (c *execution) readSource() {
 	req.Limit = maxBuildSource
 	r, _, err := c.box.Agent.ReadFile(ctx, req)
 	if err != nil {
-		return // the compiler reports what is wrong with it
+		return // the compiler reports the error
 	}
 	defer r.Close()
 	text, err := io.ReadAll(io.LimitReader(r, maxBuildSource))
@@ -185,7 +185,7 @@ func (c *execution) readSource() {
 	c.run.state.Command, c.run.state.CommandTruncated = outcome.TruncateCommand(p.argv)
 }
 
-// result is the build as it ended, or was lost.
+// result returns the finished or lost build.
 func (c *execution) result(b belljar.Build) *belljar.Build {
 	usage := belljar.ResourceUsage{Sources: map[string]string{}}
 	if exit := c.end.Exit; exit != nil {
@@ -193,7 +193,7 @@ func (c *execution) result(b belljar.Build) *belljar.Build {
 		b.DurationSec = usage.WallTimeSec
 		b.ExitCode, _ = outcome.Status(exit)
 	}
-	usage.Limits = nil // they are the run's
+	usage.Limits = nil // they describe the run
 	b.Usage, b.OutputTruncated = &usage, c.out.cut
 	b.Output = string(c.out.output)
 	if !utf8.Valid(c.out.output) {
@@ -202,7 +202,7 @@ func (c *execution) result(b belljar.Build) *belljar.Build {
 	return &b
 }
 
-// built notes the state of a run's build, and puts it into its log.
+// built updates the state of a run's build, and adds it to the log.
 func (r *Run) built(b *belljar.Build, event string, data map[string]any) {
 	r.mu.Lock()
 	r.state.Build = b
@@ -217,7 +217,7 @@ func (r *Run) built(b *belljar.Build, event string, data map[string]any) {
 	r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: event, Data: data})
 }
 
-// removeBuilt removes what a session's run has built.
+// removeBuilt removes the compiled program of a session's run.
 func (c *execution) removeBuilt() {
 	if c.plan.build == nil {
 		return

@@ -2,7 +2,7 @@ package run
 
 import "testing"
 
-// What was used last stays, and together no more than the bound.
+// The cache stays within its bound, and evicts the least recently used programs.
 func TestBuiltProgramsAreBounded(t *testing.T) {
 	var b builtPrograms
 	first, key := buildKey{0: 255}, buildKey{}

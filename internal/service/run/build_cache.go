@@ -15,20 +15,20 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Bounds of what is kept of built programs, in bytes, in memory.
+// Bounds of the cache of built programs, in bytes of memory.
 const (
 	maxBuiltProgram = 16 << 20
 	maxBuiltAll     = 64 << 20
 )
 
-// buildKey is all that decides what a compiler makes, and for whom: nothing is shared between users.
+// buildKey is the hash of everything that determines a compiler's output, and of the user: users share nothing.
 type buildKey [sha256.Size]byte
 
 // builtPrograms caches the programs of requests with build_cache. The least recently used is evicted. The zero value is empty.
 type builtPrograms struct {
 	mu    sync.Mutex
 	byKey map[buildKey]*list.Element
-	order list.List // of *builtProgram, the one used last in front
+	order list.List // of *builtProgram, the most recently used first
 	size  int64
 }
 
@@ -53,7 +53,7 @@ func (b *builtPrograms) put(p *builtProgram) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.byKey[p.key] != nil {
-		return // another run was faster
+		return // a concurrent run was faster
 	}
 	if b.byKey == nil {
 		b.byKey = map[buildKey]*list.Element{}
@@ -119,7 +119,7 @@ func (c *execution) takeBuilt(key buildKey) bool {
 	return true
 }
 
-// keepBuilt keeps the program that was built, before it runs and could change itself.
+// keepBuilt caches the built program, before it runs and could change itself.
 func (c *execution) keepBuilt(key buildKey) {
 	ctx, cancel := context.WithTimeout(c.run.ctx, captureTime)
 	defer cancel()
@@ -145,5 +145,5 @@ func (c *execution) keepBuilt(key buildKey) {
 	c.builtPrograms.put(&builtProgram{key: key, program: program, build: told})
 }
 
-// builtPath is where the program is built, in the workspace.
+// builtPath is the program's path in the workspace.
 func (p *plan) builtPath() string { return path.Join(placement.TmpDir, path.Base(p.build.place)) }

@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Cancel stops a run. It returns when the run ends even if this process dies: its agent has the order to end the command, or its
-// end is on record.
+// Cancel stops a run. It returns once the run is sure to end, even if this process dies: its agent has the order to end the
+// command, or its end is on record.
 func (r *Run) Cancel(ctx context.Context) error {
 	r.stop(fault.ErrCanceled)
 	if errors.Is(context.Cause(r.ctx), fault.ErrShutdown) && r.waiting() {

@@ -28,14 +28,14 @@ const (
 	freeNames    = 64 << 10
 )
 
-// matchTime is how long the patterns of a run may take to be compared with names. Usual ones take milliseconds. Hundreds of long ones with
-// braces and stars could take hours.
+// matchTime bounds the time to match the patterns of a run with names. Usual patterns take milliseconds. Hundreds of long ones with braces
+// and stars could take hours.
 const matchTime = 5 * time.Second
 
-// errPatterns is the error of patterns that take longer.
+// errPatterns is the error of patterns that exceed matchTime.
 var errPatterns = errors.New("capture_patterns take too long to compare with so many names")
 
-// Why the bytes of an artifact were not kept.
+// The reasons why the bytes of an artifact were not kept.
 const (
 	skippedCap        = "artifact_cap_exceeded"
 	skippedQuota      = "artifact_quota_exceeded"
@@ -43,13 +43,13 @@ const (
 	skippedName       = "name_not_utf8"
 	skippedChanged    = "changed" // it grew while it was read
 	skippedFull       = "disk_full"
-	skippedFailed     = "capture_failed" // in Belljar, or out of time
-	// SkippedExpired are bytes that were swept.
+	skippedFailed     = "capture_failed" // error in Belljar, or timeout
+	// SkippedExpired is the reason for swept bytes.
 	SkippedExpired = "expired"
 )
 
-// capture copies the files that the run's patterns match, as far as the cap and its owner's quota allow. A failure is a warning: it does
-// not make the run a failure.
+// capture copies the files that match the run's patterns, as far as the cap and its owner's quota permit. A failure is a warning: it does
+// not make the run fail.
 func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
@@ -88,7 +88,7 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	return c, append(warnings, c.warnings(p.Limits)...)
 }
 
-// find returns the files that patterns match, sorted by path, with warnings for patterns that match none. The patterns may take that long.
+// find returns the files that match patterns, sorted by path, with warnings for patterns without a match. most bounds the time to match.
 func find(ctx context.Context, b *box.Box, patterns []string, most time.Duration) (found []wire.FileInfo, warnings []string, err error) {
 	sel := selection{patterns: patterns, left: most, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
 	names, beyond := 0, 0
@@ -113,15 +113,15 @@ func find(ctx context.Context, b *box.Box, patterns []string, most time.Duration
 	return found, append(warnings, sel.warnings()...), err
 }
 
-// selection decides which files patterns match, and remembers which patterns matched any.
+// selection selects the files that match patterns, and remembers which patterns matched.
 type selection struct {
 	patterns []string
-	left     time.Duration // to compare
+	left     time.Duration // time left to match
 	hits     []int
 	folders  []bool // a pattern matched a directory
 }
 
-// includes reports whether f is to be captured: a regular file, or a symbolic link, of which only the target is noted.
+// includes reports whether to capture f: a regular file, or a symbolic link, of which only the target is recorded.
 func (s *selection) includes(f wire.FileInfo) (wanted bool, err error) {
 	last := time.Now()
 	for i, p := range s.patterns {
@@ -157,8 +157,8 @@ func (s *selection) warnings() []string {
 	return list
 }
 
-// matches reports whether a pattern matches a path. Both are relative to the workspace. The folder for temporary files matches only
-// patterns that name it.
+// matches reports whether a pattern matches a path. Both are relative to the workspace. The folder for temporary files matches only patterns that
+// name it.
 func matches(pattern, path string) bool {
 	if first, _, _ := strings.Cut(path, "/"); first == placement.TmpDir && !strings.HasPrefix(pattern, placement.TmpDir) {
 		return false
@@ -167,7 +167,7 @@ func matches(pattern, path string) bool {
 	return ok && err == nil
 }
 
-// keep keeps one file.
+// keep captures one file.
 func (s *runner) keep(ctx context.Context, r *Run, b *box.Box, c *captured, f wire.FileInfo) {
 	art := belljar.Artifact{Path: f.Path, Size: f.Size, Mode: f.Mode}
 	switch {
@@ -186,7 +186,7 @@ func (s *runner) keep(ctx context.Context, r *Run, b *box.Box, c *captured, f wi
 	c.put(art)
 }
 
-// copy copies a file's bytes into the blob store. Room for its size is reserved.
+// copy copies a file's bytes into the blob store. Its size must already be reserved.
 func (s *runner) copy(ctx context.Context, r *Run, b *box.Box, c *captured, art *belljar.Artifact) {
 	info, err := s.fetch(ctx, r, b, art.Path, art.Size)
 	var refused *wire.Error
@@ -209,7 +209,7 @@ func (s *runner) copy(ctx context.Context, r *Run, b *box.Box, c *captured, art 
 	c.allowance.Release(art.Size)
 }
 
-// errTooLarge is the error of a file that is larger than its size was.
+// errTooLarge is the error of a file that has grown.
 var errTooLarge = errors.New("file is too large")
 
 // fetch copies at most size bytes of a file.
@@ -224,7 +224,7 @@ func (s *runner) fetch(ctx context.Context, r *Run, b *box.Box, path string, siz
 	return s.blobs.Put(ctx, blob.Key{UserID: r.owner, RunID: r.id, Path: path}, &bounded{body, size})
 }
 
-// bounded is a reader that fails where r has more than left bytes.
+// bounded is a reader that fails if r has more than left bytes.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -241,7 +241,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// warnings reports what could not be kept.
+// warnings returns warnings about files that could not be kept.
 func (c *captured) warnings(l belljar.Limits) []string {
 	var list []string
 	for _, art := range c.artifacts {

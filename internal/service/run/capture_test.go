@@ -35,7 +35,7 @@ func listing(t *testing.T, parts ...[]wire.FileInfo) *box.Box {
 	})}
 }
 
-// Patterns of braces and stars, which take 20 ms for each name, end the search for artifacts when their time is over.
+// Patterns with braces and stars, which take 20 ms for each name, end the search for artifacts at its timeout.
 func TestPatternsThatTakeLong(t *testing.T) {
 	name := strings.Repeat("a", 250)
 	b := listing(t, []wire.FileInfo{{Path: "one", Type: "file"}, {Path: name, Type: "file"}, {Path: name + "b", Type: "file"}})
@@ -48,7 +48,7 @@ func TestPatternsThatTakeLong(t *testing.T) {
 	}
 }
 
-// Files of no bytes, and links, with long names are as many as there is room for their names.
+// The bytes of long names bound the number of artifacts, also of empty files and links.
 func TestArtifactsWithLongNames(t *testing.T) {
 	links := slices.Repeat([]wire.FileInfo{{Path: "link", Type: "symlink", Target: strings.Repeat("x", maxNames/40)}}, 24)
 	found, warnings, err := find(t.Context(), listing(t, links, links), []string{"**"}, matchTime)

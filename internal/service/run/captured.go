@@ -6,10 +6,10 @@ import (
 	"github.com/belljar/belljar/internal/service/admission"
 )
 
-// captured is the artifacts of a run, in the order of paths. A nil one is empty.
+// captured is the artifacts of a run, sorted by path. A nil value is empty.
 type captured struct {
 	artifacts []belljar.Artifact
-	room      int64 // bytes that the run may still leave
+	room      int64 // bytes that the run may still add
 	size      int64 // bytes kept
 	names     int64 // bytes of names
 	allowance *admission.Allowance
@@ -37,7 +37,7 @@ func (c *captured) put(a belljar.Artifact) {
 	}
 }
 
-// list is never nil.
+// list returns the artifacts, never nil.
 func (c *captured) list() []belljar.Artifact {
 	if c == nil || c.artifacts == nil {
 		return []belljar.Artifact{}
@@ -53,7 +53,7 @@ func (c *captured) bytes() int64 {
 	return c.size + c.over()
 }
 
-// recorded releases the reservation: what was captured is on record, or never will be.
+// recorded releases the reservation: the artifacts are on record, or never will be.
 func (c *captured) recorded() {
 	if c != nil {
 		c.allowance.Close()

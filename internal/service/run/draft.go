@@ -11,14 +11,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A run in a session whose caller waits for its end begins as a draft: it is in memory, its log too, and no caller knows its id. Most
-// end within milliseconds, and go on record then with one write each of log and row. A draft that takes longer than draftFor, or is
-// listed, goes on record as it is and is a run like any other. If the process dies, a draft leaves no trace: its caller had no answer.
+// If the caller of a run in a session waits for its end, the run begins as a draft: it and its log are only in memory, and no caller
+// knows its id. Most drafts end within milliseconds, and are then recorded with one write each for log and row. A draft that takes
+// longer than draftFor, or appears in a list, is recorded in its current state and becomes a normal run. If the process dies, a draft
+// leaves no trace: its caller got no response.
 
 // draftFor is how long a run may stay a draft.
 const draftFor = 200 * time.Millisecond
 
-// errDraft means that a run has ended but is not recorded.
+// errDraft means that a run has ended but is not recorded yet.
 var errDraft = errors.New("run is not on record")
 
 // newLog begins the log of a run.
@@ -29,7 +30,7 @@ func (s *recorder) newLog(r *Run) (logbook.Log, error) {
 	return s.logs.Create(r.id)
 }
 
-// keepLog ends the log of a draft that has ended: in its row if it is in memory, else in its file.
+// keepLog stores the log of an ended draft: in its row if the log is in memory, else in its file.
 func (s *recorder) keepLog(r *Run, row *store.Run) {
 	if log, ok := r.log.(*logbook.Draft); ok {
 		if frames, taken := log.Take(); taken {
@@ -44,7 +45,7 @@ func (s *recorder) keepLog(r *Run, row *store.Run) {
 	row.LogBytes = r.log.Size()
 }
 
-// insertDraft puts a draft on record as it is. The caller holds r.writing.
+// insertDraft records a draft in its current state. The caller holds r.writing.
 func (s *recorder) insertDraft(r *Run) error {
 	var err error
 	if log, ok := r.log.(*logbook.Draft); ok {
@@ -61,11 +62,11 @@ func (s *recorder) insertDraft(r *Run) error {
 	return nil
 }
 
-// recordDelay is how long the answer to a caller waits for a run that has ended to be on record.
+// recordDelay bounds how long a response waits for the record of an ended run.
 const recordDelay = 2 * time.Second
 
-// Finish starts a run and waits for its end: see [belljar.Finish]. It reports whether it has started one: a repeated request has the
-// first answer.
+// Finish starts a run and waits for its end: see [belljar.Finish]. started is false for a repeated request, which gets the first
+// response.
 func (s *Runs) Finish(
 	ctx context.Context, caller belljar.Caller, req belljar.RunRequest, wait time.Duration,
 ) (run belljar.Run, out *belljar.Output, started bool, err error) {
@@ -77,7 +78,7 @@ func (s *Runs) Finish(
 	return run, out, true, err
 }
 
-// await waits for the end of a run, or a time.
+// await waits for the end of a run, for at most wait.
 func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
 	select {
 	case <-r.done:
@@ -89,7 +90,7 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 	case <-s.opts.Closed.Done():
 		return belljar.Run{}, nil, fault.ShuttingDown()
 	}
-	// From the answer on its id is known.
+	// The response reveals the id, so record the run first.
 	err := s.flush(r, true)
 	if errors.Is(err, errDraft) {
 		select {
@@ -113,7 +114,7 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 	return run, nil, nil
 }
 
-// finished is the answer for a run that has ended.
+// finished returns the response for a run that has ended.
 func (s *Runs) finished(ctx context.Context, r *Run, first belljar.Run) (belljar.Run, *belljar.Output, error) {
 	out, err := belljar.Printed(r.log.Read(ctx, 1))
 	if err != nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// command is the plan's command as the agent takes it.
+// command returns the plan's command for the agent.
 func (p *plan) command(id string, b *box.Box) wire.Exec {
 	limits := p.Rlimits()
 	if p.session != nil {
-		delete(limits, "cpu") // survivors have it as well, and may compute for longer than the run
+		delete(limits, "cpu") // surviving processes have it as well, and may use more CPU time than the run
 	}
 	return p.forShell(wire.Exec{
 		ID:        id,
@@ -27,15 +27,15 @@ func (p *plan) command(id string, b *box.Box) wire.Exec {
 		TimeoutMS: int64(math.Ceil(p.Limits.TimeoutSec * 1000)),
 		CPUTimeMS: int64(math.Ceil(p.Limits.CPUTimeSec * 1000)),
 		GraceMS:   int64(math.Ceil(p.Limits.GraceSec * 1000)),
-		// One byte more than is kept: when it comes, the log is truncated there.
+		// One byte more than is kept: that byte truncates the log.
 		OutputLimit: p.Limits.LogBytes + 1,
-		KillAll:     p.session == nil, // in a session survivors live on
+		KillAll:     p.session == nil, // in a session, surviving processes continue
 		Warm:        p.warm,
 	})
 }
 
-// cwd is the directory in which the command starts: the request's, else the image's, else the workspace, which is the agent's default. A
-// run with files or a volume starts where they are, and so do a file in a language, a session's shell and contexts.
+// cwd returns the working directory of the command: the request's, else the image's, else the workspace, which is the agent's default. A
+// run with files or a volume starts in the workspace, and so do a file in a language, a session's shell and contexts.
 func (p *plan) cwd() string {
 	clean, err := belljar.CleanPath(p.request.Cwd)
 	if err == nil && clean != "." {
@@ -48,7 +48,7 @@ func (p *plan) cwd() string {
 	return p.Image.WorkingDir
 }
 
-// environment is the whole environment of the command: Belljar's, over it the image's, the session's and the request's.
+// environment returns the whole environment of the command: Belljar's variables, overridden by the image's, the session's and the request's.
 func (p *plan) environment() []string {
 	if p.session != nil {
 		return p.Environment(p.cwd(), p.session.Env(), p.request.Env)

@@ -15,7 +15,7 @@ func (s *recorder) happened(name string, r *Run, took time.Duration) {
 	s.record(event.Event{Name: name, Caller: r.caller, Run: &state, Runtime: state.Runtime, Took: took})
 }
 
-// endEvent is the event of a run that ended in a phase.
+// endEvent returns the event of a run that ended in a phase.
 func endEvent(p belljar.Phase) string {
 	switch p {
 	case belljar.PhaseCompleted:
@@ -28,7 +28,7 @@ func endEvent(p belljar.Phase) string {
 	return event.RunFailed
 }
 
-// recordEnded records the events of how a run ended, and logs it.
+// recordEnded records the events of a run's end, and logs it.
 func (s *recorder) recordEnded(r *Run, last belljar.Run) {
 	e := event.Event{
 		Name: endEvent(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime,
@@ -47,7 +47,7 @@ func (s *recorder) recordEnded(r *Run, last belljar.Run) {
 	}
 }
 
-// logEnded logs one line about a run that has ended. A command may hold secrets, so the line has only the program's name.
+// logEnded logs one line about an ended run. A command may contain secrets, so the line has only the program's name.
 func (s *recorder) logEnded(r *Run, last belljar.Run) {
 	ctx := context.Background()
 	if !s.log.Enabled(ctx, slog.LevelInfo) {
@@ -67,7 +67,7 @@ func (s *recorder) logEnded(r *Run, last belljar.Run) {
 	s.log.LogAttrs(ctx, slog.LevelInfo, "run ended", attrs...)
 }
 
-// count records an event for the metrics only.
+// count records an event that only the metrics use.
 func (s *recorder) count(name, runtime, reason string, n int64) {
 	s.record(event.Event{Name: name, Runtime: runtime, Reason: reason, Count: n})
 }

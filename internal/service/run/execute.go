@@ -25,7 +25,7 @@ import (
 	"github.com/belljar/belljar/internal/service/template"
 )
 
-// runner carries runs from their places in the queue to their answers.
+// runner executes runs from the queue to the response.
 type runner struct {
 	*recorder
 	boxes         *box.Maker
@@ -40,19 +40,18 @@ type runner struct {
 	rules         *admission.Rules
 	builtPrograms builtPrograms
 
-	slack    time.Duration // that a command may take longer than its agent allows
-	lease    time.Duration // of a sandbox
+	slack    time.Duration // how much longer than its agent's deadline a command may last
+	lease    time.Duration // lease of a sandbox
 	queueTTL time.Duration
 
 	recordsSurvive, sessionsSurvive bool // see [Options]
 }
 
-// captureTime bounds copying a run's artifacts.
+// captureTime bounds the capture of a run's artifacts.
 const captureTime = time.Minute
 
-// execution is a run in its sandbox: it gets one and starts its command there ([execution.start]), is followed until the command
-// ends ([execution.follow]), and its end is put on record ([execution.settle]). After a restart it begins in the middle, with a
-// command that runs.
+// execution is a run in its sandbox. It makes the sandbox and starts the command ([execution.start]), follows the command to its
+// end ([execution.follow]), and records the end ([execution.settle]). After a restart it begins with a running command.
 type execution struct {
 	*runner
 	run  *Run
@@ -62,13 +61,13 @@ type execution struct {
 	out  *transcript
 	end  outcome.Ending
 	net  network
-	tree *git.Tree // of its repository, whose files are gone once the command runs; nil for none
+	tree *git.Tree // of its repository, removed once the command runs; nil for none
 
-	mu   sync.Mutex     // guards what follows while the command is followed
+	mu   sync.Mutex     // guards the following fields while the command is followed
 	proc *agent.Process // nil until there is a command; replaced when the stream to its agent breaks
 }
 
-// execution returns the execution of a run, at its beginning.
+// execution returns the execution of a run that has not begun.
 func (s *runner) execution(r *Run) *execution {
 	p := r.plan
 	c := &execution{
@@ -82,7 +81,7 @@ func (s *runner) execution(r *Run) *execution {
 	return c
 }
 
-// carry executes a run, from its place in the queue to its answer, and removes its sandbox afterwards.
+// carry executes a run from the queue to the response, and removes its sandbox afterwards.
 func (s *runner) carry(r *Run) {
 	defer s.work.Done()
 	defer r.stop(nil)
@@ -104,7 +103,7 @@ func (s *runner) carry(r *Run) {
 	}
 }
 
-// attend follows the run's command to its end and settles, unless the command is left to the next process.
+// attend follows the run's command to its end and settles the run, unless the command is left to the next process.
 func (c *execution) attend() {
 	if c.follow(); errors.Is(c.end.Err, fault.ErrDetached) {
 		c.detach()
@@ -113,7 +112,7 @@ func (c *execution) attend() {
 	c.settle()
 }
 
-// start makes the run's sandbox and starts its command. It reports whether the command runs; c.end has why not.
+// start makes the run's sandbox and starts its command. It reports whether the command runs. If not, c.end has the reason.
 func (c *execution) start() bool {
 	e := &c.end
 	if e.Err = context.Cause(c.run.ctx); e.Err != nil {
@@ -155,7 +154,7 @@ func (c *execution) start() bool {
 	if e.Err = c.box.Network.Pin(ctx); e.Err != nil {
 		return false
 	}
-	if c.plan.session == nil { // after the build, whose programs do not get them
+	if c.plan.session == nil { // after the build, whose programs must not see them
 		if e.Err = c.box.WriteSecrets(ctx, c.plan.request.Secrets); e.Err != nil {
 			return false
 		}
@@ -176,7 +175,7 @@ func (c *execution) start() bool {
 	return e.Err == nil
 }
 
-// hideSecrets keeps the secrets of the run, or of its session, out of its log.
+// hideSecrets redacts the secrets of the run, or of its session, in its log.
 func (c *execution) hideSecrets() {
 	if c.plan.session == nil {
 		c.box.Hidden = secret.Patterns(c.plan.request.Secrets)
@@ -184,13 +183,13 @@ func (c *execution) hideSecrets() {
 	c.out.hide = c.box.Hidden
 }
 
-// begun puts it into the log and on record that the command has been running since a time.
+// begun logs and records since when the command has been running.
 func (c *execution) begun(since time.Time) error {
 	if err := c.begin(c.run, since); err != nil {
 		return err
 	}
 	if !c.run.resumable() {
-		_ = c.flush(c.run, false) // its request goes on record only now
+		_ = c.flush(c.run, false) // its request is only recorded now
 	}
 	if c.sessionsSurvive && c.run.inSession() && c.work.Refused() {
 		c.run.stop(fault.ErrDetached)
@@ -199,7 +198,7 @@ func (c *execution) begun(since time.Time) error {
 	return nil
 }
 
-// settle decides what became of the run, captures its artifacts, answers, and then removes its sandbox.
+// settle derives the run's outcome, captures its artifacts, publishes the end, and then removes the sandbox.
 func (c *execution) settle() {
 	r, p, e := c.run, c.plan, &c.end
 	e.Overdue = errors.Is(e.Err, errOverdue)
@@ -214,7 +213,7 @@ func (c *execution) settle() {
 			files, troubles = c.capture(r, p, c.box)
 			if len(p.patterns) > 0 && errors.Is(context.Cause(r.ctx), fault.ErrDetached) {
 				files.recorded()
-				c.detach() // the next process copies what could not be copied any longer
+				c.detach() // the next process copies the rest
 				return
 			}
 		}
@@ -224,7 +223,7 @@ func (c *execution) settle() {
 		p.session.SetCwd(o.Shell.Cwd)
 	}
 	if p.request.Context != "" && o.Shell != nil && p.session.Contexts.Lost(p.request.Context) && o.Shell.State == belljar.ShellKept {
-		o.Shell.State = belljar.ContextNew // unless it has ended its interpreter, too
+		o.Shell.State = belljar.ContextNew // unless the run also ended its interpreter
 	}
 	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {
@@ -232,27 +231,27 @@ func (c *execution) settle() {
 	}
 	o.Warnings = append(append(append(o.Warnings, c.tree.Warnings()...), troubles...), c.endNetwork()...)
 	if e.Building {
-		e.Usage = runtime.Usage{} // the build's alone
+		e.Usage = runtime.Usage{} // only the build's
 	}
 	o.Failure = c.failure(o)
 	usage := outcome.ResourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
 	if c.out.cut {
 		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
 	}
-	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // who has the answer may use what the sandbox had
+	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // the response makes its resources available
 		c.releaseBox()
 		c.memory.Drop(r.id)
 		c.conclude(o, usage, files)
 		return
 	}
-	if p.session != nil { // who has the answer may use the shell
+	if p.session != nil { // the caller may use the shell once it has the response
 		r.ticket.Leave()
 	}
 	c.conclude(o, usage, files)
 	c.releaseBox()
 }
 
-// releaseBox removes the run's sandbox. A session's is removed only if processes in it cannot be ended.
+// releaseBox removes the run's sandbox. It removes a session's sandbox only if processes in it cannot be killed.
 func (c *execution) releaseBox() {
 	if c.proc != nil {
 		defer c.proc.Close()
@@ -272,7 +271,7 @@ func (c *execution) releaseBox() {
 	}
 }
 
-// forget has the agent of a session forget the run's command. A command that may have started, although its start failed here, is
+// forget makes a session's agent forget the run's command. If the command may have started although its start failed here, it is
 // ended first.
 func (c *execution) forget() {
 	var err error

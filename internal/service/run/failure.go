@@ -10,13 +10,14 @@ import (
 	"github.com/belljar/belljar/internal/service/outcome"
 )
 
-// What a failure is looked for in, of each stream.
+// How much of each stream is searched for a failure.
 const (
 	failureHead = 64 << 10
 	failureTail = 1<<20 - 1
 )
 
-// failure is what the run's log says about why its program failed; nil if it ran well, or not at all.
+// failure parses the reason of the program's failure from the run's log; nil if the program
+// succeeded, or did not run.
 func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 	if o.Phase != belljar.PhaseFailed || !c.end.Started && !c.end.Building {
 		return nil
@@ -45,7 +46,7 @@ func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 	return outcome.Failure(stdout.String(), stderr.String(), cwd)
 }
 
-// frames are those of a log that nothing is appended to now. A draft stays one.
+// frames returns the frames of a log to which nothing is appended now. A draft stays a draft.
 func frames(log logbook.Log) iter.Seq2[belljar.Frame, error] {
 	if log.Last() == 0 {
 		return func(func(belljar.Frame, error) bool) {}
@@ -67,7 +68,7 @@ func frames(log logbook.Log) iter.Seq2[belljar.Frame, error] {
 // ends keeps the beginning and the end of a stream.
 type ends struct {
 	head, tail []byte
-	lost       bool // what came between
+	lost       bool // the bytes between were dropped
 }
 
 func (e *ends) write(b []byte) {
@@ -85,7 +86,7 @@ func (e *ends) shorten() {
 	}
 }
 
-// String is the text, with a new line where some is missing.
+// String returns the text, with a line break in place of dropped bytes.
 func (e *ends) String() string {
 	if e.shorten(); e.lost {
 		return string(e.head) + "\n" + string(e.tail)

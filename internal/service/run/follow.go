@@ -13,11 +13,11 @@ import (
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
-// errOverdue says that a command did not end when its agent should have ended it.
+// errOverdue means that a command did not end at its agent's deadline.
 var errOverdue = errors.New("overdue")
 
-// follow copies what the command prints into the log until it ends. The agent ends a command whose time is over, and follow one whose
-// run is stopped. A command that then outlives its grace is overdue, and no longer followed.
+// follow copies the command's output into the log until it ends. The agent ends a command at its timeout, and follow ends a command whose
+// run is stopped. If the command outlives its grace period, it is overdue and follow stops following it.
 func (c *execution) follow() {
 	fed := stdin.NewPipe(c.proc)
 	if c.plan.request.Interactive && c.plan.request.Input == nil {
@@ -39,7 +39,7 @@ func (c *execution) follow() {
 	<-guarded
 	giveUp(nil)
 	if c.end.Err = err; errors.Is(err, fault.ErrDetached) {
-		return // an incomplete character comes again
+		return // an incomplete character is sent again
 	}
 	c.out.end()
 	if err == nil {
@@ -60,14 +60,14 @@ func (c *execution) detach() {
 	close(c.run.detached)
 }
 
-// endCommand has the agent end the command: it ends even if this process dies.
+// endCommand orders the agent to end the command: it then ends even if this process dies.
 func (c *execution) endCommand(p *agent.Process) {
 	if err := p.End(clock.Seconds(c.plan.Limits.GraceSec)); err == nil {
 		c.run.sendEnd.Do(func() { close(c.run.endSent) })
 	}
 }
 
-// stdin is the rest of the input in the request that the command has not read yet.
+// stdin returns the part of the request's input that the command has not read yet.
 func (c *execution) stdin() io.Reader {
 	if c.plan.request.Input != nil {
 		return c.plan.request.Input
@@ -79,7 +79,7 @@ func (c *execution) stdin() io.Reader {
 	return nil
 }
 
-// keepUp keeps up the lease of the agent of an execution. An agent that reads nothing blocks it.
+// keepUp renews the lease of an execution's agent. It blocks while the agent reads nothing.
 func keepUp(c *execution, ended <-chan struct{}) {
 	t := time.NewTicker(c.lease / 4)
 	defer t.Stop()
@@ -88,13 +88,13 @@ func keepUp(c *execution, ended <-chan struct{}) {
 		case <-ended:
 			return
 		case <-t.C:
-			_ = c.process().Contact() // who reads the stream notices that it is broken
+			_ = c.process().Contact() // the reader of the stream detects that it is broken
 		}
 	}
 }
 
-// guard ends a command whose run is stopped, and stops following one that does not end in time. It waits for no agent: one that a program
-// took over may read nothing.
+// guard ends a command whose run is stopped, and stops following a command that does not end in time. It never waits for an agent: an
+// agent that a program took over may read nothing.
 func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc) {
 	l, stop := c.plan.Limits, c.run.ctx.Done()
 	grace := clock.Seconds(l.GraceSec)

@@ -14,8 +14,8 @@ import (
 
 func isEnd(f belljar.Frame) bool { return f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd }
 
-// Follow yields the log of a run under way from a frame on, and follows it to its end. The end event is held back until the run's end
-// is on record.
+// Follow yields the log of a live run from a frame on, and follows it to its end. It holds the end event back until the run's end is
+// on record.
 func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[belljar.Frame, error] {
 	if from == belljar.Tail {
 		from = r.log.Last() + 1
@@ -57,7 +57,7 @@ func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[bellja
 	}
 }
 
-// cause is why a context ended, if that is what err says.
+// cause returns the cause of a context's end, if that is what err means.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -65,15 +65,15 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// end is the end event of a run that is done.
+// end returns the end event of a finished run.
 func (r *Run) end() belljar.Frame {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return outcome.EndFrame(r.state, r.lastSeq)
 }
 
-// Replay yields the log of a run that has ended from a frame on. A log that was swept has only the end event, which is on record;
-// where a log is damaged, a mark stands for what is lost.
+// Replay yields the log of an ended run from a frame on. A swept log yields only the end event, from the record. In a damaged log, a
+// mark replaces the lost frames.
 func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2[belljar.Frame, error] {
 	end := outcome.EndFrame(row.Run, row.LastSeq)
 	return func(yield func(belljar.Frame, error) bool) {
@@ -122,7 +122,7 @@ func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2
 	}
 }
 
-// openLogOf opens the log of a run that has ended, from a frame on; one that is gone is empty.
+// openLogOf opens the log of an ended run, from a frame on. A missing log is empty.
 func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (iter.Seq2[belljar.Frame, error], error) {
 	log, err := s.logs.Open(row.ID)
 	if errors.Is(err, logbook.ErrNotFound) {
@@ -132,7 +132,7 @@ func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (
 		return nil, fault.Record("open the log of run "+row.ID, err)
 	}
 	if log.Last() < end {
-		// A loss of power took its last frames. No process writes to it any longer.
+		// A power failure lost its last frames. No process writes to it any longer.
 		if err := log.Seal(); err != nil {
 			s.log.Error("log cannot be sealed", "run_id", row.ID, "err", err)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/service/git"
 )
 
-// clone clones the repository that the run's workspace begins with; nil for none.
+// clone clones the repository into the run's workspace; nil for none.
 func (c *execution) clone() (*git.Tree, error) {
 	r, spec := c.run, c.plan.request.Git
 	if spec == nil {

@@ -7,14 +7,14 @@ import (
 	"github.com/belljar/belljar/internal/logbook"
 )
 
-// history is what the log of a run of a former process says, which is ahead of its record.
+// history is the content of a log from a previous process, which is ahead of the run's record.
 type history struct {
-	phase belljar.Phase // the last that it names; "" for none
-	begun bool          // its command has been started
+	phase belljar.Phase // the last phase in the log; "" for none
+	begun bool          // its command has started
 	moved bool          // it has left the queue, or may have
 	kept  int64         // bytes of output
-	cut   string        // why output is missing, "" if none is
-	end   belljar.Frame // the end event; of no type if there is none
+	cut   string        // why output is missing, "" if all is there
+	end   belljar.Frame // the end event; without a type if there is none
 }
 
 // readHistory reads a log to which no process writes.
@@ -33,7 +33,7 @@ func readHistory(ctx context.Context, log logbook.Log) (history, error) {
 			return h, nil
 		}
 	}
-	h.moved = true // it is sealed, or damaged
+	h.moved = true // the log is sealed or damaged
 	return h, nil
 }
 
@@ -64,7 +64,7 @@ func (h *history) add(f belljar.Frame) {
 // over reports whether the run ended.
 func (h history) over() bool { return isEnd(h.end) }
 
-// transcript continues next where the log stops.
+// transcript continues next at the end of the log.
 func (h history) transcript(next *transcript, limit int64) *transcript {
 	return &transcript{
 		log: next.log, room: max(limit-h.kept, 0), kept: h.kept, onOutput: next.onOutput, hide: next.hide, allowed: next.allowed,

@@ -7,7 +7,7 @@ import (
 	"github.com/belljar/belljar/internal/logbook/memory"
 )
 
-// What a log says decides whether a run may begin again: only one that never left the queue.
+// The log decides whether a run may begin again: only one that never left the queue.
 func TestHistory(t *testing.T) {
 	phase := func(p belljar.Phase) belljar.Frame { return phaseFrame(p) }
 	started := belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart}

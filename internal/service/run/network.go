@@ -13,20 +13,20 @@ import (
 	"github.com/belljar/belljar/internal/service/outcome"
 )
 
-// network is what a run notes of its sandbox's network; of a session's, while the run lasts.
+// network records the network use of a run's sandbox; for a session's sandbox, while the run lasts.
 type network struct {
 	watch *box.Watcher
-	// earlier is what side sandboxes and a former process counted. lost: the former process ended before it recorded this.
+	// earlier is the report of side sandboxes and of a previous process. lost means that the previous process ended before it recorded its report.
 	earlier *belljar.EgressReport
 	lost    bool
 }
 
-// mostDenied is how many hosts that were denied the warnings of a run name.
+// mostDenied is how many denied hosts the warnings of a run name.
 const mostDenied = 5
 
-// watchNetwork has the run note what goes through its sandbox's gate, from now on.
+// watchNetwork records the events of the sandbox's gate from now on.
 func (c *execution) watchNetwork() {
-	if state := c.run.Snapshot(); state.StartedAt != nil { // it was begun by a former process
+	if state := c.run.Snapshot(); state.StartedAt != nil { // a previous process began it
 		c.net.earlier, c.net.lost = state.Egress, c.plan.Egress != nil && (state.Egress == nil || state.Git != nil || len(state.Egress.Presets) > 0)
 	}
 	c.net.watch = c.box.Network.Watch(func(e egress.Event, alone bool) {
@@ -37,7 +37,7 @@ func (c *execution) watchNetwork() {
 	})
 }
 
-// endNetwork puts into the run what went through the gate, and returns warnings about what was denied.
+// endNetwork stores the gate's report in the run, and returns warnings about denied hosts.
 func (c *execution) endNetwork() (warnings []string) {
 	if c.net.watch == nil {
 		return nil
@@ -65,14 +65,14 @@ func (c *execution) endNetwork() (warnings []string) {
 	return append(warnings, c.denied(whole)...)
 }
 
-// reportEgress puts a report into the run.
+// reportEgress stores a report in the run.
 func (c *execution) reportEgress(report *belljar.EgressReport) {
 	c.run.mu.Lock()
 	defer c.run.mu.Unlock()
 	c.run.state.Egress = report
 }
 
-// denied are the warnings about hosts that were denied, one for each.
+// denied returns one warning for each denied host.
 func (c *execution) denied(report belljar.EgressReport) (warnings []string) {
 	more, policy := "--allow", c.plan.Egress
 	if x := c.plan.session; x != nil {
@@ -98,7 +98,7 @@ func (c *execution) denied(report belljar.EgressReport) (warnings []string) {
 	return warnings
 }
 
-// egressFrame is what a gate recorded, for the log.
+// egressFrame converts a gate's event for the log.
 func egressFrame(e egress.Event) belljar.Frame {
 	data := map[string]any{"allowed": e.Allowed, "host": e.Host}
 	for name, text := range map[string]string{"rule": e.Rule, "reason": string(e.Reason)} {
@@ -115,7 +115,7 @@ func egressFrame(e egress.Event) belljar.Frame {
 	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventEgress, Data: data}
 }
 
-// network reports whether the run can reach something.
+// network reports whether the run has a network.
 func (p *plan) network() bool {
 	if p.session != nil {
 		return p.session.Network.Spec().NetworkPolicy == belljar.NetworkAllowlist
@@ -123,7 +123,7 @@ func (p *plan) network() bool {
 	return p.Egress != nil
 }
 
-// recordEgress records what the sandbox of a run reached, or was denied.
+// recordEgress records an event of the gate for a run.
 func (s *recorder) recordEgress(r *Run, e egress.Event) {
 	state := r.Snapshot()
 	out := box.EgressEvent(e)
@@ -131,7 +131,7 @@ func (s *recorder) recordEgress(r *Run, e egress.Event) {
 	s.record(out)
 }
 
-// appendUnlessOver puts a frame of Belljar's into the log of a run that has not ended.
+// appendUnlessOver appends a frame of Belljar to the log of a run that has not ended.
 func (r *Run) appendUnlessOver(f belljar.Frame) {
 	r.writing.Lock()
 	defer r.writing.Unlock()

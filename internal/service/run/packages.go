@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// install finds out what the presets of a run's own sandbox stand for, and makes its packages ready. Its time to start begins afterwards,
-// but for that of fetching its image.
+// install resolves the presets of a run with its own sandbox, and prepares its packages. The run's startup timeout begins afterwards,
+// except for the pull of its image.
 func (c *execution) install() (*install.Ready, error) {
 	s, r, p := c.runner, c.run, c.plan
 	if p.session != nil || p.request.Packages.IsZero() && len(p.request.Egress.Presets) == 0 {

@@ -11,18 +11,18 @@ import (
 // become moves a run to a phase before its command runs.
 func (s *recorder) become(r *Run, next belljar.Phase) error { return r.enter(next, nil) }
 
-// begin moves a run to running. sent is when its agent got the command: the answer may come late, and a run must not look
-// shorter than its command was.
+// begin moves a run to running. sent is when its agent got the command: the response may arrive late, and a run must not look shorter than its
+// command.
 func (s *recorder) begin(r *Run, sent time.Time) error {
 	if err := r.advance(belljar.PhaseRunning, &sent); err != nil {
 		return err
 	}
-	s.note(r) // before the log has it: a reader of the log finds the run among those that are running
+	s.note(r) // before the log has it, so that a reader of the log finds the run in lists of running runs
 	r.appendLog(phaseFrame(belljar.PhaseRunning), belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
 	return nil
 }
 
-// enter moves a run to a phase that is not its last, and puts that into its log.
+// enter moves a run to a non-final phase, and logs that.
 func (r *Run) enter(next belljar.Phase, started *time.Time) error {
 	if err := r.advance(next, started); err != nil {
 		return err
@@ -48,7 +48,7 @@ func phaseFrame(p belljar.Phase) belljar.Frame {
 	return belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPhase, Data: map[string]any{"phase": string(p)}}
 }
 
-// appendLog puts frames of Belljar's into the log. If that fails the run continues, and has a warning in the end.
+// appendLog appends frames of Belljar to the log. If that fails, the run continues, and gets a warning at its end.
 func (r *Run) appendLog(frames ...belljar.Frame) {
 	if err := r.log.Append(frames...); err != nil {
 		r.mu.Lock()
@@ -59,8 +59,7 @@ func (r *Run) appendLog(frames ...belljar.Frame) {
 	}
 }
 
-// finish returns the run in its last phase, with everything that is known of it. It is the run's state from
-// [recorder.publish] on.
+// finish returns the run in its final phase, with all results. It becomes the run's state in [recorder.publish].
 func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsage, truncated bool) (belljar.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +83,7 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 	return last, nil
 }
 
-// publish shows the last state of a run to its readers and to those who follow its log.
+// publish makes the final state of a run visible to its readers and to followers of its log.
 func (s *recorder) publish(r *Run, last belljar.Run) {
 	r.mu.Lock()
 	r.state, r.plan = last, nil
@@ -95,7 +94,7 @@ func (s *recorder) publish(r *Run, last belljar.Run) {
 	close(r.done)
 }
 
-// move changes the phase if that is allowed. The caller holds the lock.
+// move changes the phase if the transition is valid. The caller holds the lock.
 func (r *Run) move(next belljar.Phase) error {
 	if now := r.state.Phase; !now.CanBecome(next) {
 		return fmt.Errorf("run %s is %s and cannot become %s", r.id, now, next)

@@ -12,8 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/outcome"
 )
 
-// TestTransitions tries every step between phases: a run takes those that the root package allows and no other, and
-// its log says what happened.
+// TestTransitions tries every transition between phases: a run makes only those that the root package permits, and its log records them.
 func TestTransitions(t *testing.T) {
 	all := []belljar.Phase{
 		belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning,

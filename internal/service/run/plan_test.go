@@ -41,7 +41,7 @@ func TestExecution(t *testing.T) {
 	}
 }
 
-// A limit on processes that this host can keep is kept by the user's own count, so that the agent is left out of it.
+// A process limit that this host can enforce is enforced by the user's own count, which excludes the agent.
 func TestProcessLimit(t *testing.T) {
 	p := planned(func(p *plan) {
 		p.Caps.Protections = append(p.Caps.Protections, runtime.Protection{Name: runtime.ProtectPids, Enforced: true})
@@ -52,7 +52,7 @@ func TestProcessLimit(t *testing.T) {
 	}
 }
 
-// The request's environment goes over the image's, that over ours.
+// The request's environment overrides the image's, which overrides Belljar's.
 func TestEnvironmentOrder(t *testing.T) {
 	env := planned(func(p *plan) {
 		p.Image.Env, p.Image.WorkingDir = []string{"LANG=image", "HOME=image", "X=a=b"}, "/srv"
@@ -66,7 +66,7 @@ func TestEnvironmentOrder(t *testing.T) {
 	}
 }
 
-// A program whose files are in the workspace starts there, also in an image that names another folder.
+// A program whose files are in the workspace starts there, even in an image with another working directory.
 func TestWorkingFolder(t *testing.T) {
 	for what, change := range map[string]func(*plan){
 		"a volume":         func(p *plan) { p.request.Workspace.Volume = "data" },
@@ -82,7 +82,7 @@ func TestWorkingFolder(t *testing.T) {
 	}
 }
 
-// Several cores use CPU time faster than the clock runs; the rlimit must not end what the clock allows.
+// Several cores use CPU time faster than wall time. The rlimit must not end a program before its timeout.
 func TestCPURlimit(t *testing.T) {
 	for _, test := range []struct {
 		cpu, timeout float64
@@ -95,8 +95,8 @@ func TestCPURlimit(t *testing.T) {
 	}
 }
 
-// Where a host limits no cores, threads use CPU time faster than any clock; where it limits no workspace, files have no most. What a run leaves
-// in its session may use more time than the run had.
+// Without a limit on cores, threads can use CPU time on all of the host's. Without a limit on the workspace, files have no maximum. Surviving
+// processes in a session may use more CPU time than their run.
 func TestLimitsOfWhatIsUnlimited(t *testing.T) {
 	p := planned(func(p *plan) { p.Caps.Protections, p.Limits.CPU, p.Limits.TimeoutSec = p.Caps.Protections[1:], 1, 60 })
 	if got := p.command("id", &box.Box{}).Rlimits["cpu"]; got != uint64(60*host.NumCPU()+2) {

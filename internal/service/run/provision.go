@@ -15,8 +15,8 @@ import (
 	"github.com/belljar/belljar/internal/service/snapshot"
 )
 
-// provision makes the run's sandbox and fills its workspace, within the startup timeout; in a session it is the
-// session's. The sandbox is returned with an error too, if there is one.
+// provision makes the run's sandbox and fills its workspace, within the startup timeout. In a session it uses
+// the session's. The sandbox is returned even with an error, if there is one.
 func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, packages *install.Ready, from *snapshot.Source) (*box.Box, error) {
 	ctx, cancel := startup(r, p, begin)
 	defer cancel()
@@ -25,7 +25,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 	if p.session != nil {
 		if b, err = p.session.Acquire(ctx); err != nil {
 			if why := p.session.StopCause(); why != nil {
-				r.stop(why) // as its end did to the others
+				r.stop(why) // the session's end stopped its other runs in the same way
 			}
 			return nil, err
 		}
@@ -44,7 +44,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 			Egress: func(e egress.Event) { s.recordEgress(r, e) },
 		}
 		b, err = s.boxes.Make(ctx, order)
-		if b == nil && p.Below.Dir != "" && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
+		if b == nil && p.Below.Dir != "" && errors.Is(err, errors.ErrUnsupported) { // the runtime detects that only now
 			from.On(&p.Placement, nil)
 			r.setFiles(from.Digest(), "")
 			b, err = s.boxes.Make(ctx, order)
@@ -59,7 +59,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 			return b, err
 		}
 		if from != nil && p.Below.Dir == "" {
-			if err := b.Upload(ctx, nil, p.Placement.Files); err != nil { // they come after the others
+			if err := b.Upload(ctx, nil, p.Placement.Files); err != nil { // they overwrite the others
 				return b, err
 			}
 		}
@@ -70,7 +70,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 	return b, b.Upload(ctx, p.request.Upload, p.files)
 }
 
-// startup bounds everything that happens before the command runs.
+// startup bounds all steps before the command runs.
 func startup(r *Run, p *plan, begin time.Time) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(r.ctx, begin.Add(clock.Seconds(p.Limits.StartupTimeoutSec)), fault.ErrStartupTimeout)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
-// queueOf is the queue that a run waits in: the node's, its session's, or that of its session's shell.
+// queueOf returns the queue of a run: the node's, its session's, or that of its session's shell.
 func (s *Runs) queueOf(p *plan) *queue.Queue {
 	if p.session != nil {
 		if q := p.session.Contexts.Queue(p.request.Context); q != nil {
@@ -20,7 +20,7 @@ func (s *Runs) queueOf(p *plan) *queue.Queue {
 	return s.opts.Queue
 }
 
-// openContext makes the context of a run that is accepted, if it does not exist: a request that is refused leaves none.
+// openContext creates the context of an accepted run, if it does not exist. A refused request must not create one.
 func (s *Runs) openContext(p *plan) error {
 	if p.request.Context == "" {
 		return nil
@@ -28,8 +28,8 @@ func (s *Runs) openContext(p *plan) error {
 	return p.session.Contexts.Use(p.request.Context, p.request.Language, s.now())
 }
 
-// enter gives a run its place in its queue. Its owner's quota bounds how many of their runs go at once, in all sessions and none,
-// and what their sandboxes may use together.
+// enter gives a run its place in its queue. Its owner's quota bounds how many of the owner's runs execute at the same time,
+// inside and outside of sessions, and the resources of their sandboxes together.
 func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	if r.releaseBudget, err = s.opts.Budget.Charge(r.owner, r.plan.request); err != nil {
 		s.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
@@ -65,7 +65,7 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	return s.queueFull(q, r.state.Runtime)
 }
 
-// withdraw releases what a run has reserved that is not started.
+// withdraw releases the reservations of a run that is not started.
 func (s *Runs) withdraw(r *Run) {
 	r.withdrawApproval(true)
 	r.ticket.Leave()
@@ -77,7 +77,7 @@ func (s *Runs) withdraw(r *Run) {
 	}
 }
 
-// awaitMemory waits until the node's memory has room for the run's sandbox, as long as a run may wait in the queue.
+// awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue.
 func (s *runner) awaitMemory(r *Run) error {
 	ok, later := s.memory.Place(r.id, false)
 	if ok {

@@ -12,16 +12,16 @@ import (
 	"github.com/belljar/belljar/internal/service/stdin"
 )
 
-// The first and the longest pause before reattaching to a command whose stream breaks again and again, and how often that is tried while
-// no stream can be opened: one that breaks just then looks like one that never works again.
+// The first and the longest pause before reattaching to a command whose stream breaks repeatedly, and the number of attempts while no
+// stream can be opened: a stream that breaks immediately looks like one that never works again.
 const (
 	reattachSoon  = 10 * time.Millisecond
 	reattachLate  = time.Second
 	reattachTries = 6
 )
 
-// output copies what the command prints into the log until it ends. If the stream to its agent breaks, the command may still run: an
-// engine may have been away for a moment. output then reattaches where the log stops, as long as the sandbox lives and ctx does.
+// output copies the command's output into the log until it ends. If the stream to its agent breaks, the command may still run: an engine
+// may have been unavailable briefly. output then reattaches at the end of the log, as long as the sandbox and ctx live.
 func (c *execution) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, error) {
 	pause := reattachSoon
 	for {
@@ -56,7 +56,7 @@ func (c *execution) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, err
 	}
 }
 
-// reattach attaches to the command over another stream, or returns why it cannot.
+// reattach attaches to the command over a new stream, or returns why it cannot.
 func (c *execution) reattach(ctx context.Context, pause *time.Duration) (*agent.Process, error) {
 	for tries := 1; ; tries++ {
 		select {
@@ -76,14 +76,14 @@ func (c *execution) reattach(ctx context.Context, pause *time.Duration) (*agent.
 	}
 }
 
-// process is the command, as it is attached to now.
+// process returns the current attachment to the command.
 func (c *execution) process() *agent.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.proc
 }
 
-// hold replaces the attachment to the command, which broke.
+// hold replaces the broken attachment to the command.
 func (c *execution) hold(p *agent.Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

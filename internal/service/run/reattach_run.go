@@ -17,15 +17,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Why a run of a former process is lost, in words for its caller.
+// The reasons why a run of a previous process is lost, for its caller.
 var (
 	errLost      = errors.New("belljar ended during the run")
 	errGone      = fmt.Errorf("%w, and its sandbox with it", errLost)
 	errInputLost = fmt.Errorf("%w, and with it the command's input", errLost)
 )
 
-// reattach continues a run of a former process whose command lives, or has ended since: its log continues where it stops, and the
-// run ends as it would have. A run that cannot continue, or whose end would be reported wrong, is [errLost].
+// reattach continues a run of a previous process whose command lives, or has ended meanwhile: its log continues at its end, and
+// the run ends normally. A run that cannot continue, or whose end would be reported wrong, is [errLost].
 func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, past history) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
@@ -50,7 +50,7 @@ func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, 
 	return s.lostBecause(row, err)
 }
 
-// lostBecause logs why a run is lost, and returns what its caller may know.
+// lostBecause logs why a run is lost, and returns the error for its caller.
 func (s Recovery) lostBecause(row store.Run, err error) error {
 	s.log.Warn("run of a former process cannot be reattached to", "run_id", row.ID, "session_id", row.SessionID, "err", err)
 	switch {
@@ -62,7 +62,7 @@ func (s Recovery) lostBecause(row store.Run, err error) error {
 	return errLost
 }
 
-// recoveredPlan is the plan of a run that was admitted by a former process. What was admitted then is not judged again.
+// recoveredPlan returns the plan of a run that a previous process admitted. It does not repeat the admission.
 func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, error) {
 	if row.Spec == nil {
 		return nil, errors.New("its request is not on record")
@@ -113,7 +113,7 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	return p, p.program()
 }
 
-// reattachBox is the sandbox of a run of a former process. A session's is in use until it is released.
+// reattachBox returns the sandbox of a run of a previous process. A session's sandbox is in use until it is released.
 func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box.Box, error) {
 	if p.session != nil {
 		return p.session.Acquire(ctx)
@@ -121,7 +121,7 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 	return s.boxes.Reattach(ctx, row.ID, &p.Placement)
 }
 
-// resume continues a run whose command has been found.
+// resume continues a run whose command was found.
 func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process, log logbook.Log, past history) error {
 	told := proc.Started()
 	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
@@ -143,7 +143,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		since = *row.StartedAt
 	}
 	r.state = row.Run
-	r.state.Approval = s.opts.Desk.Lost(context.Background(), row.Approval) // its command began: the record only lags
+	r.state.Approval = s.opts.Desk.Lost(context.Background(), row.Approval) // its command began: only the record lags
 	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
 	if err := s.register(r); err != nil {
 		r.kept.Close()
@@ -182,7 +182,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	return nil
 }
 
-// carryReattached carries a run from its living command to its answer.
+// carryReattached carries a run from its live command to the response.
 func (s *runner) carryReattached(c *execution) {
 	defer s.work.Done()
 	defer c.run.stop(nil)

@@ -15,29 +15,28 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// recorder puts on record what becomes of runs, appends it to their logs and records the events.
+// recorder records the states of runs, appends to their logs and records their events.
 type recorder struct {
 	store      store.Runs
 	logs       logbook.Book
 	record     func(event.Event)
 	clock      clock.Clock
 	log        *slog.Logger
-	node       string // this daemon among those on the same store
+	node       string // this server among those on the same store
 	heartbeat  time.Duration
 	work       *lifecycle.Group
 	retry      *retry.Writer
 	unregister func(r *Run)
 }
 
-// now is the time as it goes on record.
+// now returns the time in the precision of records.
 func (s *recorder) now() time.Time { return clock.Stamp(s.clock) }
 
-// noteAfter is how long a run stays in a phase before that is put on record, unless runs are listed. Most runs have ended by then,
-// and only their last state is written.
+// noteAfter is how long a run stays in a phase before that is recorded, unless runs are listed. Most runs end earlier, so that only their
+// final state is written.
 const noteAfter = time.Second
 
-// row is a run under way as it goes on record. Its request is a part of that if the run can begin with it in another process, or has
-// begun.
+// row returns the record of a live run. It includes the request if another process can start the run, or if the run has begun.
 func (s *recorder) row(r *Run) store.Run {
 	row := store.Run{Run: r.Snapshot(), NodeID: s.node}
 	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
@@ -52,8 +51,8 @@ func (s *recorder) row(r *Run) store.Run {
 	return row
 }
 
-// limited is a request that asks for the limits in force. A run that has left the queue keeps them after a restart, whatever the defaults
-// are then.
+// limited returns a request that sets the limits in force. A run that has left the queue keeps them after a restart, even if the defaults
+// change.
 func limited(spec belljar.RunSpec, l belljar.Limits) belljar.RunSpec {
 	spec.Resources = belljar.Resources{
 		CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, NoFile: l.NoFile, NProc: l.NProc,
@@ -63,25 +62,25 @@ func limited(spec belljar.RunSpec, l belljar.Limits) belljar.RunSpec {
 	return spec
 }
 
-// note has the run put on record as it is within noteAfter, unless that is due already.
+// note schedules a write of the run's record within noteAfter, unless one is scheduled.
 func (s *recorder) note(r *Run) { s.flushLater(r, noteAfter) }
 
-// flushLater has the run put on record as it is after a time, unless that is due already.
+// flushLater schedules a write of the run's record after a time, unless one is scheduled.
 func (s *recorder) flushLater(r *Run, d time.Duration) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	s.flushLaterLocked(r, d)
 }
 
-// flushLaterLocked is flushLater for a caller who holds r.writing.
+// flushLaterLocked is flushLater for a caller that holds r.writing.
 func (s *recorder) flushLaterLocked(r *Run, d time.Duration) {
 	if !r.over && !r.due {
 		r.due, r.cancelFlush = true, s.clock.AfterFunc(d, func() { _ = s.flush(r, true) })
 	}
 }
 
-// flush puts the run on record as it is, if that is due, and a draft only if drafts is true. The error says why a draft is not on
-// record: [errDraft] if it has ended and its end is about to be.
+// flush writes the run's record if that is due; for a draft, only if drafts is true. The error is why a draft is not on record:
+// [errDraft] if it has ended and its end will be recorded soon.
 func (s *recorder) flush(r *Run, drafts bool) (err error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -105,14 +104,14 @@ func (s *recorder) flush(r *Run, drafts bool) (err error) {
 	return err
 }
 
-// startHeartbeat has a heartbeat put into the log from time to time.
+// startHeartbeat appends a heartbeat to the log periodically.
 func (s *recorder) startHeartbeat(r *Run) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	s.startHeartbeatLocked(r)
 }
 
-// startHeartbeatLocked is startHeartbeat for a caller who holds r.writing.
+// startHeartbeatLocked is startHeartbeat for a caller that holds r.writing.
 func (s *recorder) startHeartbeatLocked(r *Run) {
 	if r.over {
 		return
@@ -127,7 +126,7 @@ func (s *recorder) startHeartbeatLocked(r *Run) {
 	})
 }
 
-// stopUpdates ends heartbeats, and flushes of what is due.
+// stopUpdates stops heartbeats and scheduled writes.
 func (r *Run) stopUpdates() {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -139,8 +138,8 @@ func (r *Run) stopUpdates() {
 	}
 }
 
-// conclude puts on record what became of a run, then publishes it: a reader who sees the end event finds the finished run, and a
-// loss of power loses neither. The log ends before the record does: after a crash in between, the log says how the run ended.
+// conclude records the outcome of a run, then publishes it: a reader that gets the end event finds the finished run, and a power failure
+// loses neither. The log ends before the record does: after a crash in between, the log has the outcome.
 func (c *execution) conclude(o outcome.Outcome, usage belljar.ResourceUsage, files *captured) {
 	r, s := c.run, c.recorder
 	r.stopUpdates()
@@ -190,8 +189,8 @@ func (c *execution) conclude(o outcome.Outcome, usage belljar.ResourceUsage, fil
 	})
 }
 
-// endLog puts the last frames into a log and returns the seq of the end event. If that fails, readers get the end event from the
-// record, after what the log has.
+// endLog appends the last frames to a log and returns the seq of the end event. If that fails, readers get the end event from the record,
+// after the log's frames.
 func (s *recorder) endLog(id string, log logbook.Log, frames []belljar.Frame) uint64 {
 	if err := log.Append(frames...); err != nil {
 		s.log.Error("log cannot be ended", "run_id", id, "err", err)
@@ -206,7 +205,7 @@ func (s *recorder) seal(id string, log logbook.Log) {
 	}
 }
 
-// end puts the end of a run on record.
+// end records the end of a run.
 func (s *recorder) end(r *Run, row store.Run) error {
 	if r.draft {
 		return s.store.Add(context.Background(), row)

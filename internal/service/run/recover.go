@@ -15,15 +15,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Recovery recovers runs. What they left in sessions is the sessions' to clean up.
+// Recovery recovers runs. The recovery of sessions cleans up after them in sessions.
 type Recovery struct{ *Runs }
 
 var _ recovery.Part = Recovery{}
 
-// Recovery returns the recovery of the runs. Their sessions are recovered before.
+// Recovery returns the recovery of the runs. Recover their sessions first.
 func (s *Runs) Recovery() Recovery { return Recovery{s} }
 
-// Recover continues the runs that a former process of this node left, or records them as lost.
+// Recover continues the runs of a previous process of this node, or records them as lost.
 func (s Recovery) Recover(ctx context.Context) error {
 	rows, err := s.store.Unfinished(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func (s Recovery) Recover(ctx context.Context) error {
 	}
 	for _, row := range rows {
 		if row.NodeID != s.opts.NodeID || s.Get(row.ID) != nil {
-			continue // another daemon's
+			continue // another server's
 		}
 		if err := ctx.Err(); err != nil {
 			return err
@@ -41,8 +41,8 @@ func (s Recovery) Recover(ctx context.Context) error {
 	return nil
 }
 
-// recover continues a run of a former process, or ends it. If record and log differ, the log is right: the record lags by up
-// to [noteAfter], and a command that may have begun must not begin again.
+// recover continues a run of a previous process, or ends it. If record and log differ, the log is right: the record lags by up to
+// [noteAfter], and a command that may have begun must not begin again.
 func (s Recovery) recover(ctx context.Context, row store.Run) {
 	log, err := s.openLog(row.ID)
 	var past history
@@ -67,7 +67,7 @@ func (s Recovery) recover(ctx context.Context, row store.Run) {
 	}
 }
 
-// openLog opens the log of a run of a former process, or makes one.
+// openLog opens the log of a run of a previous process, or creates one.
 func (s Recovery) openLog(id string) (logbook.Log, error) {
 	log, err := s.logs.Open(id)
 	if errors.Is(err, logbook.ErrNotFound) {
@@ -76,11 +76,11 @@ func (s Recovery) openLog(id string) (logbook.Log, error) {
 	return log, err
 }
 
-// requeue puts a run that was queued into the queue again. It is admitted again: what is no longer allowed fails.
+// requeue queues a queued run again. It repeats the admission: a run that is no longer permitted fails.
 func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) error {
 	caller := recovery.Caller(row.UserID)
 	if len(row.Spec.AllowWeak) > 0 {
-		caller.Role = belljar.RoleAdmin // or it would not have been queued
+		caller.Role = belljar.RoleAdmin // otherwise it would not have been queued
 	}
 	spec := *row.Spec
 	var broker *placement.Broker
@@ -91,7 +91,7 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	secrets := spec.Secrets
 	spec.Secrets = maps.Clone(secrets)
 	for name, given := range secrets {
-		given.From = "" // its value is known, and stays what it was
+		given.From = "" // its value is known, and must not change
 		spec.Secrets[name] = given
 	}
 	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: spec}, row.ImageDigest)
@@ -115,7 +115,7 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	}
 	r := s.create(caller, p, row.ID, row.CreatedAt)
 	r.log, r.state.Approval = log, row.Approval
-	if p.session == nil && asks == nil { // its user was allowed this memory when it was queued first
+	if p.session == nil && asks == nil { // its user's quota permitted this memory when it was first queued
 		if err := s.memory.Claim(r.id, r.owner, &p.Placement, belljar.Quota{}); err != nil {
 			return err
 		}
@@ -142,7 +142,7 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 		return err
 	}
 	if !r.ticket.Waited() {
-		if err := s.become(r, belljar.PhaseStarting); err != nil { // a queued run can start: never
+		if err := s.become(r, belljar.PhaseStarting); err != nil { // cannot fail: a queued run can start
 			s.log.Error("run cannot be started", "run_id", r.id, "err", err)
 		}
 	}
@@ -150,10 +150,10 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	return nil
 }
 
-// recordLost ends a run that does not continue: as its log says, if it ended there, else for the reason why. A nil log is one that
+// recordLost ends a run that does not continue: with the end in its log, if there is one, else with the reason why. A nil log is one that
 // cannot be read.
 func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log, past history, why error) {
-	if row.SessionID == "" { // what it left in a session is an orphaned command
+	if row.SessionID == "" { // in a session it leaves only an orphaned command
 		s.boxes.Remove(ctx, row.Runtime, row.ID)
 	}
 	end := past.end
@@ -176,7 +176,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 		row.LogBytes = log.Size()
 		s.seal(row.ID, log)
 	}
-	// Its artifacts are not on record: no request could find them.
+	// Its artifacts are not on record, so that no request could find them.
 	if err := s.blobs.Delete(ctx, row.UserID, row.ID); err != nil {
 		s.log.Error("artifacts of a lost run cannot be removed", "run_id", row.ID, "err", err)
 	}
@@ -193,7 +193,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	})
 }
 
-// endAsLost makes a run fail because of why.
+// endAsLost makes a run fail with the reason why.
 func endAsLost(run *belljar.Run, why error) {
 	run.Phase, run.ReasonCode, run.Message = belljar.PhaseFailed, belljar.ReasonNodeLost, why.Error()
 	if errors.Is(why, errLost) {
@@ -212,13 +212,13 @@ func endAsLost(run *belljar.Run, why error) {
 	}
 }
 
-// endAsLogged makes a run what the end event of its log says.
+// endAsLogged ends a run with the end event of its log.
 func endAsLogged(run *belljar.Run, end belljar.Frame) {
 	phase, _ := end.Data["phase"].(string)
 	reason, _ := end.Data["reason_code"].(string)
 	run.Phase, run.ReasonCode = belljar.Phase(phase), belljar.Reason(reason)
 	if !run.Phase.Terminal() {
-		endAsLost(run, errLost) // an end event without an end: a defect
+		endAsLost(run, errLost) // an end event without an outcome: a defect
 	}
 	if run.ReasonCode == belljar.ReasonCanceledByUser {
 		run.Message = string(run.ReasonCode) // the event has no message, and clients expect this one

@@ -12,10 +12,10 @@ import (
 	"github.com/belljar/belljar/internal/secret/redact"
 )
 
-// However the output of two streams is cut up, and wherever its stream to the agent breaks, its length and its order stay, what is
-// called safe is in the log, and no secret is. A process that dies in between leaves a log that the next one continues.
+// However the output of two streams is split, and wherever its stream to the agent breaks, its length and order stay, safe output
+// is in the log, and secrets are redacted. A process that dies in between leaves a log that the next one continues.
 func TestTranscriptHides(t *testing.T) {
-	const secret = "Zürich-Zürich" // its end is its beginning
+	const secret = "Zürich-Zürich" // its end equals its beginning
 	hide := redact.New(secret)
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(rapid.SampledFrom([]string{secret, "Zür", "ich-", "Z", "\xc3", "ü€", "\n", "plain "}), 0, 12)
@@ -79,7 +79,7 @@ func TestTranscriptHides(t *testing.T) {
 				t.Fatalf("%q became %q", in, got)
 			}
 		}
-		each := map[wire.Stream][]byte{} // what two streams print in turn may spell a secret that neither has
+		each := map[wire.Stream][]byte{} // alternating output of two streams may spell a secret that neither contains
 		for i, b := range got {
 			each[of[i]] = append(each[of[i]], b)
 		}
@@ -90,7 +90,7 @@ func TestTranscriptHides(t *testing.T) {
 	})
 }
 
-// expected is what one stream in one piece becomes.
+// expected returns the redacted form of one stream in one piece.
 func expected(hide *redact.Patterns, in []byte) []byte {
 	s := hide.Stream()
 	return append(append([]byte(nil), s.Write(bytes.Clone(in))...), s.Flush()...)

@@ -21,25 +21,25 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Run is one active run: its request and its state.
+// Run is one live run: its request and its state.
 type Run struct {
 	id     string
 	owner  string
-	caller belljar.Caller // who made the request
-	plan   *plan          // nil once the run has ended
+	caller belljar.Caller // the sender of the request
+	plan   *plan          // nil after the run has ended
 	log    logbook.Log
-	kept   *admission.Allowance // of its owner's quota, for the log; nil if that is not counted
+	kept   *admission.Allowance // the owner's quota for the log; nil if that is not counted
 	ticket *queue.Ticket        // its place in the queue, then its slot
-	asked  *approval.Entry      // where its approval is decided; nil if it needs none, or has it
-	parked bool                 // the ticket takes a place only when it is approved
+	asked  *approval.Entry      // its pending approval; nil if it needs none, or has it
+	parked bool                 // the ticket takes a place only after the approval
 
 	releaseBudget  func()      // stops counting its request; nil for one that does not count, may be called twice
 	cancelQueueTTL func() bool // stops the timer of its time in the queue
 
-	ctx      context.Context // ends when the run is to stop; its cause says why
+	ctx      context.Context // ends when the run must stop; its cause is the reason
 	stop     context.CancelCauseFunc
-	done     chan struct{} // closed when the run's end is on record, and its log too
-	stuck    chan struct{} // closed when it has ended and its end cannot be recorded; recordErr says why
+	done     chan struct{} // closed when the run's end and its log are on record
+	stuck    chan struct{} // closed when it has ended and its end cannot be recorded; recordErr is the reason
 	detached chan struct{} // closed when its command is left to the next process
 	endSent  chan struct{} // closed when its agent has the order to end its command
 	sendEnd  sync.Once     // closes endSent
@@ -47,22 +47,22 @@ type Run struct {
 	mu        sync.Mutex
 	state     belljar.Run
 	image     *store.Image // of a sandbox of its own, for the record
-	below     string       // folder of the files that its workspace began with, for the record; "" for none
+	below     string       // folder of the workspace's initial files, for the record; "" for none
 	input     *stdin.Input // standard input of an interactive run; nil until it is needed
-	fault     error        // why a frame of Belljar's is missing from the log; nil if none is
-	recordErr error        // why its end could not be recorded at first
-	lastSeq   uint64       // of the end event; 0 before that
+	fault     error        // why a frame of Belljar is missing from the log; nil if none is
+	recordErr error        // why the first attempt to record its end failed
+	lastSeq   uint64       // seq of the end event; 0 before that
 
-	// writing orders updates while the run is under way: phases on record, heartbeats in the log.
+	// writing orders updates of the live run: phases on record, heartbeats in the log.
 	writing       sync.Mutex
 	over          bool        // no more updates
-	due           bool        // it is to be put on record as it is
-	cancelFlush   func() bool // stops the timer of that
+	due           bool        // its record must be updated
+	cancelFlush   func() bool // stops the timer of that update
 	stopHeartbeat func() bool // stops the timer of the heartbeat
-	draft         bool        // it is not on record before its end, or before it takes longer
+	draft         bool        // it is recorded only at its end, or when it takes longer
 }
 
-// create returns a run of a plan that is queued.
+// create returns a queued run of a plan.
 func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Time) *Run {
 	r := &Run{
 		id: id, owner: caller.ID, caller: caller, plan: p,
@@ -97,10 +97,10 @@ func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Ti
 	return r
 }
 
-// mostNames is how many bytes of names of variables go on record.
+// mostNames is how many bytes of variable names are recorded.
 const mostNames = 16 << 10
 
-// envNames returns the names of variables, sorted, as far as they go on record.
+// envNames returns the names of variables, sorted, up to mostNames.
 func envNames(env map[string]string) []string {
 	names := slices.Sorted(maps.Keys(env))
 	size := 0
@@ -112,7 +112,7 @@ func envNames(env map[string]string) []string {
 	return names
 }
 
-// askedNetwork returns the network that a run of its own sandbox asks for, nil for none.
+// askedNetwork returns the requested network of a run with its own sandbox, nil for none.
 func askedNetwork(spec belljar.RunSpec) *belljar.NetworkSpec {
 	if spec.SessionID != "" || spec.NetworkPolicy != belljar.NetworkAllowlist {
 		return nil
@@ -120,13 +120,13 @@ func askedNetwork(spec belljar.RunSpec) *belljar.NetworkSpec {
 	return &belljar.NetworkSpec{NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress}
 }
 
-// ID is the run's id.
+// ID returns the run's id.
 func (r *Run) ID() string { return r.id }
 
-// Owner is the user whose run it is.
+// Owner returns the run's user.
 func (r *Run) Owner() string { return r.owner }
 
-// setImage notes what the image of its sandbox is.
+// setImage sets the image of its sandbox.
 func (r *Run) setImage(root runtime.Root) {
 	r.plan.Image = root // only the goroutine that executes the run reads it
 	r.mu.Lock()
@@ -136,15 +136,15 @@ func (r *Run) setImage(root runtime.Root) {
 	}
 }
 
-// setFiles notes the digest of the files that its workspace began with, since a template may have been built again since the run was admitted,
-// and the folder of them, unless they are copied.
+// setFiles sets the digest of the workspace's initial files, since the template may have been rebuilt after the admission, and their folder,
+// unless they are copied.
 func (r *Run) setFiles(digest, below string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state.SnapshotDigest, r.below = digest, below
 }
 
-// noted is what goes on record of its image, and the folder of the files that its workspace began with.
+// noted returns the recorded part of its image, and the folder of the workspace's initial files.
 func (r *Run) noted() (image *store.Image, below string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *Run) releaseRequest() {
 	}
 }
 
-// Snapshot is the run's current state, without LastSeq.
+// Snapshot returns the run's current state, without LastSeq.
 func (r *Run) Snapshot() belljar.Run {
 	r.mu.Lock()
 	s := r.state
@@ -171,14 +171,14 @@ func (r *Run) Snapshot() belljar.Run {
 	return s
 }
 
-// State is the run's current state.
+// State returns the run's current state.
 func (r *Run) State() belljar.Run {
 	s := r.Snapshot()
 	s.LastSeq = r.visibleSeq()
 	return s
 }
 
-// visibleSeq is the seq of the last frame that readers of the run's log can have seen: the end event is held back.
+// visibleSeq returns the seq of the last frame that readers of the run's log can have seen: the end event is held back.
 func (r *Run) visibleSeq() uint64 {
 	last := r.log.Last()
 	r.mu.Lock()
@@ -198,7 +198,7 @@ func (r *Run) Wait(ctx context.Context) {
 	}
 }
 
-// ran is for how many seconds the command has run at a time.
+// ran returns for how many seconds the command has run.
 func (r *Run) ran(now time.Time) float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,20 +208,20 @@ func (r *Run) ran(now time.Time) float64 {
 	return now.Sub(*r.state.StartedAt).Seconds()
 }
 
-// resumable reports whether the run can still begin after a restart: all of its request is on record, and so is its session.
+// resumable reports whether the run can still begin after a restart: its whole request is on record, and so is its session.
 func (r *Run) resumable() bool {
 	p := r.plan
 	return p.request.Upload == nil && p.request.Input == nil && (p.session == nil || p.session.Survives())
 }
 
-// inSession reports whether the run's command runs in a session, where the next process finds it.
+// inSession reports whether the run's command runs in a session, where the next process can find it.
 func (r *Run) inSession() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.plan != nil && r.plan.session != nil && r.state.Phase == belljar.PhaseRunning
 }
 
-// belongsTo reports whether a run is one of a session's.
+// belongsTo reports whether a run belongs to a session.
 func (r *Run) belongsTo(session string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -235,7 +235,7 @@ func (r *Run) waiting() bool {
 	return r.ticket.Waited() && r.state.StartedAt == nil
 }
 
-// NotFound is the error for a run that does not exist, or that the caller may not see.
+// NotFound returns the error for a run that does not exist, or that the caller may not see.
 func NotFound(id string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %q does not exist", id),

@@ -1,11 +1,11 @@
-// Package run is the runs of a service, from a request to a result on record.
+// Package run manages the runs of a service, from a request to a recorded result.
 //
-// A request is admitted as a plan (admit.go) and starts as a run, or waits in the queue (start.go, queue.go). The run gets a
-// sandbox (provision.go) and is executed there (execute.go, follow.go): its output goes into its log (transcript.go), its files
-// into the blob store (capture.go). What its end means is decided in one place (package outcome) and put on record (record.go). After a
-// restart the next process recovers it (recover.go, reattach_run.go). What has been kept for its time is swept (sweep.go).
+// A request is admitted as a plan (admit.go) and starts as a run, or waits in the queue (start.go, queue.go). The run gets a sandbox
+// (provision.go) and is executed there (execute.go, follow.go): its output goes into its log (transcript.go), its files into the blob
+// store (capture.go). Package outcome alone derives the outcome, which record.go records. After a restart the next process recovers the
+// run (recover.go, reattach_run.go). Expired data is swept (sweep.go).
 //
-// The package decides nothing about who may see a run: the service above it does.
+// The package does not decide which callers may see a run: the service above it does.
 package run
 
 import (
@@ -40,7 +40,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Options is what the runs of a service are made of.
+// Options configures [Runs].
 type Options struct {
 	Store    store.Runs
 	Logs     logbook.Book
@@ -53,32 +53,32 @@ type Options struct {
 	Boxes    *box.Maker
 	Cloner   *git.Cloner
 	Packages *install.Installer
-	// Snapshots are what runs read, and whose bytes are among the blobs.
+	// Snapshots are the snapshots that runs read. Their bytes are in the blob store, too.
 	Snapshots *snapshot.Snapshots
 	Templates *template.Templates
 	Keys      *idempotency.Keys
 	Secrets   *secret.Secrets
 
-	// UseSession returns a living session that the caller may see, Session any living one, or nil.
+	// UseSession returns a live session that the caller may see, Session any live one, or nil.
 	UseSession func(caller belljar.Caller, id string) (*session.Session, error)
 	Session    func(id string) *session.Session
 
 	PolicyHash      string
-	NodeID          string       // this daemon among those on the same store
-	Stdin, MaxStdin stdin.Limits // of an interactive run: the default, and the most that a request may set
-	// Queue is that of runs in sandboxes of their own. A run waits in it for QueueTTL at most. QueueLength is what its errors report.
+	NodeID          string       // this server among those on the same store
+	Stdin, MaxStdin stdin.Limits // of an interactive run: the default and the maximum
+	// Queue is the queue of runs in sandboxes of their own. A run waits in it for at most QueueTTL. QueueLength is the length that errors report.
 	Queue       *queue.Queue
 	QueueLength int
 	QueueTTL    time.Duration
-	Heartbeat   time.Duration // between two heartbeats in the log of a run
-	Slack       time.Duration // how much longer than its agent should take a command may last
-	Lease       time.Duration // of a sandbox
+	Heartbeat   time.Duration // interval of heartbeats in the log of a run
+	Slack       time.Duration // how much longer than its agent's deadline a command may last
+	Lease       time.Duration // lease of a sandbox
 
-	// Warm is how interpreters wait for programs.
+	// Warm configures interpreters that wait for programs.
 	Warm WarmOptions
 
-	RecordsSurvive  bool // what is on record outlives the process
-	SessionsSurvive bool // and so do sessions, with what runs in them
+	RecordsSurvive  bool // records outlive the process
+	SessionsSurvive bool // sessions and their processes outlive the process
 	// Closed ends when the service has closed.
 	Closed context.Context
 	// Record records an event and fills in its component and, if it has none, its time.
@@ -89,21 +89,21 @@ type Options struct {
 	Log    *slog.Logger
 }
 
-// Runs is the runs of a service. What has ended is on record; what is under way is in memory too, and there it is more up to date.
+// Runs manages the runs of a service. Ended runs are on record. Live ones are also in memory, where their state is more recent.
 type Runs struct {
 	*runner
 	opts     Options
 	admitter *admitter
 
 	mu   sync.Mutex
-	runs map[string]*Run // those under way
+	runs map[string]*Run // live runs
 
-	sweeping sync.Mutex               // held while the runs are swept, and guards stuck and orphans
-	orphans  time.Time                // when orphaned bytes were swept last
-	stuck    map[bool]map[string]bool // ids that a sweep, of bytes or of records, has to go on behind
+	sweeping sync.Mutex               // held during a sweep, and guards stuck and orphans
+	orphans  time.Time                // time of the last sweep of orphaned bytes
+	stuck    map[bool]map[string]bool // ids at which a sweep, of bytes or of records, was stuck; the next sweep continues after them
 }
 
-// New returns a service without runs.
+// New returns Runs with these options.
 func New(o Options) *Runs {
 	s := &Runs{opts: o, runs: map[string]*Run{}, stuck: map[bool]map[string]bool{true: {}, false: {}}}
 	s.runner = &runner{
@@ -118,7 +118,7 @@ func New(o Options) *Runs {
 	return s
 }
 
-// register adds a run to those under way. Each run that was registered is unregistered later.
+// register adds a live run. Each registered run is unregistered later.
 func (s *Runs) register(r *Run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,28 +129,28 @@ func (s *Runs) register(r *Run) error {
 	return nil
 }
 
-// unregister removes a run from those under way. It has ended, and its end is on record.
+// unregister removes a live run. It has ended, and its end is on record.
 func (s *Runs) unregister(r *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.runs, r.id)
 }
 
-// Get returns the run of that id if it is under way, or nil.
+// Get returns the live run with an id, or nil.
 func (s *Runs) Get(id string) *Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.runs[id]
 }
 
-// all returns the runs under way.
+// all returns the live runs.
 func (s *Runs) all() []*Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.runs))
 }
 
-// Find returns a run under way, or else the record of one.
+// Find returns a live run, or else the record of a run.
 func (s *Runs) Find(ctx context.Context, id string) (*Run, store.Run, error) {
 	if r := s.Get(id); r != nil {
 		return r, store.Run{}, nil
@@ -165,7 +165,7 @@ func (s *Runs) Find(ctx context.Context, id string) (*Run, store.Run, error) {
 	return nil, row, nil
 }
 
-// WithImage are the ids of the runs under way whose own sandboxes have an image.
+// WithImage returns the ids of the live runs whose own sandboxes use an image.
 func (s *Runs) WithImage(digest string) []string {
 	var ids []string
 	for _, r := range s.all() {
@@ -177,7 +177,7 @@ func (s *Runs) WithImage(digest string) []string {
 	return ids
 }
 
-// Flush puts on record in which phases runs are now, so that lists show them. It waits a while for drafts that have just ended.
+// Flush records the current phases of runs, so that lists show them. It waits briefly for drafts that have just ended.
 func (s *Runs) Flush(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, recordDelay)
 	defer stop()
@@ -191,8 +191,8 @@ func (s *Runs) Flush(ctx context.Context) {
 	}
 }
 
-// Refuse starts no more runs, cancels those that wait in the queue (the next process continues them, if their records survive), and
-// returns those to be waited for: all others that end with this process.
+// Refuse starts no more runs, cancels those in the queue (the next process continues them, if their records survive), and returns those
+// to wait for: all others that end with this process.
 func (s *Runs) Refuse() (under []*Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +210,7 @@ func (s *Runs) Refuse() (under []*Run) {
 	return under
 }
 
-// Stop starts no more runs, and stops those under way or detaches those that can outlive the process.
+// Stop starts no more runs, and stops live ones or detaches those that can outlive the process.
 func (s *Runs) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

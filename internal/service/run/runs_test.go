@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
-// under returns runs of one slot: the first has it, and the second waits for it.
+// under returns runs in a queue with one slot: the first has it, and the second waits for it.
 func under(t *testing.T) (s *Runs, first, second *Run) {
 	t.Helper()
 	s = New(Options{Work: &lifecycle.Group{}})
@@ -33,7 +33,7 @@ func under(t *testing.T) (s *Runs, first, second *Run) {
 	return s, list[0], list[1]
 }
 
-// A service that is drained waits for what runs, and stops what waits.
+// A draining service waits for running runs, and stops queued ones.
 func TestRefuse(t *testing.T) {
 	s, first, second := under(t)
 	if list := s.Refuse(); len(list) != 1 || list[0] != first || first.ctx.Err() != nil {
@@ -60,7 +60,7 @@ func TestOrphaned(t *testing.T) {
 		{first.id, false},
 		{buildPrefix + first.id, true}, // a build is not continued
 		{belljar.NewID(), true},
-		{"terminal:x", false}, // not a run's
+		{"terminal:x", false}, // not a run
 		{"", false},
 	} {
 		if got := s.Orphaned(test.command); got != test.want {

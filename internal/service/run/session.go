@@ -11,7 +11,7 @@ import (
 
 var _ session.Runs = (*Runs)(nil)
 
-// ActiveIn reports whether a session has runs under way, those in its queue included.
+// ActiveIn reports whether a session has live runs, queued ones included.
 func (s *Runs) ActiveIn(id string) bool { return len(s.in(id)) > 0 }
 
 // StopIn stops the runs of a session.
@@ -30,7 +30,7 @@ func (s *Runs) StopContext(id, name string) {
 	}
 }
 
-// CountIn is how many runs a session has had.
+// CountIn returns how many runs a session has had.
 func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
 	_, total, err := s.store.List(ctx, belljar.RunQuery{SessionID: id, Limit: 1})
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
 	return total, nil
 }
 
-// Busy returns the ids of the sessions that have runs on record which have not ended: those of a former process, before they are recovered.
+// Busy returns the ids of the sessions with unfinished runs on record: runs of a previous process, before they are recovered.
 func (s *Runs) Busy(ctx context.Context) (map[string]bool, error) {
 	rows, err := s.store.Unfinished(ctx)
 	if err != nil {
@@ -52,14 +52,14 @@ func (s *Runs) Busy(ctx context.Context) (map[string]bool, error) {
 	return busy, nil
 }
 
-// Orphaned reports whether a command that an agent knows is that of a run which is not under way. A build always is: a run that was
-// being built is lost.
+// Orphaned reports whether a command at an agent belongs to a run that is not live. A build always is orphaned: a run that was being built
+// is lost.
 func (s *Runs) Orphaned(command string) bool {
 	id := strings.TrimPrefix(command, buildPrefix)
 	return belljar.ValidID(id) && (id != command || s.Get(id) == nil)
 }
 
-// in returns the runs under way in a session.
+// in returns the live runs of a session.
 func (s *Runs) in(id string) []*Run {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,10 +9,9 @@ import (
 	"github.com/belljar/belljar/internal/service/kernel"
 )
 
-// A shell command is a run like any other, on record and with a log. It waits in the queue of its session's shell, and the agent passes it
-// to the shell.
+// A shell command is a normal run, on record and with a log. It waits in the queue of its session's shell, and the agent passes it to the shell.
 
-// called is how messages name the plan's command.
+// called returns the name of the plan's command in messages.
 func (p *plan) called() string {
 	switch {
 	case p.request.Shell != nil:
@@ -23,7 +22,7 @@ func (p *plan) called() string {
 	return p.argv[0]
 }
 
-// forShell directs a command to the session's shell, if the request does.
+// forShell directs a command to the session's shell, if the request is for that.
 func (p *plan) forShell(e wire.Exec) wire.Exec {
 	if p.request.Context != "" {
 		return p.session.Contexts.Direct(e, p.request.Context, p.request.Code)
@@ -37,7 +36,7 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 	return e
 }
 
-// replay executes the earlier code of the run's context again, if the request asks for it and the context has lost its interpreter. It fails
+// replay executes the earlier code of the run's context again, if the request sets that and the context has lost its interpreter. It fails
 // for a context that was deleted before its code began.
 func (c *execution) replay(ctx context.Context) error {
 	p := c.plan

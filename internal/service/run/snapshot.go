@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// admitSnapshot finds the snapshot that a run reads. It refuses one that the run's runtime cannot show.
+// admitSnapshot finds the snapshot that a run reads. It refuses one that the run's runtime cannot mount.
 func (s *admitter) admitSnapshot(ctx context.Context, caller belljar.Caller, p *plan) (err error) {
 	id := p.request.Snapshot
 	if id == "" {
@@ -54,7 +54,7 @@ func (c *execution) unpackSnapshot(packages *install.Ready) (*install.Ready, err
 	return packages, nil
 }
 
-// layTemplate has the run's workspace begin with the files of its template, if it has one. packages may be nil.
+// layTemplate puts the files of the run's template, if it has one, into its workspace. packages may be nil.
 func (c *execution) layTemplate(packages *install.Ready) (*snapshot.Source, *install.Ready, error) {
 	p := c.plan
 	from, err := c.templates.Source(c.run.ctx, c.run.caller, p.request.Template)

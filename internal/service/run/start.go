@@ -14,14 +14,14 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Start admits a run and starts it, or puts it into the queue.
+// Start admits a run and starts or queues it.
 func (s *Runs) Start(ctx context.Context, caller belljar.Caller, req belljar.RunRequest) (belljar.Run, error) {
 	_, run, err := s.accept(ctx, caller, req, false)
 	return run, err
 }
 
-// accept is Start for a caller who may wait for the run's end (waited), so that it may begin as a draft. A repeated request has
-// an answer and no run.
+// accept is Start for a caller that may wait for the run's end (waited), so that it may begin as a draft. For a repeated
+// request, r is nil and first is the response.
 func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, waited bool) (r *Run, first belljar.Run, err error) {
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Runs, caller, req.IdempotencyKey, req.RunSpec)
 	if err != nil {
@@ -67,13 +67,13 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 		}
 	}
 	first, err = s.enrol(ctx, r, quota, key)
-	if first.ID != r.id { // another request with the key was faster, and this run does not start
+	if first.ID != r.id { // a concurrent request with the key was faster, and this run does not start
 		r = nil
 	}
 	return r, first, err
 }
 
-// enrol gives a run its place in the queue, puts it on record with its key, and launches it.
+// enrol gives a run its place in the queue, records it with its key, and launches it.
 func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *store.Key) (first belljar.Run, err error) {
 	if err := s.enter(r, quota); err != nil {
 		r.withdrawApproval(true)
@@ -83,7 +83,7 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 	if !r.ticket.Waited() {
 		r.state.Phase = belljar.PhaseStarting
 	}
-	// The log comes first: a log without a record is swept, a record always has its log.
+	// Create the log first: a log without a record is swept, but a record must always have its log.
 	if r.log, err = s.newLog(r); err != nil {
 		s.withdraw(r)
 		return first, fault.Record("make the log of a run", err)
@@ -109,7 +109,7 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		}
 		first.Details = &belljar.Replay{Key: key.Key, Status: idempotency.Created}
 	}
-	// A caller who disconnects now must not leave it open whether the run is on record.
+	// If the caller disconnects now, it must still be definite whether the run is on record.
 	prior, err := s.store.Insert(context.WithoutCancel(ctx), s.row(r), key)
 	if err != nil || prior != nil {
 		s.unregister(r)
@@ -146,7 +146,7 @@ func (s *Runs) launch(r *Run) {
 	go s.carry(r)
 }
 
-// abandon removes what a run has left that is not started.
+// abandon cleans up after a run that is not started.
 func (s *Runs) abandon(r *Run) {
 	r.stop(nil)
 	s.withdraw(r)
@@ -156,7 +156,7 @@ func (s *Runs) abandon(r *Run) {
 	close(r.done) // for a server that ends meanwhile
 }
 
-// queueFull refuses a run for which a queue has no place.
+// queueFull refuses a run because its queue is full.
 func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
 	s.count(event.QueueFull, runtime, "queue_full", 1)
 	after := q.RetryAfter().Seconds()
@@ -169,7 +169,7 @@ func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
 	}
 }
 
-// wait waits for the run's turn. It reports false for a run that stays queued on record, for the next process.
+// wait waits for the run's turn. It returns false for a run that stays queued on record, for the next process.
 func (s *runner) wait(r *Run) bool {
 	if !r.ticket.Waited() {
 		s.happened(event.RunStarting, r, 0)
@@ -199,7 +199,7 @@ func (s *runner) wait(r *Run) bool {
 	return true
 }
 
-// replay is the answer to a repeated request for a run.
+// replay returns the response to a repeated request for a run.
 func replay(prior *store.Key) (run belljar.Run, err error) {
 	note, err := idempotency.Replay(prior, &run)
 	run.Details = note

@@ -27,9 +27,9 @@ func (s *admitter) admitStdin(p *plan) error {
 	return err
 }
 
-// attachStdin connects an interactive run's input to its command: what callers write from now on, or have been waiting to write since
-// the run was queued, goes there. The command must have been started with a standard input, and its output must be read. A command
-// of a former process continues after what it was sent.
+// attachStdin connects an interactive run's input to its command: all input that callers write from now on, or have been waiting to
+// write since the run was queued. The command must have been started with a standard input, and its output must be read. For a
+// command of a previous process, the input continues after the bytes already sent.
 func (r *Run) attachStdin(told wire.Started, to stdin.Sink) {
 	r.mu.Lock()
 	in, x := r.stdin(), r.plan.session
@@ -42,20 +42,20 @@ func (r *Run) attachStdin(told wire.Started, to stdin.Sink) {
 	in.Attach(to)
 }
 
-// touchingSink is where the input of a run in a session goes: input is a use of the session.
+// touchingSink is the destination of the input of a run in a session: input is a use of the session.
 type touchingSink struct {
 	stdin.Sink
 	session *session.Session
 }
 
-// Write passes input on.
+// Write passes input to the command.
 func (s *touchingSink) Write(b []byte) (int, error) {
 	s.session.Touch()
 	return s.Sink.Write(b)
 }
 
-// detachStdin ends the input of a run whose command has ended, or was never started: its holders get the reason,
-// [stdin.EndedWithRun] if there is no better one. It may be called twice, and for a run that is not interactive.
+// detachStdin closes the input of a run whose command has ended, or was never started. Open handles get the reason,
+// [stdin.EndedWithRun] if there is no more specific one. It may be called twice, and for a run that is not interactive.
 func (r *Run) detachStdin(reason string) {
 	r.mu.Lock()
 	in := r.input
@@ -65,11 +65,11 @@ func (r *Run) detachStdin(reason string) {
 	}
 }
 
-// stdin is the input of a run that has not ended, made when it is first asked for. The caller holds the lock.
+// stdin returns the input of a run that has not ended, and creates it on first use. The caller holds the lock.
 func (r *Run) stdin() *stdin.Input {
 	if r.input == nil {
 		r.input = stdin.New(stdin.LimitsOf(&r.plan.request.RunSpec))
-		// A run that ends before its command begins attaches nothing.
+		// A run that ends before its command begins has nothing to attach.
 		context.AfterFunc(r.ctx, r.input.Abandon)
 	}
 	return r.input
@@ -90,7 +90,7 @@ func (s *Runs) OpenStdin(caller belljar.Caller, r *Run) (belljar.Stdin, error) {
 	return in.Open(), nil
 }
 
-// openInput is the input of a run that can have one.
+// openInput returns the input of an interactive run.
 func (r *Run) openInput() (*stdin.Input, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 // sweepAtOnce is how many runs are swept in one step.
 const sweepAtOnce = 100
 
-// orphanAge is how old bytes without a record must be to be orphaned: younger ones may belong to a run that is not on record yet.
+// orphanAge is the minimum age of orphaned bytes: younger bytes may belong to a run that is not on record yet.
 const orphanAge = time.Hour
 
-// orphansEvery is how often orphaned bytes are looked for, of which there are few. Each log and each run's artifacts are looked up in the store
-// for that, which takes minutes where there are millions.
+// orphansEvery is the interval of the search for orphaned bytes, which are rare. The search looks up each log and each run's artifacts in the
+// store, which takes minutes for millions of runs.
 const orphansEvery = 6 * time.Hour
 
-// Sweep removes the bytes of runs that finished before one time (if that is not zero), the records of those that finished before
-// another, and now and then orphaned bytes.
+// Sweep removes the bytes of runs that finished before bytesBefore (if that is not zero), the records of runs that finished before rowsBefore,
+// and occasionally orphaned bytes.
 func (s *Runs) Sweep(ctx context.Context, bytesBefore, rowsBefore time.Time) error {
 	var errs []error
 	if !bytesBefore.IsZero() {
@@ -31,8 +31,8 @@ func (s *Runs) Sweep(ctx context.Context, bytesBefore, rowsBefore time.Time) err
 	return errors.Join(append(errs, s.sweep(ctx, rowsBefore, false), s.sweepOrphans(ctx, s.clock.Now()))...)
 }
 
-// sweep removes the bytes of the runs that finished before t, or the runs. It stops at a step in which some cannot be removed. The next
-// sweep goes on behind those, and tries them again after the last.
+// sweep removes the bytes of the runs that finished before t, or the runs. It stops after a step in which some cannot be removed. The next
+// sweep continues after those, and retries them after the last.
 func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
 	var on store.RunSweeper = s.store
 	s.sweeping.Lock()
@@ -74,7 +74,7 @@ func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
 	}
 }
 
-// release has the quotas of their owners no longer count what was swept.
+// release subtracts swept bytes from their owners' quotas.
 func (s *Runs) release(rows []store.Run, swept []string) {
 	for _, row := range rows {
 		if slices.Contains(swept, row.ID) {
@@ -99,13 +99,13 @@ func (s *Runs) sweepBytes(ctx context.Context, row store.Run) error {
 	return nil
 }
 
-// orphanage is a logbook that can find orphaned logs.
+// orphanage is implemented by a logbook that can find orphaned logs.
 type orphanage interface {
-	// Orphans returns the logs begun before t that known denies.
+	// Orphans returns the logs begun before t for which known returns false.
 	Orphans(t time.Time, known func(id string) bool) ([]string, error)
 }
 
-// sweepOrphans removes old bytes that no run on record owns, if that is due.
+// sweepOrphans removes old bytes without a run on record, if that is due.
 func (s *Runs) sweepOrphans(ctx context.Context, now time.Time) error {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
@@ -118,7 +118,7 @@ func (s *Runs) sweepOrphans(ctx context.Context, now time.Time) error {
 			return true
 		}
 		_, err := s.store.Get(ctx, id)
-		return !errors.Is(err, store.ErrNotFound) // in doubt, the bytes stay
+		return !errors.Is(err, store.ErrNotFound) // in doubt, keep the bytes
 	}
 	var errs []error
 	if book, ok := s.logs.(orphanage); ok {

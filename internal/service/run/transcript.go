@@ -14,44 +14,43 @@ import (
 	"github.com/belljar/belljar/internal/service/outcome"
 )
 
-// Why output is missing from a log, as its mark says.
+// The reasons in a log's mark for missing output.
 const (
 	cutCap    = "log_cap"
 	cutQuota  = "log_quota"
 	cutFull   = "disk_full"
 	cutFailed = "log_failed"
 
-	cutDamaged = "log_damaged" // the output was recorded, but cannot be read now
+	cutDamaged = "log_damaged" // the output was recorded, but cannot be read
 )
 
-// transcript turns a command's output into the frames of its log. Characters that come in pieces are put together. Secrets become as
-// many asterisks as they have bytes, so that the length of the output stays. Output over the
-// cap, or for which the disk has no room, is dropped, and one mark stands for it. The command does not notice.
+// transcript converts a command's output into the frames of its log. It joins characters that arrive in pieces. It replaces each byte
+// of a secret by an asterisk, so that the length of the output stays. It drops output over the cap, or for which the disk has no room,
+// and appends one mark instead. The command is not affected.
 //
-// Unless the log was cut, the output in it is at all times the beginning of the command's, in the order in which the agent
-// counts it, so that its length is the position where another process continues.
+// Unless the log was cut, its output is always a prefix of the command's output, in the order in which the agent counts it, so that its
+// length is the position where another process continues.
 type transcript struct {
 	log      logbook.Log
-	room     int64                // bytes that the log still takes
-	allowed  *admission.Allowance // of the owner's quota
+	room     int64                // bytes that the log still accepts
+	allowed  *admission.Allowance // on the owner's quota
 	kept     int64                // bytes in the log
-	cut      bool                 // nothing more is kept
-	reason   string               // of that
+	cut      bool                 // drop all further output
+	reason   string               // of the cut
 	marked   bool                 // the mark is in the log
-	step     string               // the step that prints: [belljar.StepBuild], or "" for the program
-	output   []byte               // of a step, as far as it is kept
+	step     string               // the step that produces the output: [belljar.StepBuild], or "" for the program
+	output   []byte               // kept output of a step
 	onOutput func()               // called for each output, kept or not; may be nil
-	hide     *redact.Patterns     // what the log does not show; nil for nothing
+	hide     *redact.Patterns     // values to redact; nil for none
 
-	// What is not in the log yet: the beginning of a character whose rest has not come, and then what the stream holds back that may be
-	// the beginning of a secret. It is always the last bytes of the output so far.
+	// Output that is not in the log yet: the beginning of an incomplete character, and then bytes that the stream holds back because
+	// they may begin a secret. It is always the last part of the output so far.
 	tail     []byte
 	tailOf   wire.Stream
 	redacted [4]*redact.Stream // by stream
 }
 
-// write takes output as it comes, and returns up to which position it is in the log, or dropped. It is an
-// [agent.Deliver].
+// write accepts output, and returns the position up to which it is in the log or dropped. It is an [agent.Deliver].
 func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64, err error) {
 	if t.onOutput != nil {
 		t.onOutput()
@@ -70,7 +69,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	t.room -= int64(len(b))
 	var frames []belljar.Frame
 	if t.tailOf != s {
-		frames = t.pass(frames) // it would come after what it precedes
+		frames = t.pass(frames) // keep the order of the streams
 	}
 	hidden := t.stream(s)
 	b = hidden.Write(b)
@@ -93,7 +92,7 @@ func (t *transcript) write(position int64, s wire.Stream, b []byte) (safe int64,
 	return end - t.held(), nil
 }
 
-// stream returns the redacted stream of s; nil if nothing is hidden.
+// stream returns the redacting stream of s; nil if nothing is redacted.
 func (t *transcript) stream(s wire.Stream) *redact.Stream {
 	if t.hide == nil || int(s) >= len(t.redacted) {
 		return nil
@@ -104,24 +103,24 @@ func (t *transcript) stream(s wire.Stream) *redact.Stream {
 	return t.redacted[s]
 }
 
-// held is how many bytes are not in the log yet.
+// held returns how many bytes are not in the log yet.
 func (t *transcript) held() int64 { return int64(len(t.tail) + t.stream(t.tailOf).Held()) }
 
-// pass adds what is not in the log yet to frames.
+// pass appends the bytes that are not in the log yet to frames.
 func (t *transcript) pass(frames []belljar.Frame) []belljar.Frame {
 	frames = t.frames(frames, t.tailOf, append(t.tail, t.stream(t.tailOf).Flush()...))
 	t.tail, t.tailOf = nil, 0
 	return frames
 }
 
-// rewind forgets what is not in the log yet: it comes again over another stream to the agent.
+// rewind discards the bytes that are not in the log yet: another stream to the agent will repeat them.
 func (t *transcript) rewind() {
 	t.room += t.held()
 	t.stream(t.tailOf).Rewind(len(t.tail))
 	t.tail, t.tailOf = nil, 0
 }
 
-// end writes what is not in the log yet.
+// end writes the bytes that are not in the log yet.
 func (t *transcript) end() {
 	if t.cut {
 		t.mark()
@@ -130,7 +129,7 @@ func (t *transcript) end() {
 	t.put(t.pass(nil))
 }
 
-// put keeps frames. After a failure nothing more is kept.
+// put stores frames. After a failure it drops all further frames.
 func (t *transcript) put(frames []belljar.Frame) {
 	if len(frames) == 0 || t.cut {
 		return
@@ -152,20 +151,20 @@ func (t *transcript) put(frames []belljar.Frame) {
 	}
 }
 
-// truncate drops all further output and marks why.
+// truncate drops all further output and marks the reason.
 func (t *transcript) truncate(reason string) {
 	t.cut, t.reason = true, reason
 	t.mark()
 }
 
-// mark puts a mark for the missing output into the log. If that fails, the end tries again.
+// mark appends the mark for missing output to the log. If that fails, the end retries.
 func (t *transcript) mark() {
 	if !t.marked && t.step == "" { // the end of a step reports it
 		t.marked = t.log.Append(belljar.Frame{Type: belljar.FrameTruncated, Reason: t.reason}) == nil
 	}
 }
 
-// warnings reports what was dropped, unless the outcome does.
+// warnings returns warnings about dropped output, unless the outcome reports it.
 func (t *transcript) warnings(e outcome.Ending, l belljar.Limits) []string {
 	switch {
 	case !t.cut:
@@ -183,7 +182,7 @@ func (t *transcript) warnings(e outcome.Ending, l belljar.Limits) []string {
 	return nil
 }
 
-// frames adds b to frames, in pieces of at most [belljar.MaxFrameBytes] that part no character.
+// frames appends b to frames, in pieces of at most [belljar.MaxFrameBytes] that do not split characters.
 func (t *transcript) frames(frames []belljar.Frame, s wire.Stream, b []byte) []belljar.Frame {
 	kind := belljar.FrameStdout
 	switch {

@@ -20,8 +20,8 @@ type chunk struct {
 	bytes  []byte
 }
 
-// transcribe puts chunks through a transcript with room bytes and returns it with its frames. Whatever it calls safe is in
-// the log, or was cut off.
+// transcribe writes chunks to a transcript with room bytes and returns it with its frames. All safe output is in the log,
+// or was truncated.
 func transcribe(t *rapid.T, room int64, chunks []chunk) (*transcript, []belljar.Frame) {
 	log := &memory.Log{}
 	out := &transcript{log: log, room: room}
@@ -58,7 +58,7 @@ func framesOf(t *rapid.T, log *memory.Log) []belljar.Frame {
 	return frames
 }
 
-// cutUp draws how the bytes of each stream come in chunks, mixed.
+// cutUp draws how the bytes of each stream are split into chunks, mixed.
 func cutUp(t *rapid.T, streams map[wire.Stream][]byte) []chunk {
 	var chunks []chunk
 	for len(streams[wire.Stdout])+len(streams[wire.Stderr]) > 0 {
@@ -81,7 +81,7 @@ func streamOf(f belljar.Frame) wire.Stream {
 	return wire.Stdout
 }
 
-// Text of one stream stays text however it is cut up, no byte is lost or moved, and no frame is too large.
+// Text of one stream stays text however it is split, no byte is lost or moved, and no frame is too large.
 func TestTranscriptOfText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringOf(rapid.RuneFrom([]rune("a\nüß€漢😀\x00\ufffd"))).Draw(t, "text")
@@ -100,7 +100,7 @@ func TestTranscriptOfText(t *testing.T) {
 	})
 }
 
-// What streams print in turn is in the log in that order, byte for byte: its length is a position.
+// Alternating output of two streams is in the log in that order, byte for byte: its length is a position.
 func TestTranscriptKeepsTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOfN(rapid.SampledFrom([]byte("a\xe2\x82\xac\xf0\x9f\x98\x80\xff")), 0, 60)
@@ -112,7 +112,7 @@ func TestTranscriptKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// A process that dies leaves a beginning of the output in the log, wherever it dies; from its length on, the next ones
+// A process that dies at any point leaves a prefix of the output in the log. From its length on, the next processes
 // complete it, byte for byte.
 func TestTranscriptAcrossDeaths(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -123,7 +123,7 @@ func TestTranscriptAcrossDeaths(t *testing.T) {
 			total += int64(len(c.bytes))
 		}
 		room := rapid.Int64Range(1, 150).Draw(t, "room")
-		var kept []belljar.Frame // what the dead have left
+		var kept []belljar.Frame // left by dead processes
 		acked := int64(0)
 		for deaths := rapid.IntRange(0, 5).Draw(t, "deaths"); ; deaths-- {
 			log := &memory.Log{}
@@ -142,7 +142,7 @@ func TestTranscriptAcrossDeaths(t *testing.T) {
 			if deaths == 0 {
 				live = total
 			}
-			at := int64(0) // the agent begins anew, from the log's end
+			at := int64(0) // the agent starts at the log's end
 			for _, c := range chunks {
 				from, end := max(at, told.kept), at+int64(len(c.bytes))
 				if end > from && from < live {
@@ -168,7 +168,7 @@ func TestTranscriptAcrossDeaths(t *testing.T) {
 	})
 }
 
-// spell writes output byte by byte, each with its stream.
+// spell returns output byte by byte, each with its stream.
 func spell(frames []belljar.Frame) string {
 	var b strings.Builder
 	for _, f := range frames {
@@ -189,7 +189,7 @@ func spellChunks(chunks []chunk) string {
 	return b.String()
 }
 
-// Of any bytes exactly those within the cap are kept, each stream's in order, and the mark comes once and last.
+// Exactly the bytes within the cap are kept, in the order of each stream, and there is one mark, at the end.
 func TestTranscriptCap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		data := rapid.SliceOfN(rapid.ByteRange(0xbe, 0xf4), 0, 200)

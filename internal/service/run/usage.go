@@ -13,14 +13,14 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// usageTime bounds asking a sandbox what it used.
+// usageTime bounds the reading of a sandbox's usage.
 const usageTime = 2 * time.Second
 
-// hitsBrief is how short a command is that cannot have met a limit of a session's sandbox unless it failed: to read what the
-// sandbox counted costs more than many a command.
+// hitsBrief is the duration below which a successful command cannot have reached a limit of a session's sandbox: reading the sandbox's
+// counters costs more than many a command.
 const hitsBrief = 100 * time.Millisecond
 
-// countBefore notes what a session's sandbox has counted before the command, so that the run is not blamed for others.
+// countBefore reads the counters of a session's sandbox before the command, so that the run is not charged for others.
 func (c *execution) countBefore(ctx context.Context) {
 	if c.plan.session == nil {
 		return
@@ -30,7 +30,7 @@ func (c *execution) countBefore(ctx context.Context) {
 	c.end.Before = c.box.Shared.Before(ctx, c.box)
 }
 
-// measure asks what the sandbox used, and why it died if the command's end did not come from its agent.
+// measure reads the sandbox's usage, and why it died if the agent did not report the command's end.
 func (c *execution) measure(ctx context.Context) {
 	p, e := c.plan, &c.end
 	ctx = context.WithoutCancel(ctx)
@@ -55,7 +55,7 @@ func (c *execution) measure(ctx context.Context) {
 	e.Usage = outcome.Since(e.Before, c.box.Shared.Now(ctx, c.box))
 }
 
-// charge is what the end of a run in a session charges its owner for: all that the sandbox has used so far, unless that is another user's.
+// charge returns the charge at the end of a run in a session: all that the sandbox has used so far, unless it belongs to another user.
 func (c *execution) charge(own float64) (used store.Charge) {
 	if x := c.plan.session; x != nil && c.box != nil && x.Owner() == c.run.owner {
 		used = c.box.Shared.Charge(c.box.Network, own)

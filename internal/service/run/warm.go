@@ -11,18 +11,18 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// WarmOptions is whether programs get an interpreter that was started before.
+// WarmOptions configures interpreters that are started in advance.
 type WarmOptions struct {
 	On bool
-	// Preload lists modules that Python imports while it waits, by the name of an image.
+	// Preload lists modules that Python imports while it waits, by image name.
 	Preload map[string][]string
 }
 
-// leastTasks is how many processes a sandbox may have in which an interpreter waits: they are some of them.
+// leastTasks is the minimum process limit of a sandbox with a waiting interpreter, whose processes count.
 const leastTasks = 64
 
-// admitWarm decides whether the run's program may have an interpreter that waits, and whether one is to wait in ready sandboxes. The
-// agent decides the rest.
+// admitWarm decides whether the run's program may use a waiting interpreter, and whether sandboxes of the pool start one. The agent decides
+// the rest.
 func (s *admitter) admitWarm(p *plan) {
 	req := p.request
 	if !s.warm.On || req.Warm == belljar.WarmOff || req.Context != "" || req.Shell != nil || p.build != nil {
@@ -35,7 +35,7 @@ func (s *admitter) admitWarm(p *plan) {
 		return
 	}
 	p.warm = &wire.Warm{Preload: s.warm.Preload[p.Image.Ref]}
-	// An interpreter in a ready sandbox holds nothing of a caller, and waits for what many callers send.
+	// An interpreter in a pool's sandbox has nothing of a caller, and waits for code that many callers send.
 	if p.session != nil || req.Code == "" || len(req.Env)+len(p.Env) > 0 || p.Broker != nil || p.Fetch != "" || p.Caps.AgentUID == "shared" {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *admitter) admitWarm(p *plan) {
 	}
 }
 
-// noteWarm puts it into the run whether its interpreter had waited.
+// noteWarm records in the run whether its interpreter had waited.
 func (c *execution) noteWarm() {
 	if c.plan.warm == nil {
 		return

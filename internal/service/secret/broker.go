@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// Broker readies the brokered secrets of a sandbox, whose values are known; nil if there are none. It refuses a secret whose host
-// the sandbox may not reach, unless the clone of its repository uses it; clone may be nil.
+// Broker prepares the brokered secrets of a sandbox, whose values are known; nil if there are none. It refuses a secret whose
+// host the sandbox may not reach, unless the clone of its repository uses it. clone may be nil.
 func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secret, clone *belljar.GitSpec) (*placement.Broker, error) {
 	var hosts []string
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
@@ -42,7 +42,7 @@ func (s *Secrets) Broker(p *placement.Placement, secrets map[string]belljar.Secr
 	return s.broker(secrets, authority), nil
 }
 
-// BrokerGit readies the secret of a repository, if it has one, for the side sandbox in which it is cloned, and for no other.
+// BrokerGit prepares the secret of a repository, if it has one, only for the side sandbox that clones it.
 func (s *Secrets) BrokerGit(side *placement.Placement, g *belljar.GitSpec, secrets map[string]belljar.Secret) error {
 	if g == nil || g.Secret == "" {
 		return nil
@@ -59,7 +59,7 @@ func (s *Secrets) BrokerGit(side *placement.Placement, g *belljar.GitSpec, secre
 	return nil
 }
 
-// reaches refuses a host that a policy does not let reach over HTTPS.
+// reaches refuses a host that a policy denies over HTTPS.
 func reaches(p *egress.Policy, field, host string) error {
 	e := &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("a secret goes to %s, which the sandbox may not reach", host),
@@ -83,7 +83,7 @@ func reaches(p *egress.Policy, field, host string) error {
 	return e
 }
 
-// broker is the brokered secrets of a sandbox that trusts an authority.
+// broker returns the brokered secrets of a sandbox that trusts an authority.
 func (s *Secrets) broker(secrets map[string]belljar.Secret, authority *egress.Authority) *placement.Broker {
 	b := &placement.Broker{Egress: &egress.Broker{Authority: authority, Roots: s.Roots}, Placeholders: map[string]string{}}
 	var hide []string
@@ -94,7 +94,7 @@ func (s *Secrets) broker(secrets map[string]belljar.Secret, authority *egress.Au
 		}
 		header, value := got.Credential()
 		b.Egress.Credentials = append(b.Egress.Credentials, egress.Credential{Host: got.Host, Header: header, Value: value})
-		mark := sha256.Sum256(append(authority.PEM(), name...)) // the same after a restart, and it says nothing
+		mark := sha256.Sum256(append(authority.PEM(), name...)) // the same after a restart, and reveals nothing
 		b.Placeholders[name] = "belljar-secret-" + hex.EncodeToString(mark[:8])
 		hide = append(hide, strings.TrimSpace(got.Value))
 		if user, ok := strings.CutPrefix(value, "Basic "); ok {

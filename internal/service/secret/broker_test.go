@@ -22,7 +22,7 @@ func rules(t *testing.T, list ...string) egress.Rules {
 	return r
 }
 
-// TestBrokerReach: a secret goes to a host only if request, server and ports let it.
+// TestBrokerReach: a secret goes to a host only if request, server and ports permit it.
 func TestBrokerReach(t *testing.T) {
 	s := &Secrets{Now: time.Now}
 	secrets := map[string]belljar.Secret{"TOKEN": {Value: "s3cr3t-token", Host: "api.example.com"}}
@@ -56,14 +56,14 @@ func TestBrokerReach(t *testing.T) {
 	if b, err := s.Broker(&placement.Placement{}, map[string]belljar.Secret{"FILE": {Value: "s3cr3t-token"}}, nil); b != nil || err != nil {
 		t.Errorf("without brokered secrets: %v, %v", b, err)
 	}
-	// The value of a stored one is known only now.
+	// The value of a stored secret is known only now.
 	secrets["TOKEN"] = belljar.Secret{Value: "two\nlines of it", Host: "api.example.com"}
 	if _, err := s.Broker(&placement.Placement{Egress: &egress.Policy{Run: some, Server: egress.Any(), Ports: []uint16{443}}}, secrets, nil); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("a value of two lines: %v", err)
 	}
 }
 
-// TestBrokerKept: what a sandbox trusts and sees is the same after a restart, and nothing of a value can be read meanwhile.
+// TestBrokerKept: a sandbox's authority and placeholders are the same after a restart, and the record does not reveal a value.
 func TestBrokerKept(t *testing.T) {
 	s := &Secrets{Now: time.Now, Vault: vault.Temporary()}
 	secrets := map[string]belljar.Secret{
@@ -100,7 +100,7 @@ func TestBrokerKept(t *testing.T) {
 	}
 }
 
-// TestBrokerGit: the secret of a repository is in the sandbox of the clone, and needs nothing of the run's network.
+// TestBrokerGit: the secret of a repository is in the sandbox of the clone, and does not depend on the run's network.
 func TestBrokerGit(t *testing.T) {
 	s := &Secrets{Now: time.Now, Roots: x509.NewCertPool()}
 	g := &belljar.GitSpec{URL: "https://git.example.com/a.git", Secret: "TOKEN"}
@@ -121,7 +121,7 @@ func TestBrokerGit(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// The value of a stored one is known only now.
+	// The value of a stored secret is known only now.
 	if err := s.BrokerGit(&side, g, map[string]belljar.Secret{"TOKEN": {Value: "two\nlines of it"}}); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("a value of two lines: %v", err)
 	}

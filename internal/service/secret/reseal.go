@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Reseal encrypts everything on record with the vault's current key. What the vault cannot open stays as it is: its key may come back.
-// Nothing else may use the store meanwhile.
+// Reseal encrypts all stored secrets with the vault's current key. Secrets that the vault cannot decrypt stay unchanged: their key may
+// return. No other process may use the store meanwhile.
 func Reseal(ctx context.Context, records store.Store, v *vault.Vault) error {
 	again := func(sealed []byte, about string) []byte {
 		plain, err := v.Open(sealed, about)

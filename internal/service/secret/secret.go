@@ -1,4 +1,4 @@
-// Package secret is the secrets of runs and sessions, and those that users store.
+// Package secret manages the secrets of runs and sessions, and those that users store.
 package secret
 
 import (
@@ -21,23 +21,23 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// mostStored bounds how many secrets one user stores.
+// mostStored bounds the number of secrets that one user stores.
 const mostStored = 256
 
-// sharedOwner owns the shared secrets. No user who stores secrets is called so.
+// sharedOwner owns the shared secrets. No user with stored secrets has this name.
 const sharedOwner = ""
 
-// Secrets is the secrets of a service.
+// Secrets manages the secrets of a service.
 type Secrets struct {
 	Store  store.Secrets
 	Vault  *vault.Vault
-	Roots  *x509.CertPool // that the hosts of brokered secrets are verified with; nil is the system's
+	Roots  *x509.CertPool // verify the hosts of brokered secrets; nil is the system's
 	Record func(event.Event)
 	Now    func() time.Time
 }
 
-// Resolve returns the secrets of a request with the values of the stored ones that it names: the caller's own, or else shared ones.
-// They keep the name of the stored one, for who approves the request.
+// Resolve returns the secrets of a request with the values of the stored secrets to which it refers: the caller's own, or else
+// shared ones. They keep the name of the stored secret, for the operator who approves the request.
 func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[string]belljar.Secret) (map[string]belljar.Secret, error) {
 	if len(asked) == 0 {
 		return nil, nil
@@ -66,7 +66,7 @@ func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[
 	return given, nil
 }
 
-// value is that of a stored secret, for the secret of that name in a request.
+// value returns the value of a stored secret, for the secret name of a request.
 func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from string) (string, error) {
 	for _, owner := range []string{caller.ID, sharedOwner} {
 		row, err := s.Store.Get(ctx, owner, from)
@@ -92,10 +92,10 @@ func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from s
 	}
 }
 
-// kept is the secrets of a run or session on its record.
+// kept is the recorded secrets of a run or session.
 type kept struct {
 	Secrets   map[string]belljar.Secret `json:"secrets"`
-	Authority []byte                    `json:"authority,omitempty"` // that the sandbox trusts, for brokered ones
+	Authority []byte                    `json:"authority,omitempty"` // that the sandbox trusts, for brokered secrets
 }
 
 // Seal encrypts the secrets of a run or session for its record; nil for none. id is the run's or session's.
@@ -117,7 +117,7 @@ func (s *Secrets) Seal(id string, secrets map[string]belljar.Secret, broker *pla
 	return s.Vault.Seal(plain, id), nil
 }
 
-// Open decrypts what Seal returned.
+// Open decrypts the result of Seal.
 func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *placement.Broker, error) {
 	if len(sealed) == 0 {
 		return nil, nil, nil
@@ -137,7 +137,7 @@ func (s *Secrets) Open(id string, sealed []byte) (map[string]belljar.Secret, *pl
 	return k.Secrets, s.broker(k.Secrets, authority), nil
 }
 
-// Patterns are what hides the values of secrets; nil for none.
+// Patterns returns the patterns that redact the values of secrets; nil for none.
 func Patterns(secrets map[string]belljar.Secret) *redact.Patterns {
 	var values []string
 	for _, s := range secrets {
@@ -146,7 +146,7 @@ func Patterns(secrets map[string]belljar.Secret) *redact.Patterns {
 	return redact.New(values...)
 }
 
-// about is what a stored secret is sealed about. No id of a run or session has a zero byte.
+// about is the context to which a stored secret's encryption is bound. No id of a run or session has a zero byte.
 func about(s store.Secret) string { return s.Owner + "\x00" + s.Name }
 
 func (s *Secrets) happened(name string, caller belljar.Caller, secret string, shared bool) {

@@ -19,7 +19,7 @@ type stored struct {
 	caller belljar.Caller
 }
 
-// As is the stored secrets as one caller sees them.
+// As returns the stored secrets as one caller sees them.
 func (s *Secrets) As(caller belljar.Caller) belljar.Secrets { return stored{s, caller} }
 
 // Set stores a secret.
@@ -79,7 +79,7 @@ func (v stored) Remove(ctx context.Context, name string, shared bool) error {
 	return nil
 }
 
-// owner is who owns the caller's secret, or a shared one, of that name.
+// owner returns the owner of the caller's secret, or of a shared one, with that name.
 func (v stored) owner(name string, shared bool) (string, error) {
 	if err := belljar.CheckSecretName("name", name); err != nil {
 		return "", err
@@ -96,7 +96,7 @@ func (v stored) owner(name string, shared bool) (string, error) {
 	return sharedOwner, nil
 }
 
-// room refuses one secret too many.
+// room refuses a secret beyond the maximum.
 func (v stored) room(ctx context.Context, owner, name string) error {
 	rows, err := v.Store.List(ctx, owner)
 	if err != nil {
@@ -111,7 +111,7 @@ func (v stored) room(ctx context.Context, owner, name string) error {
 	}
 }
 
-// shown is a stored secret without its value.
+// shown returns a stored secret without its value.
 func shown(row store.Secret) belljar.StoredSecret {
 	return belljar.StoredSecret{Name: row.Name, Shared: row.Owner == sharedOwner, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt}
 }

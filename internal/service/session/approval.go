@@ -16,8 +16,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A session that needs an approval is on record and in the table while it waits, starting, without memory and without a sandbox. It
-// cannot be used. Approved, its sandbox is made, and its time begins.
+// A session that needs an approval is on record and in the table while it waits, in state starting, without memory and without a
+// sandbox. It is not usable. After the approval its sandbox is made, and its time begins.
 
 // waiter is a session that waits for approval.
 type waiter struct{ *Session }
@@ -36,7 +36,7 @@ func (w waiter) Claim(ctx context.Context) error {
 // Unclaim releases the memory.
 func (w waiter) Unclaim() { w.all.opts.Memory.Drop(w.id) }
 
-// Decided has the sandbox made, or ends the session.
+// Decided makes the sandbox, or ends the session.
 func (w waiter) Decided(a belljar.Approval) {
 	w.Approval.set(a)
 	why := &fault.ApprovalError{Approval: a}
@@ -50,17 +50,17 @@ func (w waiter) Decided(a belljar.Approval) {
 	}
 }
 
-// Event is an event about the session.
+// Event returns an event about the session.
 func (w waiter) Event() event.Event {
 	state := w.Snapshot()
 	return event.Event{Caller: w.caller, Session: &state, Runtime: state.Runtime}
 }
 
-// Approval is a session's wait for an operator. Its zero value waits for nobody.
+// Approval is a session's wait for an operator. Its zero value does not wait.
 type Approval struct {
 	of    *Session
-	entry *approval.Entry // where it is decided; nil if it needs none, or has it
-	given chan struct{}   // closed when it is approved; nil if it needed no approval
+	entry *approval.Entry // the pending approval; nil if it needs none, or has it
+	given chan struct{}   // closed after the approval; nil if it needed none
 }
 
 func (a *Approval) set(to belljar.Approval) {
@@ -84,14 +84,14 @@ func (a *Approval) take() error {
 	return nil
 }
 
-// withdraw ends the wait; keep leaves the approval on record for the next process.
+// withdraw ends the wait. keep leaves the approval on record for the next process.
 func (a *Approval) withdraw(keep bool) {
 	if a.entry != nil {
 		a.set(a.entry.Withdraw(keep))
 	}
 }
 
-// await has a session that is on record wait for its approval, and returns it as it is then.
+// await makes a session on record wait for its approval, and returns its resulting state.
 func (s *Sessions) await(ctx context.Context, x *Session, key *store.Key) (belljar.Session, error) {
 	err := x.Approval.entry.Wait(ctx, waiter{x})
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Sessions) await(ctx context.Context, x *Session, key *store.Key) (bellj
 	return made, nil
 }
 
-// carry makes the sandbox of a session once it is approved, or ends the session.
+// carry makes the sandbox of a session after its approval, or ends the session.
 func (s *Sessions) carry(x *Session) {
 	select {
 	case <-x.Approval.given:
@@ -163,7 +163,7 @@ func (a *Approval) Check() error {
 	}
 }
 
-// reviveAsked continues a session of a former process that waits for its approval, or was approved and not made.
+// reviveAsked continues a session of a previous process that waits for its approval, or was approved but not made.
 func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Session, err error) {
 	a := *row.Approval
 	var broker *placement.Broker
@@ -178,7 +178,7 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	}
 	caller := recovery.Caller(row.UserID)
 	if len(row.Spec.AllowWeak) > 0 {
-		caller.Role = belljar.RoleAdmin // or it would not have been admitted
+		caller.Role = belljar.RoleAdmin // otherwise it would not have been admitted
 	}
 	ask := admission.RequestOfSession(row.Spec)
 	ask.Digest = row.ImageDigest
@@ -204,7 +204,7 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 			a = s.opts.Desk.Begin(*now, row.ID)
 		}
 	}
-	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been approved, and half made
+	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been approved and partly made
 	t, now := s.termsOf(row.Spec), s.now()
 	x = s.bare(row.ID, caller, row.Spec, &p, t)
 	x.sealed, x.gitPlace = row.Secrets, side

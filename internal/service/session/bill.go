@@ -8,20 +8,21 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// usageTime bounds asking a sandbox what it used, and negligible is what it costs to look after an idle one for a while.
+// usageTime bounds the reading of a sandbox's usage. negligible is the cost of maintaining an idle one for a while.
 const (
 	usageTime  = 2 * time.Second
 	negligible = 0.01 // CPU seconds
 )
 
-// bill charges the session's owner for what its sandbox has used and no run was charged for, as in the background or at a terminal.
+// bill charges the session's owner for usage of its sandbox that no run was charged for, for example in the background or at a
+// terminal.
 func bill(ctx context.Context, x *Session, b *box.Box) {
 	reading, cancel := context.WithTimeout(ctx, usageTime)
 	b.Shared.Now(reading, b)
 	cancel()
 	c := b.Shared.Charge(b.Network, 0)
 	if c.EgressBytes == 0 && c.CPUSeconds < negligible {
-		b.Shared.Restore(c) // the next one has it
+		b.Shared.Restore(c) // the next bill includes it
 		return
 	}
 	if !charge(ctx, x, c) {
@@ -39,7 +40,7 @@ func charge(ctx context.Context, x *Session, c store.Charge) bool {
 	return err == nil
 }
 
-// destroy destroys the session's sandbox, and charges for the last that it used.
+// destroy destroys the session's sandbox, and charges for its last usage.
 func (x *Session) destroy(b *box.Box) {
 	b.Network.Close()
 	bill(context.Background(), x, b)

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// CloseScope ends every session of a caller whose scope begins with a prefix, also one that is being made, and waits until they
-// have ended. Sessions to be retained stay, without their scope and without their runs.
+// CloseScope ends every session of a caller whose scope has a prefix, including those being made, and waits until they have
+// ended. Retained sessions stay, without their scope and without their runs.
 func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req belljar.CloseRequest) ([]string, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -48,8 +48,8 @@ func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req be
 	return closed, nil
 }
 
-// retain keeps a session for a time, used or not, cancels its runs and frees its scope. It reports false for a session that has
-// no sandbox, or was retained before.
+// retain keeps a session for a time, used or not, cancels its runs and frees its scope. It returns false for a session that has
+// no sandbox, or was already retained.
 func (x *Session) retain(d time.Duration) (bool, error) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -63,7 +63,7 @@ func (x *Session) retain(d time.Duration) (bool, error) {
 	x.state.ScopeKey, x.state.Message = "", "closed by its caller, and retained for a while"
 	x.life.retained, x.life.ends = true, until
 	x.mu.Unlock()
-	// On record first: a new session can have the scope from then on.
+	// Record it first: a new session can take the scope from then on.
 	if err := x.update(); err != nil {
 		x.mu.Lock()
 		x.state.ScopeKey, x.state.Message = x.scope, ""

@@ -7,11 +7,11 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Refuse makes no more sessions.
+// Refuse prevents new sessions.
 func (s *Sessions) Refuse() { s.table.close() }
 
-// Close makes no more sessions and ends all that there are, or detaches those that can outlive the process. It waits until that
-// is done.
+// Close prevents new sessions and ends all sessions, or detaches those that can outlive the process. It waits until that is
+// done.
 func (s *Sessions) Close() {
 	all := s.table.close()
 	for _, x := range all {
@@ -27,13 +27,13 @@ func (s *Sessions) Close() {
 	}
 }
 
-// detach leaves a session as it is to the next process, and stops or detaches what uses it. Its record is up to date when
-// x.detached is closed. detach reports false for a session without a sandbox.
+// detach leaves a session unchanged to the next process, and stops or detaches its uses. Its record is up to date when
+// x.detached is closed. detach returns false for a session without a sandbox.
 func (x *Session) detach() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.Approval.pending() && x.Approval.entry != nil {
-		x.stop(fault.ErrDetached) // it waits on in the next process
+		x.stop(fault.ErrDetached) // it continues to wait in the next process
 		return true
 	}
 	if x.box == nil && x.asleep.saved == nil || x.state.State.Ended() {
@@ -41,7 +41,7 @@ func (x *Session) detach() bool {
 	}
 	select {
 	case <-x.ctx.Done():
-		return true // for the second time
+		return true // called a second time
 	default:
 	}
 	x.life.clearTimer()

@@ -10,8 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A session that is being made is a draft: no caller knows its id. Most can be used within milliseconds, and are put on record
-// then, with one write. A session that takes longer, or is listed, is put on record as starting. If the process dies, a draft
+// A session that is being made is a draft: no caller knows its id. Most are usable within milliseconds, and are then recorded
+// with one write. A session that takes longer, or appears in a list, is recorded as starting. If the process dies, a draft
 // leaves an orphaned sandbox, which the next process removes. A session with an idempotency key is never a draft: a repeated
 // request must find it.
 
@@ -26,8 +26,8 @@ func (s *Sessions) beginDraft(x *Session) {
 	x.cancelInsert = s.opts.Clock.AfterFunc(draftFor, func() { s.insertDraft(x) })
 }
 
-// insertDraft puts a draft on record as it stands. If that fails, it is tried again when the sandbox is ready; if the sandbox
-// cannot be made either, the session never gets on record.
+// insertDraft records a draft in its current state. If that fails, it is retried when the sandbox is ready. If making the
+// sandbox fails as well, the session is never recorded.
 func (s *Sessions) insertDraft(x *Session) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -43,7 +43,7 @@ func (s *Sessions) insertDraft(x *Session) {
 	}
 }
 
-// insertDrafts puts all drafts on record, for a list.
+// insertDrafts records all drafts, for a list.
 func (s *Sessions) insertDrafts() {
 	for _, x := range s.table.all() {
 		select {
@@ -54,7 +54,7 @@ func (s *Sessions) insertDrafts() {
 	}
 }
 
-// insert puts a draft on record as row. The caller holds x.writing.
+// insert records a draft as row. The caller holds x.writing.
 func (s *Sessions) insert(x *Session, row store.Session) error {
 	x.cancelInsert()
 	_, err := s.opts.Store.Insert(context.Background(), row, nil)

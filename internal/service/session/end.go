@@ -14,21 +14,21 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// errSandboxLost says that a session ends because its sandbox did.
+// errSandboxLost is the cause of a session's end if its sandbox ended.
 var errSandboxLost = errors.New("the session's sandbox is gone")
 
-// errNoAnswer says that a session ends because its sandbox's agent no longer answers.
+// errNoAnswer is the cause of a session's end if its sandbox's agent no longer responds.
 var errNoAnswer = errors.New("the session's sandbox does not answer")
 
-// end ends a session: it cannot be used from now on, its runs are stopped, and its sandbox is removed after the last use, which
-// closes x.over. The first reason stays; end reports whether this is it.
+// end ends a session: it is no longer usable, its runs are stopped, and its sandbox is removed after the last use, which closes
+// x.over. The first reason wins; end reports whether this is it.
 func (x *Session) end(state belljar.SessionState, message string, why error) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.endLocked(state, message, why)
 }
 
-// endLocked is end for a caller who holds the lock.
+// endLocked is end for a caller that holds the lock.
 func (x *Session) endLocked(state belljar.SessionState, message string, why error) bool {
 	if x.state.State.Ended() {
 		return false
@@ -37,28 +37,28 @@ func (x *Session) endLocked(state belljar.SessionState, message string, why erro
 	x.state.State, x.state.Message, x.state.Hibernated = state, message, nil
 	x.life.clearTimer()
 	x.stop(why)
-	if x.box != nil || x.asleep.saved != nil { // else x.begin fails
+	if x.box != nil || x.asleep.saved != nil { // otherwise x.begin fails
 		go x.finish(why)
 	}
 	return true
 }
 
-// Delete ends a session at its caller's request, and waits until its sandbox is gone.
+// Delete ends a session at its caller's request, and waits until its sandbox is removed.
 func (x *Session) Delete(ctx context.Context) error {
 	x.end(belljar.SessionClosed, "deleted by its caller", fault.ErrCanceled)
 	return x.wait(ctx)
 }
 
-// endForMemory ends a session whose sandbox is destroyed because the node's memory is used up.
+// endForMemory ends a session whose sandbox is destroyed because the node's memory is exhausted.
 func (x *Session) endForMemory(why error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.asleep.saved == nil { // else it stays hibernated
+	if x.asleep.saved == nil { // otherwise it stays hibernated
 		x.endLocked(belljar.SessionCrashed, why.Error(), why)
 	}
 }
 
-// wait waits until a session that ends has ended.
+// wait waits until an ending session has ended.
 func (x *Session) wait(ctx context.Context) error {
 	select {
 	case <-x.over:
@@ -68,7 +68,7 @@ func (x *Session) wait(ctx context.Context) error {
 	}
 }
 
-// finish removes what a session has.
+// finish removes the resources of a session.
 func (x *Session) finish(why error) {
 	x.stopRuns(why)
 	x.asleep.settle()
@@ -81,13 +81,13 @@ func (x *Session) finish(why error) {
 	}
 	if asleep {
 		if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
-			x.all.opts.Log.Warn("files of a hibernated session cannot be removed", "session_id", x.id, "err", err) // they go when its time is over
+			x.all.opts.Log.Warn("files of a hibernated session cannot be removed", "session_id", x.id, "err", err) // removed at their expiry
 		}
 	}
 	x.recordEnd()
 }
 
-// settle waits until the session is not on its way into hibernation or back, and not in use.
+// settle waits until the session is not in use, and not in a transition into or out of hibernation.
 func (h *hibernation) settle() {
 	x := h.of
 	x.mu.Lock()
@@ -99,7 +99,7 @@ func (h *hibernation) settle() {
 	<-unused
 }
 
-// stopRuns stops the session's runs. Those whose sandbox has died end by themselves, each for its own reason.
+// stopRuns stops the session's runs. If the sandbox has died, its runs end on their own, each with its own reason.
 func (x *Session) stopRuns(why error) {
 	if why == errSandboxLost || why == errNoAnswer {
 		return
@@ -107,7 +107,7 @@ func (x *Session) stopRuns(why error) {
 	x.all.opts.Runs.StopIn(x.id, why)
 }
 
-// StopCause is why a run that comes after the session's end is stopped, if its end stopped its other runs; else nil.
+// StopCause returns the cause for stopping a run that arrives after the session's end, if the end stopped its other runs; else nil.
 func (x *Session) StopCause() error {
 	var expired *fault.ExpiredError
 	why := context.Cause(x.ctx)
@@ -117,7 +117,7 @@ func (x *Session) StopCause() error {
 	return nil
 }
 
-// recordEnd puts the end of a session on record, whose sandbox is gone. The session stays in the table until that is done.
+// recordEnd records the end of a session whose sandbox is removed. The session stays in the table until that succeeds.
 func (x *Session) recordEnd() {
 	s := x.all
 	x.stop(nil)
@@ -127,7 +127,7 @@ func (x *Session) recordEnd() {
 	now := s.now()
 	row.EndedAt = &now
 	write := func() error { return s.opts.Store.Update(context.Background(), row) }
-	if x.draft { // it could not be put on record, and no caller knows of it
+	if x.draft { // it could not be recorded, and no caller knows of it
 		s.remove(x)
 	} else if err := write(); err != nil {
 		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", x.id, "err", err)
@@ -148,7 +148,7 @@ func (s *Sessions) remove(x *Session) {
 	s.table.remove(x)
 }
 
-// gone reports whether a session has ended, though its end may not be on record yet.
+// gone reports whether a session has ended, even if its end is not on record yet.
 func (x *Session) gone() bool {
 	select {
 	case <-x.over:
@@ -177,12 +177,12 @@ func (x *Session) watch(b *box.Box) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.box == b { // else it was given up
+	if x.box == b { // otherwise it was released
 		x.endLocked(belljar.SessionCrashed, message, errSandboxLost)
 	}
 }
 
-// row is the session as it goes on record.
+// row returns the session's record.
 func (x *Session) row() store.Session {
 	row := store.Session{Session: x.Snapshot(), NodeID: x.all.opts.NodeID}
 	x.mu.Lock()
@@ -197,7 +197,7 @@ func (x *Session) row() store.Session {
 	return row
 }
 
-// awake is what goes on record of the contexts of a session that has its sandbox; nil without any.
+// awake returns the recorded contexts of a session that has its sandbox; nil without any.
 func awake(x *Session) *store.Hibernation {
 	if list := x.Contexts.Save(); len(list) > 0 {
 		return &store.Hibernation{Contexts: list}
@@ -205,18 +205,18 @@ func awake(x *Session) *store.Hibernation {
 	return nil
 }
 
-// note puts a session on record as it stands.
+// note records the current state of a session.
 func note(x *Session) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	return x.update()
 }
 
-// update is note for a caller who holds x.writing, so that an older state never replaces a newer one.
+// update is note for a caller that holds x.writing, so that an older state never replaces a newer one.
 func (x *Session) update() error {
 	row := x.row()
 	if row.State.Ended() {
-		return nil // recordEnd writes, or wrote, the last state
+		return nil // recordEnd writes, or has written, the final state
 	}
 	err := x.all.opts.Store.Update(context.Background(), row)
 	if err == nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// clone clones the repository of the session's workspace; nil for none. Once its files are here, the session's record forgets it.
+// clone clones the repository into the session's workspace; nil for none. After that, the session's record no longer has the
+// request for it.
 func (x *Session) clone(ctx context.Context) (*git.Tree, error) {
 	asked := x.spec.Git
 	if asked == nil {

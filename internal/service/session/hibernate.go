@@ -16,29 +16,29 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A session in which nothing runs may hibernate: its files and its shell are saved, and its memory and processes where the runtime can do
-// that, and its sandbox is destroyed. It stays in the table, and its TTL keeps running. The next use wakes it (wake.go).
+// A session in which nothing runs may hibernate: its files and its shell are saved, along with its memory and processes if the runtime
+// supports that, and its sandbox is destroyed. It stays in the table, and its TTL continues. The next use resumes it (wake.go).
 //
-// The order makes a crash harmless at every point: the snapshots are kept, then the session is on record as hibernated, then the sandbox
-// goes; and on the way back the sandbox is filled, then the session is on record as active, then the snapshots go. What the record does
-// not name is left over, and the next process removes it.
+// The order makes a crash harmless at every point. To hibernate, the snapshots are stored, then the session is recorded as hibernated,
+// then the sandbox is removed. To resume, the sandbox is filled, then the session is recorded as active, then the snapshots are removed.
+// The next process removes everything that the record does not name.
 
-// hibernation is how far a session is on its way into hibernation and back. The session's lock guards it.
+// hibernation is the state of a session's transitions into and out of hibernation. The session's lock guards it.
 type hibernation struct {
 	of         *Session
 	saved      *store.Hibernation // nil while the session has a sandbox
-	release    func()             // lets go of its image and packages, while it has none
-	transition *transition        // under way; nil for none
-	resting    bool               // it hibernates by itself, or waits for its turn
+	release    func()             // releases its image and packages, while it has no sandbox
+	transition *transition        // the running transition; nil for none
+	resting    bool               // it hibernates because it is idle, or waits for its turn
 }
 
-// transition is the change of a session to hibernation or back.
+// transition is a change into or out of hibernation.
 type transition struct {
 	over chan struct{}
 	stop context.CancelCauseFunc
 
-	// The session's lock guards these. err is set before over is closed.
-	final   bool // a use waits for its end; one that is not final is called off by a use
+	// The session's lock guards these fields. err is set before over is closed.
+	final   bool // a use waits for its end; a use cancels a transition that is not final
 	waiters int  // uses that wait for it
 	err     error
 }
@@ -50,13 +50,13 @@ var (
 )
 
 const (
-	// hibernateTime bounds a hibernation that no caller waits for.
+	// hibernateTime bounds a hibernation without a waiting caller.
 	hibernateTime = 10 * time.Minute
-	// leaveTime is how long a run may take to leave its session: its caller has the answer before. It is looked for every leaveStep.
+	// leaveTime is how long a run may take to leave its session, since its caller has the response earlier. The check repeats every leaveStep.
 	leaveTime, leaveStep = time.Second, 5 * time.Millisecond
 )
 
-// refusal is why a session does not hibernate.
+// refusal returns the error for a session that does not hibernate.
 func refusal(x *Session, rule, message, hint string) error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("session %s cannot hibernate: %s", x.id, message),
@@ -66,8 +66,8 @@ func refusal(x *Session, rule, message, hint string) error {
 
 const forceHint = "force ends what runs in it (belljar session hibernate --force)"
 
-// Hibernate saves a session, and gives its sandbox up until it is used again. Unless it is forced, it fails if something
-// runs in the session, or uses it meanwhile.
+// Hibernate saves a session, and releases its sandbox until the next use. Unless it is forced, it fails if something runs in the session, or uses it
+// meanwhile.
 func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (belljar.Session, error) {
 	select {
 	case <-x.ready:
@@ -83,7 +83,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 			unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
 			err = x.asleep.run(ctx, t, spec.Force)
 			unhook()
-			x.asleep.end(t, nil) // err is this caller's: a use that waits has the sandbox, or wakes the session
+			x.asleep.end(t, nil) // err is this caller's: a use that waits has the sandbox, or resumes the session
 		case errors.Is(err, errInUse) && time.Now().Before(late):
 			select {
 			case <-time.After(leaveStep):
@@ -108,7 +108,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 	}
 }
 
-// begin begins a transition, or returns the one that has to be over first. It returns neither for a session that hibernates.
+// begin begins a transition, or returns the one that must end first. It returns neither for a hibernated session.
 func (h *hibernation) begin(stop context.CancelCauseFunc, active, force bool) (t *transition, begun bool, err error) {
 	x := h.of
 	x.mu.Lock()
@@ -143,7 +143,7 @@ func hasFiles(secrets map[string]belljar.Secret) bool {
 	return false
 }
 
-// end ends a transition, and gives those who wait for it its outcome.
+// end ends a transition, and passes its outcome to the waiting uses.
 func (h *hibernation) end(t *transition, err error) {
 	x := h.of
 	x.mu.Lock()
@@ -160,7 +160,7 @@ type sleeper struct{ Use }
 // KeepAlive does nothing.
 func (sleeper) KeepAlive() {}
 
-// Context ends with the session alone: force ends what is inside first.
+// Context ends only with the session: force ends the other uses first.
 func (s sleeper) Context() context.Context { return s.session.ctx }
 
 // run is one transition into hibernation.
@@ -203,7 +203,7 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 	return nil
 }
 
-// unlive says why a session's processes are not saved, or not continued; "" for nil.
+// unlive returns why a session's processes are not saved, or not continued; "" for nil.
 func unlive(err error) string {
 	var own *belljar.Error
 	switch {
@@ -215,8 +215,7 @@ func unlive(err error) string {
 	return "its processes could not be saved"
 }
 
-// quiet makes sure that nothing runs in the session: with force it ends the uses of it. contexts reports that there are idle interpreters,
-// which have to be saved.
+// quiet ensures that nothing runs in the session: with force it ends its uses. contexts reports that there are idle interpreters, which must be saved.
 func (h *hibernation) quiet(ctx context.Context, u Use, force bool) (contexts bool, err error) {
 	x := h.of
 	if !force {
@@ -256,7 +255,7 @@ func (h *hibernation) quiet(ctx context.Context, u Use, force bool) (contexts bo
 	}
 }
 
-// idleContexts returns how many interpreters execute nothing. Each is one process.
+// idleContexts returns the number of idle interpreters. Each is one process.
 func idleContexts(ctx context.Context, b *box.Box) (n int, err error) {
 	shells, err := agent.Shells(ctx, b.Agent)
 	for _, s := range shells {
@@ -267,10 +266,10 @@ func idleContexts(ctx context.Context, b *box.Box) (n int, err error) {
 	return n, err
 }
 
-// errHibernates ends what is inside a session that is forced to hibernate.
+// errHibernates ends the uses of a session that is forced to hibernate.
 var errHibernates = errors.New("the session hibernates")
 
-// giveUp puts the session on record as hibernated, and then destroys its sandbox.
+// giveUp records the session as hibernated, and then destroys its sandbox.
 func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
 	x := h.of
 	if err := h.record(ctx, t, b, saved, how); err != nil {
@@ -283,7 +282,7 @@ func (h *hibernation) giveUp(ctx context.Context, t *transition, b *box.Box, sav
 	return nil
 }
 
-// record puts the session on record as hibernated.
+// record records the session as hibernated.
 func (h *hibernation) record(ctx context.Context, t *transition, b *box.Box, saved *store.Hibernation, how *belljar.Hibernation) error {
 	x := h.of
 	x.writing.Lock()
@@ -315,13 +314,13 @@ func (h *hibernation) record(ctx context.Context, t *transition, b *box.Box, sav
 	return nil
 }
 
-// hold has what the session is saved as, and keeps its image and packages. The caller holds the lock.
+// hold stores how the session is saved, and keeps its image and packages. The caller holds the lock.
 func (h *hibernation) hold(saved *store.Hibernation, image runtime.Root) {
 	packages, unused := h.of.all.opts.Packages.Hold(image.Layers), h.of.all.opts.Rules.Images.Use(image.Digest)
 	h.saved, h.release = saved, func() { packages.Release(); unused() }
 }
 
-// over forgets what the session was saved as. The caller holds the lock.
+// over clears how the session was saved. The caller holds the lock.
 func (h *hibernation) over() {
 	if h.saved != nil {
 		h.release()
@@ -354,13 +353,13 @@ func (h *hibernation) failed(ctx context.Context, u Use, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "the session could not hibernate", Err: err, Details: map[string]any{"session_id": x.id}}
 }
 
-// How many sessions hibernate by themselves at a time, and how many of one user: what is in them decides how long that takes.
+// How many idle sessions hibernate at the same time, and how many of one user: their content determines the duration.
 const (
 	restsAtOnce = 3
 	restsOfOne  = 2
 )
 
-// rest has the session hibernate because nothing has happened in it since a time.
+// rest makes the session hibernate because it has been idle since a time.
 func (h *hibernation) rest(since time.Time) {
 	x := h.of
 	defer func() {
@@ -371,7 +370,7 @@ func (h *hibernation) rest(since time.Time) {
 		}
 	}()
 	closing := x.all.opts.Work.Closing()
-	turn := x.all.resting.Park() // as many wait as there are sessions
+	turn := x.all.resting.Park() // at most one for each session waits
 	defer turn.Leave()
 	turn.Join(x.caller.ID, restsOfOne)
 	select {

@@ -7,24 +7,24 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// lifespan is when a session was used, and when it has to end. The session's lock guards it.
+// lifespan tracks when a session was used, and when it must end. The session's lock guards it.
 type lifespan struct {
 	terms
-	used     time.Time // last: a run, a file, something typed
-	alive    time.Time // last sign of life: that, or output
-	ends     time.Time // used or not
-	tried    time.Time // to hibernate, last
-	retained bool      // only that counts: it was closed, and is kept to be looked at
-	recorded time.Time // what is on record as its ExpiresAt
+	used     time.Time // the last use: a run, a file, terminal input
+	alive    time.Time // the last activity: a use, or output
+	ends     time.Time // even if used
+	tried    time.Time // last attempt to hibernate
+	retained bool      // only ends counts: the session was closed, and is kept for inspection
+	recorded time.Time // the recorded ExpiresAt
 
 	stopTimer func() bool // nil while no timer runs
 	due       time.Time   // of the timer
 }
 
-// touch notes a use, with which the session's TTL begins again.
+// touch records a use, which restarts the session's TTL.
 func (l *lifespan) touch(now time.Time) { l.used, l.alive = now, now }
 
-// Touch notes a use that is over at once, as something typed at a terminal.
+// Touch records an instantaneous use, such as terminal input.
 func (x *Session) Touch() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -38,7 +38,7 @@ func (x *Session) KeepAlive() {
 	x.life.alive = x.all.now()
 }
 
-// expiry is when the session will end if nothing happens from now on. inUse says that it is in use now.
+// expiry returns when the session will end without further activity. inUse means that it is in use now.
 func (l *lifespan) expiry(now time.Time, inUse bool) time.Time {
 	at := l.ends
 	if l.retained {
@@ -53,7 +53,7 @@ func (l *lifespan) expiry(now time.Time, inUse bool) time.Time {
 	return earlier(at, l.used.Add(l.ttl))
 }
 
-// check is when the session's expiry has to be checked: its TTL begins with the end of the last use.
+// check returns when to check the session's expiry: its TTL begins with the end of the last use.
 func (l *lifespan) check(now time.Time, inUse bool) time.Time {
 	if !inUse || l.retained {
 		return l.expiry(now, inUse)
@@ -64,7 +64,7 @@ func (l *lifespan) check(now time.Time, inUse bool) time.Time {
 	return l.ends
 }
 
-// expired returns why the session has to end now, or "". unused reports that only its TTL is over.
+// expired returns why the session must end now, or "". unused reports that only its TTL has passed.
 func (l *lifespan) expired(now time.Time, inUse bool) (why string, unused bool) {
 	switch {
 	case !now.Before(l.ends) && l.retained:
@@ -81,7 +81,7 @@ func (l *lifespan) expired(now time.Time, inUse bool) (why string, unused bool) 
 	return "", false
 }
 
-// hibernateAt is when the session may hibernate if nothing happens from now on; zero for never.
+// hibernateAt returns when the session may hibernate without further activity; zero for never.
 func (l *lifespan) hibernateAt() (at time.Time) {
 	if l.rest > 0 && !l.retained {
 		at = later(l.alive, l.tried).Add(l.rest)
@@ -97,8 +97,8 @@ func (l *lifespan) clearTimer() {
 	}
 }
 
-// setTimer has the session's expiry checked in time. A timer that fires earlier stays: a use costs no new timer. The caller holds
-// the lock.
+// setTimer schedules the check of the session's expiry. An earlier timer stays, so that a use needs no new timer. The caller holds the
+// lock.
 func (x *Session) setTimer(now time.Time) {
 	if x.ctx.Err() != nil {
 		return // it has ended, or is detached
@@ -117,8 +117,8 @@ func (x *Session) setTimer(now time.Time) {
 	x.life.stopTimer = x.all.opts.Clock.AfterFunc(max(at.Sub(now), 0), x.checkExpiry)
 }
 
-// checkExpiry ends the session if its time is over, and else sets the timer again. The timer calls it, and the reaper. A run in
-// the queue will use the session, and keeps it.
+// checkExpiry ends the session if it has expired, and else sets the timer again. The timer and the reaper call it. A queued run will use
+// the session, and keeps it.
 func (x *Session) checkExpiry() {
 	x.mu.Lock()
 	_, unused := x.life.expired(x.all.now(), x.asleep.inUse())
@@ -139,7 +139,7 @@ func (x *Session) checkExpiry() {
 		return
 	}
 	if !x.life.due.After(now) {
-		x.life.stopTimer = nil // the timer called
+		x.life.stopTimer = nil // this is the timer's call
 	}
 	if rest := x.life.hibernateAt(); !rest.IsZero() && !rest.After(now) && x.asleep.idle() {
 		x.life.tried, x.asleep.resting = now, true
@@ -150,12 +150,12 @@ func (x *Session) checkExpiry() {
 	}
 }
 
-// inUse reports whether something uses the session, or waits for it to be woken. The caller holds the lock.
+// inUse reports whether the session is in use, or a use waits for it to resume. The caller holds the lock.
 func (h *hibernation) inUse() bool {
 	return h.of.uses > 0 || h.transition != nil && h.transition.waiters > 0
 }
 
-// idle reports whether the session has a sandbox that is not in use, nor given up, and does not wait for that. The caller holds the lock.
+// idle reports whether the session has a sandbox that is neither in use nor being released. The caller holds the lock.
 func (h *hibernation) idle() bool {
 	return h.of.box != nil && h.of.uses == 0 && h.transition == nil && !h.resting
 }

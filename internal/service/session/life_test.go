@@ -28,7 +28,7 @@ func TestLifespan(t *testing.T) {
 		inUse  bool
 		expiry int
 		check  int
-		why    string // the beginning
+		why    string // its beginning
 		unused bool
 	}{
 		{"fresh", usual, 0, false, 10, 10, "", false},
@@ -56,12 +56,12 @@ func TestLifespan(t *testing.T) {
 	}
 }
 
-// noRuns is no runs.
+// noRuns has no runs.
 type noRuns struct{ Runs }
 
 func (noRuns) ActiveIn(string) bool { return false }
 
-// A session waits once for its turn to hibernate, however long that takes.
+// A session waits only once for its turn to hibernate, however long that takes.
 func TestRestsOnce(t *testing.T) {
 	clock := &stopped{time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s := New(Options{

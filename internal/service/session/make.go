@@ -22,7 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Create makes a session and its sandbox, and returns when it can be used.
+// Create makes a session and its sandbox, and returns when it is usable.
 func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req belljar.SessionRequest) (belljar.Session, error) {
 	return create(ctx, s, caller, req, nil)
 }
@@ -37,10 +37,10 @@ func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar
 	}
 }
 
-// errGivenUp says that the request which a replay answers for was given up by its caller, and has left its key to the next one.
+// errGivenUp means that the caller of the first request disconnected, and its key is free for the next request.
 var errGivenUp = errors.New("the first request was given up")
 
-// try is create, unless it waits for another request with the same key, which is given up.
+// try is create, except that it fails with errGivenUp if it waits for a concurrent request with the same key whose caller disconnects.
 func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
 	if err != nil {
@@ -106,7 +106,7 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 	return made, nil
 }
 
-// admit checks a request for everything that can be known before its sandbox exists.
+// admit makes all checks of a request that are possible before its sandbox exists.
 func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec belljar.SessionSpec) (*Session, error) {
 	if err := s.check(spec); err != nil {
 		return nil, err
@@ -149,8 +149,8 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	return x, err
 }
 
-// enter adds a session to the table, after the former session of its scope has ended. If a request with the same key makes that one now,
-// prior is that request.
+// enter adds a session to the table, after the previous session of its scope has ended. If a concurrent request with the same key makes that
+// one, prior is that request.
 func (s *Sessions) enter(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	if x.key = key; key != nil {
 		key.ObjectID = x.id
@@ -205,8 +205,8 @@ func (s *Sessions) discard(x *Session, fault error) {
 	close(x.over)
 }
 
-// insertWithKey puts a session on record, with its key unless that is nil. If the process dies from here on, the next one finds the session and
-// removes what it has.
+// insertWithKey records a session, with its key unless that is nil. If the process dies from here on, the next one finds the session and cleans
+// up after it.
 func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
 	if key != nil {
@@ -225,8 +225,7 @@ func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key
 	return prior, nil
 }
 
-// makeSandbox makes a session's sandbox within its startup timeout. It stops when the caller disconnects, or the session is to
-// end.
+// makeSandbox makes a session's sandbox within its startup timeout. It stops when the caller disconnects, or the session must end.
 func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	limit := clock.Seconds(x.place.Limits.StartupTimeoutSec)
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -251,7 +250,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	return nil
 }
 
-// furnish makes a session's sandbox, with the files that it begins with, and makes the session active.
+// furnish makes a session's sandbox, with its initial files, and activates the session.
 func furnish(ctx context.Context, x *Session, packages *install.Ready, from *snapshot.Source, tree *git.Tree) error {
 	s := x.all
 	ctx, end := context.WithTimeoutCause(ctx, clock.Seconds(x.place.Limits.StartupTimeoutSec), fault.ErrStartupTimeout)
@@ -283,7 +282,7 @@ func furnish(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	return nil
 }
 
-// activate makes a session active, on record first. Nothing is written in between: that would be what it was before.
+// activate makes a session active, first on record. Nothing may write the record in between, because it would write the old state.
 func (s *Sessions) activate(x *Session, b *box.Box) error {
 	x.writing.Lock()
 	defer x.writing.Unlock()
@@ -322,10 +321,10 @@ func (x *Session) begin(b *box.Box) bool {
 	return true
 }
 
-// enterBox begins the time that the session has its sandbox. The caller holds the lock.
+// enterBox begins the period in which the session has its sandbox. The caller holds the lock.
 func (h *hibernation) enterBox() { h.of.inside, h.of.leave = context.WithCancelCause(h.of.ctx) }
 
-// abort ends a session whose sandbox could not be made. Its key is released, so that the same request tries again.
+// abort ends a session whose sandbox could not be made. It releases the key, so that the same request can retry.
 func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
 	s.insertDraft(x)
 	x.mu.Lock()
@@ -348,7 +347,7 @@ func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
 	x.recordEnd()
 }
 
-// makeError is the error that a caller gets when the sandbox could not be made.
+// makeError returns the error for a caller whose sandbox could not be made.
 func makeError(x *Session, err error) error {
 	var step *runtime.StepError
 	var fetching *box.FetchError
@@ -377,7 +376,7 @@ func makeError(x *Session, err error) error {
 	return e
 }
 
-// aboutSession adds to an error which session it is about.
+// aboutSession adds the session's id to an error.
 func aboutSession(err *belljar.Error, id string) *belljar.Error {
 	e := *err
 	e.Details = maps.Clone(e.Details)
@@ -388,7 +387,7 @@ func aboutSession(err *belljar.Error, id string) *belljar.Error {
 	return &e
 }
 
-// replay answers a repeated request for a session with that session as it is now, once it can be used.
+// replay returns the current session for a repeated request, once it is usable.
 func (s *Sessions) replay(ctx context.Context, prior *store.Key) (belljar.Session, error) {
 	x, row, err := s.Find(ctx, prior.ObjectID)
 	if belljar.CodeOf(err) == belljar.CodeNotFound && s.opts.Keys.Released(ctx, prior) {

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// asked is a clock that does something whenever it is asked.
+// asked is a clock that calls a function whenever it is read.
 type asked struct {
 	stopped
 	do func()
@@ -23,7 +23,7 @@ func (c asked) Now() time.Time {
 	return c.at
 }
 
-// last is records of which the last one is known.
+// last is a store of sessions that remembers the last record.
 type last struct {
 	store.Sessions
 	row store.Session
@@ -34,7 +34,8 @@ func (l *last) Update(_ context.Context, row store.Session) error {
 	return nil
 }
 
-// Nothing is written between the record of a session that wakes and its wake: it would say that the session hibernates, whose files then go.
+// No record is written between the record of a resumed session and its activation: it would say that the session is hibernated, whose files are then
+// removed.
 func TestActivate(t *testing.T) {
 	records, between := &last{}, 0
 	var x *Session

@@ -16,13 +16,13 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// Network is what a session may reach.
+// Network is the network policy of a session.
 type Network struct {
 	of       *Session
-	changing sync.Mutex // one change at a time; taken before the session's locks
+	changing sync.Mutex // held during a change; taken before the session's locks
 }
 
-// Spec is what is in force: the network of the session's request or the last change, or else the server's default as it is now.
+// Spec returns the policy in force: that of the session's request or of the last change, or else the server's current default.
 func (n *Network) Spec() belljar.NetworkSpec {
 	x := n.of
 	x.mu.Lock()
@@ -30,13 +30,13 @@ func (n *Network) Spec() belljar.NetworkSpec {
 	x.mu.Unlock()
 	spec, _, err := x.all.opts.Rules.Egress.Network(x.caller, x.spec.TrustLevel, asked)
 	if err != nil {
-		return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist} // the server's rules allow nothing any longer
+		return belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist} // the server's rules no longer permit anything
 	}
 	return spec
 }
 
-// Set changes what the session may reach, as far as the rules allow without an approval. The change is on record before it is in force, so
-// that no restart widens what was narrowed.
+// Set changes the policy, as far as the rules permit that without an approval. It records the change before it applies it, so that no
+// restart widens a policy that was narrowed.
 func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.NetworkSpec) (belljar.NetworkSpec, error) {
 	x := n.of
 	n.changing.Lock()
@@ -89,7 +89,7 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 	return spec, nil
 }
 
-// reach is all that a session notes of its network.
+// reach is the network state of a session.
 type reach struct {
 	spec    belljar.NetworkSpec
 	policy  *egress.Policy
@@ -97,7 +97,7 @@ type reach struct {
 	presets []belljar.NetworkPreset
 }
 
-// replace notes another network, and returns the former.
+// replace sets another network state, and returns the previous one.
 func (n *Network) replace(to reach) (was reach) {
 	x := n.of
 	x.mu.Lock()
@@ -108,14 +108,14 @@ func (n *Network) replace(to reach) (was reach) {
 	return was
 }
 
-// warn notes which rules of a policy allow nothing, besides what was said of the clone. The caller holds the lock.
+// warn sets the warnings about rules that permit nothing, and keeps those about the clone. The caller holds the lock.
 func (n *Network) warn(p *egress.Policy) {
 	x := n.of
 	clone := slices.DeleteFunc(slices.Clone(x.state.Warnings), func(s string) bool { return !strings.HasPrefix(s, git.Warning) })
 	x.state.Warnings = append(admission.Uncovered(p), clone...)
 }
 
-// recordEgress records what the session's sandbox reached, or was denied, while not exactly one run used it.
+// recordEgress records an event of the sandbox's gate unless exactly one run uses the sandbox.
 func (n *Network) recordEgress(e egress.Event) {
 	x := n.of
 	state := x.Snapshot()

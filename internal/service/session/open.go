@@ -13,11 +13,11 @@ import (
 	"github.com/belljar/belljar/internal/service/idempotency"
 )
 
-// errScopeTaken says that another session has the scope.
+// errScopeTaken means that another session has the scope.
 var errScopeTaken = errors.New("scope is taken")
 
-// Open returns the living session of a scope, or makes one. Of many requests at once one makes it, and the others wait. If it
-// cannot be made, all of them get the error; but if its maker disconnected, the next one tries.
+// Open returns the live session of a scope, or makes one. Of concurrent requests, one makes it and the others wait. If making
+// it fails, all of them get the error. If the request that makes it is cancelled, the next one tries.
 func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.SessionRequest) (opened belljar.Session, created bool, err error) {
 	if versions := s.opts.Rules.Policy.SupportedSpecVersions; req.SpecVersion == "" && len(versions) > 0 {
 		req.SpecVersion = slices.MaxFunc(versions, strings.Compare)
@@ -28,7 +28,7 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 	if req.Scope == (belljar.Scope{}) {
 		return opened, false, fault.Refuse("scope", "", "scope is required to open a session")
 	}
-	// A request that is wrong is refused whether or not the session exists.
+	// Refuse an invalid request whether or not the session exists.
 	if err := s.check(req.SessionSpec); err != nil {
 		return opened, false, err
 	}
@@ -37,7 +37,7 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 		opened, err = s.Create(ctx, caller, req)
 		return opened, err == nil, err
 	}
-	// If a repeated request made the session, it made it the first time.
+	// A repeated request that made the session also reports that it created it.
 	_, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
 	if err == nil && prior != nil {
 		opened, err = s.replay(ctx, prior)
@@ -55,13 +55,13 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 		}
 		opened, err := s.Create(ctx, caller, req)
 		if errors.Is(err, errScopeTaken) && s.table.inScope(caller.ID, key) != nil {
-			continue // another request was faster
+			continue // a concurrent request was faster
 		}
 		return opened, err == nil, err
 	}
 }
 
-// resume waits until the session of a scope can be used. It reports false when its scope is free again.
+// resume waits until the session of a scope is usable. It returns false when its scope is free again.
 func (s *Sessions) resume(ctx context.Context, x *Session) (state belljar.Session, found bool, err error) {
 	if x.Approval.Check() != nil {
 		return x.Snapshot(), true, nil
@@ -88,8 +88,8 @@ func (s *Sessions) resume(ctx context.Context, x *Session) (state belljar.Sessio
 	return state, false, x.wait(ctx)
 }
 
-// taken names the session that has x's scope on record, though none has it in the table: another daemon's on the same store, or
-// one whose end is not on record yet.
+// taken returns an error that names the session with x's scope on record but not in the table: it belongs to another server on
+// the same store, or its end is not on record yet.
 func (s *Sessions) taken(ctx context.Context, x *Session) error {
 	rows, _, err := s.opts.Store.List(ctx, x.caller.ID, belljar.SessionQuery{KeyPrefix: x.scope, Limit: belljar.MaxPage})
 	if err != nil {

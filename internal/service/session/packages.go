@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 )
 
-// preparePackages finds out what the presets of a session stand for, and makes its packages ready. Its time to start begins afterwards, but for that of fetching its image.
+// preparePackages resolves the presets of a session, and prepares its packages. The startup timeout begins afterwards, except for the pull of its image.
 func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*install.Ready, error) {
 	s := x.all
 	if x.spec.Packages.IsZero() && len(x.spec.Egress.Presets) == 0 {

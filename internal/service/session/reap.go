@@ -9,15 +9,15 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// How the reaper pings agents.
+// The reaper's pings of agents.
 const (
 	reapAtOnce = 8
 	pingTime   = 10 * time.Second
-	maxMissed  = 3 // pings without an answer; the machine may be busy
+	maxMissed  = 3 // unanswered pings; the machine may be busy
 )
 
-// Reap makes one pass over the living sessions. It ends those whose time is over, should their own timers have missed it; pings
-// the agents of the others, which renews their leases and finds those that no longer answer; and brings records up to date.
+// Reap makes one pass over the live sessions. It ends expired ones whose timers were missed. It pings the agents of the others,
+// which renews their leases and detects those that no longer respond. It also updates records.
 func (s *Sessions) Reap(ctx context.Context) {
 	var wait sync.WaitGroup
 	free := make(chan struct{}, reapAtOnce)
@@ -36,7 +36,7 @@ func (s *Sessions) Reap(ctx context.Context) {
 	wait.Wait()
 }
 
-// reap is one session's part of a pass.
+// reap is the part of a pass for one session.
 func (x *Session) reap(ctx context.Context) {
 	x.checkExpiry()
 	x.mu.Lock()
@@ -61,7 +61,7 @@ func (x *Session) reap(ctx context.Context) {
 	}
 }
 
-// ping asks a session's agent whether it is there. One that has not answered for several passes is lost.
+// ping pings a session's agent. A session whose agent has not responded for several passes is lost.
 func (x *Session) ping(ctx context.Context, b *box.Box) {
 	ctx, cancel := context.WithTimeout(ctx, pingTime)
 	defer cancel()
@@ -84,12 +84,11 @@ func (x *Session) ping(ctx context.Context, b *box.Box) {
 	if lost {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if x.box == b { // else it was given up
+		if x.box == b { // otherwise it was released
 			x.endLocked(belljar.SessionCrashed, "its agent no longer answers", errNoAnswer)
 		}
 	}
 }
 
-// lag is by how much the record of a session's expiry may lag: the reaper updates it when it lags by a tenth of the
-// TTL.
+// lag is by how much the record of a session's expiry may lag: the reaper updates it when it lags by a tenth of the TTL.
 func (s *Sessions) lag(ttl time.Duration) time.Duration { return ttl/10 + 2*s.opts.ReapEvery }

@@ -26,7 +26,7 @@ import (
 type Recovery struct {
 	*Sessions
 	found commands
-	busy  map[string]bool // ids of sessions with runs that have not ended
+	busy  map[string]bool // ids of sessions with unfinished runs
 }
 
 var (
@@ -37,11 +37,11 @@ var (
 // Recovery returns the recovery of the sessions.
 func (s *Sessions) Recovery() *Recovery { return &Recovery{Sessions: s} }
 
-// commands are what the agents of sessions know.
+// commands are the commands that the agents of sessions know.
 type commands map[*Session][]wire.ExecInfo
 
-// Recover continues the sessions that a former process of this node left. Those whose sandboxes live are as they were, with
-// their terminals. Of the others it records what became of them, and removes what is left.
+// Recover continues the sessions of a previous process of this node. Sessions with live sandboxes continue unchanged, with their terminals. It
+// records the end of the others, and cleans up after them.
 func (s *Recovery) Recover(ctx context.Context) error {
 	rows, err := s.opts.Store.Unfinished(ctx)
 	if err != nil {
@@ -68,13 +68,13 @@ func (s *Recovery) Recover(ctx context.Context) error {
 	return nil
 }
 
-// ending is why a session of a former process does not continue.
+// ending is why a session of a previous process does not continue.
 type ending struct {
 	state   belljar.SessionState
 	message string
 }
 
-// reattach continues one session, or returns why not. known is what its agent knows.
+// reattach continues one session, or returns why not. known is the commands that its agent knows.
 func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session, known []wire.ExecInfo, ended *ending) {
 	if row.State == belljar.SessionStarting && row.Approval != nil {
 		if x, err := s.reviveAsked(ctx, row); err == nil {
@@ -117,7 +117,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	x.Contexts.Recover(shells, err, cmp.Or(row.Hibernation, &store.Hibernation{}).Contexts, s.now())
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
-	b.Shared.Charge(b.Network, 0) // the former process has
+	b.Shared.Charge(b.Network, 0) // the previous process has charged for it
 	if used {
 		x.Touch() // the runs are recovered later
 	}
@@ -127,14 +127,13 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	return x, known, nil
 }
 
-// used reports whether a session is in use by a run, which its agent knows. Of those that have ended, the agent may not have been asked yet to
-// forget one whose end is on record.
+// used reports whether a run uses a session: its agent knows the run's command. A command may also be a leftover of a run whose end is on
+// record.
 func (s *Recovery) used(id string, known []wire.ExecInfo) bool {
 	return s.busy[id] && slices.ContainsFunc(known, func(e wire.ExecInfo) bool { return !terminal.IsTerminal(e.ID) })
 }
 
-// reattachBox returns the living sandbox of a session of a former process, and its placement. What was admitted then is not
-// judged again.
+// reattachBox returns the live sandbox of a session of a previous process, and its placement. It does not repeat the admission.
 func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
 	host := s.opts.Rules.Hosts.Named(row.Runtime)
 	if host == nil {
@@ -148,12 +147,13 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 	if err != nil {
 		return nil, nil, err
 	}
-	p.Caps.Isolation = cmp.Or(runtime.Isolation(row.Isolation), p.Caps.Isolation) // whatever sandboxes the runtime makes now
+	p.Caps.Isolation = cmp.Or(runtime.Isolation(row.Isolation), p.Caps.Isolation) // independent of the runtime's current isolation
 	b, err := box.Connect(ctx, sandbox, p.Caps, p.Image)
 	return b, p, err
 }
 
-// recoveredPlacement is the placement of a session of a former process. It has no host if the session's runtime is no longer configured.
+// recoveredPlacement returns the placement of a session of a previous process. It has no host if the session's runtime is no longer
+// configured.
 func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p *placement.Placement, err error) {
 	p = &placement.Placement{Exec: row.Spec.WorkspaceExec}
 	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host != nil {
@@ -166,7 +166,7 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 	if err != nil {
 		return nil, err
 	}
-	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for those that nothing enforced
+	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for limits that were not enforced
 	p.SetDisk(row.Workspace, row.Workspace.MB)
 	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
@@ -176,7 +176,7 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 	return p, nil
 }
 
-// recordLost removes what is left of a session of a former process, and records how it ended.
+// recordLost cleans up after a session of a previous process, and records how it ended.
 func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *ending) {
 	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID)
 	if row.State == belljar.SessionStarting { // the same request may make it now
@@ -188,7 +188,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 	row.State, row.Message, row.EndedAt, row.Secrets, row.Hibernation, row.Hibernated = end.state, end.message, &now, nil, nil, nil
 	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	if err := s.opts.Store.Update(ctx, row); err != nil {
-		// Lists show it as lost all the same, but its scope is not free before this is written.
+		// Lists already show it as lost, but its scope stays taken until this write succeeds.
 		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)
 		s.opts.Work.Go(func() {
 			s.opts.Retry.Do(func() error { return s.opts.Store.Update(context.Background(), row) }, "session_id", row.ID)
@@ -197,8 +197,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 	s.record(event.SessionEnded, recovery.Caller(row.UserID), row.Session, now.Sub(row.CreatedAt))
 }
 
-// RemoveOrphans ends the orphaned commands of the sessions that were recovered: those of runs that did not get on record, or
-// whose end did.
+// RemoveOrphans ends the orphaned commands of the recovered sessions: those of runs that were not recorded, or whose end was.
 func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	s.dropOrphans(ctx)
 	for x, known := range s.found {
@@ -209,8 +208,8 @@ func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	}
 }
 
-// endCommands ends orphaned commands in the background, one after the other, and has the agent forget them. It stops at one that cannot be
-// ended: a program that has taken over its agent can name thousands.
+// endCommands ends orphaned commands in the background, one after the other, and makes the agent forget them. It stops at one that it cannot
+// end: a program that has taken over its agent can name thousands.
 func (s *Recovery) endCommands(x *Session, orphans []wire.ExecInfo) {
 	b, err := x.Acquire(context.Background())
 	if err != nil {

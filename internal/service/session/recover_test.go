@@ -18,12 +18,12 @@ import (
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// orphaned are runs none of which is under way.
+// orphaned reports that all runs are orphaned.
 type orphaned struct{ Runs }
 
 func (orphaned) Orphaned(string) bool { return true }
 
-// An agent that names many orphaned commands, and ends none, costs one attempt.
+// An agent that lists many orphaned commands, and ends none, costs one attempt.
 func TestRemoveOrphansOfOneAgent(t *testing.T) {
 	records := memory.New()
 	s := &Sessions{opts: Options{

@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// lapsed reports whether the time of a session of a former process was over before this one began, though the record of its
-// expiry may lag ([Sessions.lag]). A command of a run is a use that no record shows.
+// lapsed reports whether a session of a previous process expired before this process began, although the record of its expiry
+// may lag ([Sessions.lag]). The command of a run is a use that no record shows.
 func (s *Recovery) lapsed(row store.Session) bool {
 	now := s.now()
 	if retained(row) {
@@ -23,8 +23,8 @@ func (s *Recovery) lapsed(row store.Session) bool {
 	return !now.Before(begun(row).Add(t.lifetime)) || !now.Before(row.ExpiresAt.Add(s.lag(t.ttl)))
 }
 
-// revive adds a session of a former process whose sandbox lives to the table, as it is on record. [Session.begin] then makes it
-// usable.
+// revive adds a session of a previous process with a live sandbox to the table, in its recorded state. [Session.begin] then
+// makes it usable.
 func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.Placement) (*Session, error) {
 	runs, err := s.opts.Runs.CountIn(ctx, row.ID)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	return x, nil
 }
 
-// begun is when the time of a session on record began: when it was made, or approved.
+// begun returns when a recorded session began: when it was made, or approved.
 func begun(row store.Session) time.Time {
 	if a := row.Approval; a != nil && a.State == belljar.ApprovalApproved && a.DecidedAt != nil {
 		return *a.DecidedAt
@@ -57,7 +57,7 @@ func begun(row store.Session) time.Time {
 	return row.CreatedAt
 }
 
-// retained reports whether a session on record was closed and is retained: its scope was freed.
+// retained reports whether a recorded session was closed and is retained: its scope was freed.
 func retained(row store.Session) bool {
 	return row.Key == "" && row.Spec.Scope.Namespace != ""
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// stopped is a clock that stands.
+// stopped is a clock that stands still.
 type stopped struct{ at time.Time }
 
 func (c stopped) Now() time.Time { return c.at }
@@ -16,7 +16,7 @@ func (c stopped) AfterFunc(time.Duration, func()) (_ func() bool) {
 	return func() bool { return false }
 }
 
-// A session is not ended because its record lags as much as it may; one that is over for good is.
+// A session is not ended because its record lags by the permitted amount. A session that has really expired is.
 func TestLapsed(t *testing.T) {
 	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	scope := belljar.Scope{Namespace: "workflow", ID: "1"}
@@ -24,10 +24,10 @@ func TestLapsed(t *testing.T) {
 		name    string
 		spec    belljar.SessionSpec
 		key     string
-		expires time.Duration // after it was made, as on record
+		expires time.Duration // after it was made, in its record
 		now     time.Duration
 		want    bool
-		decided time.Duration // after it was made, when it was approved; 0 for no approval
+		decided time.Duration // approval, after it was made; 0 for none
 	}{
 		{"in its time", belljar.SessionSpec{TTLSec: 600}, "", 10 * time.Minute, 9 * time.Minute, false, 0},
 		{"a little late", belljar.SessionSpec{TTLSec: 600}, "", 10 * time.Minute, 11*time.Minute + 59*time.Second, false, 0}, // 60 s of TTL, two passes

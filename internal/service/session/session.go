@@ -17,51 +17,51 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Session is a living session: a sandbox that a caller keeps, who uses it now, and when it expires. It leaves the table when
-// its sandbox is gone and its end is on record.
+// Session is a live session: a sandbox that a caller keeps, its current uses, and its expiry. It leaves the table when its sandbox is
+// removed and its end is on record.
 type Session struct {
 	all      *Sessions
 	id       string
-	caller   belljar.Caller // who made it; ID is its owner
+	caller   belljar.Caller // its creator; ID is its owner
 	spec     belljar.SessionSpec
 	sealed   []byte               // its secrets, for its record
 	place    *placement.Placement // of its sandbox; runs in the session share it
-	scope    string               // by which the table knows it; "" for none
-	runs     *queue.Queue         // of its runs; their owners' bounds count everywhere
-	shell    *queue.Queue         // of its shell's commands, one of which runs at a time
-	gitPlace *placement.Placement // of the side sandbox that its repository is cloned in; nil for none
+	scope    string               // its key in the table; "" for none
+	runs     *queue.Queue         // of its runs; their owners' bounds apply across all queues
+	shell    *queue.Queue         // of its shell's commands, which run one at a time
+	gitPlace *placement.Placement // of the side sandbox that clones its repository; nil for none
 	from     *snapshot.Source     // of a copy; nil for other sessions
-	key      *store.Key           // of the request that makes it, if that has one
+	key      *store.Key           // of the request that makes it, if any
 
-	Network  Network  // what it may reach
-	Approval Approval // that it waits for
+	Network  Network  // its network policy
+	Approval Approval // its pending approval
 	Contexts *kernel.Table
 
-	ctx      context.Context // ends when the session does; its cause says why
+	ctx      context.Context // ends when the session ends; its cause is the reason
 	stop     context.CancelCauseFunc
-	ready    chan struct{}           // closed when the sandbox can be used, or never will be
-	over     chan struct{}           // closed when its sandbox is gone and its end is on record
+	ready    chan struct{}           // closed when the sandbox is usable, or never will be
+	over     chan struct{}           // closed when its sandbox is removed and its end is on record
 	detached chan struct{}           // closed when it is left to the next process
-	inside   context.Context         // ends with the session, or when its sandbox is given up; guarded by mu, as the next
+	inside   context.Context         // ends with the session, or when its sandbox is released; guarded by mu, like the next
 	leave    context.CancelCauseFunc // ends it
 
 	writing      sync.Mutex  // orders writes to its record; taken before mu
-	draft        bool        // it is not on record; guarded by writing, as the next
-	cancelInsert func() bool // stops the timer that puts a draft on record
+	draft        bool        // it is not on record; guarded by writing, like the next
+	cancelInsert func() bool // stops the timer that records a draft
 
 	mu     sync.Mutex
-	state  belljar.Session // but for its times, which life knows
+	state  belljar.Session // except its times, which are in life
 	life   lifespan
-	box    *box.Box      // nil until ready, and for good if there was a fault
+	box    *box.Box      // nil until ready, and permanently if there was a fault
 	fault  error         // why the sandbox was not made
-	uses   int           // runs, uploads and file operations under way
-	unused chan struct{} // closed with the last use; nil unless that is waited for
-	missed int           // pings in a row that its agent did not answer
-	below  string        // folder of the files that its sandbox began with; "" for none. It goes on record
+	uses   int           // running runs, uploads and file operations
+	unused chan struct{} // closed with the last use; nil unless there is a waiter
+	missed int           // consecutive pings without a response
+	below  string        // folder of the sandbox's initial files; "" for none. It is recorded
 	asleep hibernation
 }
 
-// create returns a session of a request that was admitted. It has no sandbox yet.
+// create returns a session of an admitted request. It has no sandbox yet.
 func (s *Sessions) create(caller belljar.Caller, spec belljar.SessionSpec, p *placement.Placement, t terms) *Session {
 	now := s.now()
 	x := s.bare(belljar.NewID(), caller, spec, p, t)
@@ -92,8 +92,8 @@ func (s *Sessions) bare(id string, caller belljar.Caller, spec belljar.SessionSp
 	return x
 }
 
-// scopeKey is how the session of a scope is found. An isolated session is never found by its scope, but it belongs to its
-// workflow, agent, user or thread all the same.
+// scopeKey returns the key of a scope in the table. An isolated session cannot be found by its scope, but it still belongs to its
+// workflow, agent, user or thread.
 func scopeKey(scope belljar.Scope, id string) string {
 	if scope.Key == belljar.IsolatedKey && scope.Namespace != "" {
 		return scope.Prefix() + belljar.IsolatedKey + ":" + id
@@ -101,16 +101,16 @@ func scopeKey(scope belljar.Scope, id string) string {
 	return scope.String()
 }
 
-// ID is the session's id.
+// ID returns the session's id.
 func (x *Session) ID() string { return x.id }
 
-// Owner is the user who made the session.
+// Owner returns the user who made the session.
 func (x *Session) Owner() string { return x.caller.ID }
 
-// Env is the environment that the session adds to that of its commands.
+// Env returns the environment that the session adds to its commands.
 func (x *Session) Env() map[string]string { return x.spec.Env }
 
-// Queue is where the session's runs wait for their turn: those for its shell in a queue of their own.
+// Queue returns the queue of the session's runs, or that of its shell.
 func (x *Session) Queue(shell bool) *queue.Queue {
 	if shell {
 		return x.shell
@@ -118,14 +118,14 @@ func (x *Session) Queue(shell bool) *queue.Queue {
 	return x.runs
 }
 
-// Placement is that of the session's sandbox, as far as it is known.
+// Placement returns the placement of the session's sandbox, as far as it is known.
 func (x *Session) Placement() placement.Placement {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return *x.place
 }
 
-// setImage notes what the image is that was fetched for its sandbox.
+// setImage sets the image that was pulled for its sandbox.
 func (x *Session) setImage(root runtime.Root) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -135,7 +135,7 @@ func (x *Session) setImage(root runtime.Root) {
 // Survives reports whether the session outlives the process.
 func (x *Session) Survives() bool { return x.all.opts.Survive }
 
-// SetCwd notes where the session's shell is. The first time goes on record at once: without it, the next process saves no shell.
+// SetCwd sets the directory of the session's shell. The first time is recorded immediately: without it, the next process saves no shell.
 func (x *Session) SetCwd(dir string) {
 	x.mu.Lock()
 	first := x.state.Cwd == "" && dir != ""
@@ -149,12 +149,12 @@ func (x *Session) SetCwd(dir string) {
 	}
 }
 
-// CheckIsolation refuses a request in the session if its sandbox is weaker than caller may have now.
+// CheckIsolation refuses a request in the session if its sandbox is weaker than the caller's current policy permits.
 func (x *Session) CheckIsolation(caller belljar.Caller, request admission.Request) error {
 	return x.all.opts.Rules.CheckIsolation(caller, x.id, x.Placement().Caps.Isolation, x.spec.TrustLevel, request)
 }
 
-// Snapshot is the session as it stands.
+// Snapshot returns the session's current state.
 func (x *Session) Snapshot() belljar.Session {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -167,8 +167,9 @@ func (x *Session) Snapshot() belljar.Session {
 	return s
 }
 
-// Acquire counts a use of the session's sandbox, so that it does not expire meanwhile, and returns it. Each use ends with
-// Release. Acquire waits for a session that is being made, and wakes one that hibernates; one that has ended is [belljar.CodeConflict].
+// Acquire counts a use of the session's sandbox, so that it does not expire meanwhile, and returns it. Each use ends with Release.
+// Acquire waits for a session that is being made, and resumes a hibernated one. For an ended session the error is
+// [belljar.CodeConflict].
 func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
 	select {
 	case <-x.ready:
@@ -186,7 +187,7 @@ func (x *Session) Acquire(ctx context.Context) (*box.Box, error) {
 	}
 }
 
-// Release ends a use. The session's TTL begins with the last one.
+// Release ends a use. The session's TTL begins with the end of the last one.
 func (x *Session) Release() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -204,8 +205,7 @@ func (x *Session) Release() {
 	}
 }
 
-// whenUnused returns a channel that is closed when the session is not in use; many may wait for that. The caller holds the
-// lock.
+// whenUnused returns a channel that is closed when the session is not in use. Several callers may wait. The caller holds the lock.
 func (x *Session) whenUnused() <-chan struct{} {
 	if x.unused == nil {
 		x.unused = make(chan struct{})
@@ -218,7 +218,7 @@ func (x *Session) whenUnused() <-chan struct{} {
 	return unused
 }
 
-// AddRun counts a run among those that the session may have in all. A run that does not start is taken back with RemoveRun.
+// AddRun counts a run towards the session's maximum. Revert it with RemoveRun if the run does not start.
 func (x *Session) AddRun() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -237,14 +237,14 @@ func (x *Session) AddRun() error {
 	return nil
 }
 
-// RemoveRun takes back a run that did not start.
+// RemoveRun reverts AddRun for a run that did not start.
 func (x *Session) RemoveRun() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.state.Runs--
 }
 
-// Unusable returns why a session cannot be used: it has ended, or was forced to hibernate.
+// Unusable returns why a session is not usable: it has ended, or was forced to hibernate.
 func Unusable(s belljar.Session) *belljar.Error {
 	if !s.State.Ended() {
 		return &belljar.Error{
@@ -259,7 +259,7 @@ func Unusable(s belljar.Session) *belljar.Error {
 	}
 }
 
-// NotFound is the error for a session that does not exist, or that the caller may not see.
+// NotFound returns the error for a session that does not exist, or that the caller may not see.
 func NotFound(id string) *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("session %q does not exist", id),

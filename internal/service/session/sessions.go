@@ -1,10 +1,10 @@
-// Package session is the sessions of a service: named, expiring holds on sandboxes.
+// Package session manages the sessions of a service: named, expiring holds on sandboxes.
 //
-// A session is made (make.go) or opened by its scope (open.go), lives in the table of this process (table.go) for the time that
-// its terms allow (terms.go, life.go), and ends once (end.go). When the process ends it is detached (detach.go), and the next
-// process recovers it (recover.go). The reaper looks after all of them (reap.go).
+// A session is made (make.go) or opened by its scope (open.go), lives in the table of this process (table.go) for the time that its
+// terms permit (terms.go, life.go), and ends once (end.go). When the process ends it is detached (detach.go), and the next process
+// recovers it (recover.go). The reaper checks all of them (reap.go).
 //
-// The package decides nothing about who may see a session: the service above it does.
+// The package does not decide which callers may see a session: the service above it does.
 package session
 
 import (
@@ -39,20 +39,19 @@ import (
 
 // Runs are the runs in sessions.
 type Runs interface {
-	// ActiveIn reports whether a session has runs under way, those in its queue included.
+	// ActiveIn reports whether a session has live runs, queued ones included.
 	ActiveIn(session string) bool
 	// StopIn stops the runs of a session.
 	StopIn(session string, why error)
-	// CountIn is how many runs a session has had.
+	// CountIn returns how many runs a session has had.
 	CountIn(ctx context.Context, session string) (int, error)
-	// Busy returns the ids of the sessions that have runs on record which have not ended: those of a former process, before they are
-	// recovered.
+	// Busy returns the ids of the sessions with unfinished runs on record: runs of a previous process, before they are recovered.
 	Busy(ctx context.Context) (map[string]bool, error)
-	// Orphaned reports whether a command that an agent knows is that of a run which is not under way.
+	// Orphaned reports whether a command at an agent belongs to a run that is not live.
 	Orphaned(command string) bool
 }
 
-// Options is what the sessions of a service are made of.
+// Options configures [Sessions].
 type Options struct {
 	Terms
 	Store      store.Sessions
@@ -70,8 +69,8 @@ type Options struct {
 	Secrets    *secret.Secrets
 	Runs       Runs
 	PolicyHash string
-	NodeID     string // this daemon among those on the same store
-	// Queue is that of all runs; each session has a branch of it, of at most QueueLength.
+	NodeID     string // this server among those on the same store
+	// Queue is the queue of all runs. Each session has a branch of it, of at most QueueLength.
 	Queue       *queue.Queue
 	Contexts    kernel.Limits
 	QueueLength int
@@ -80,7 +79,7 @@ type Options struct {
 	RecoverTerminals func(ctx context.Context, x terminal.Session, known []wire.ExecInfo)
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
-	// Slack is how much longer than its agent should take a command may last.
+	// Slack is how much longer than its agent's deadline a command may last.
 	Slack time.Duration
 	Retry *retry.Writer
 	Work  *lifecycle.Group
@@ -88,26 +87,26 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Sessions is the sessions of a service.
+// Sessions manages the sessions of a service.
 type Sessions struct {
 	opts  Options
 	table table
 
-	resting *queue.Queue // of those that hibernate by themselves
+	resting *queue.Queue // of idle sessions that hibernate
 }
 
-// New returns a service without sessions.
+// New returns Sessions with these options.
 func New(opts Options) *Sessions {
 	return &Sessions{opts: opts, resting: queue.New(queue.Options{Slots: restsAtOnce})}
 }
 
-// now is the time as it goes on record.
+// now returns the time in the precision of records.
 func (s *Sessions) now() time.Time { return clock.Stamp(s.opts.Clock) }
 
-// Get returns a living session, or nil.
+// Get returns a live session, or nil.
 func (s *Sessions) Get(id string) *Session { return s.table.get(id) }
 
-// Find returns a living session, or else the record of one.
+// Find returns a live session, or else the record of one.
 func (s *Sessions) Find(ctx context.Context, id string) (*Session, store.Session, error) {
 	if x := s.table.get(id); x != nil {
 		return x, store.Session{}, nil
@@ -123,14 +122,14 @@ func (s *Sessions) Find(ctx context.Context, id string) (*Session, store.Session
 	return nil, row, nil
 }
 
-// markLost shows a session that is on record as alive, but in no table, as what it is.
+// markLost corrects the state of a session that is live on record but in no table.
 func markLost(row *store.Session) {
 	if !row.State.Ended() {
 		row.State, row.Message = belljar.SessionLost, "belljar was stopped"
 	}
 }
 
-// List returns one page of a user's sessions. Living ones are as they stand now.
+// List returns one page of a user's sessions. Live ones have their current state.
 func (s *Sessions) List(ctx context.Context, user string, q belljar.SessionQuery) (belljar.SessionPage, error) {
 	page := belljar.SessionPage{Items: []belljar.Session{}}
 	s.insertDrafts()
@@ -151,13 +150,13 @@ func (s *Sessions) List(ctx context.Context, user string, q belljar.SessionQuery
 	return page, nil
 }
 
-// Count is how many living sessions there are.
+// Count returns the number of live sessions.
 func (s *Sessions) Count() int { return len(s.table.all()) }
 
-// CountOf is how many living sessions a user has.
+// CountOf returns the number of a user's live sessions.
 func (s *Sessions) CountOf(user string) int { return s.table.count(user) }
 
-// WithImage are the ids of the living sessions whose sandboxes have an image.
+// WithImage returns the ids of the live sessions whose sandboxes use an image.
 func (s *Sessions) WithImage(digest string) []string {
 	var ids []string
 	for _, x := range s.table.all() {

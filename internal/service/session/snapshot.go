@@ -18,13 +18,13 @@ import (
 
 var _ snapshot.Workspace = Use{}
 
-// errAsks refuses copies that an operator would have to approve: their files would have to wait with them.
+// errAsks refuses copies that would need an approval: their files would have to wait as well.
 var errAsks = &belljar.Error{
 	Code: belljar.CodeConflict, Message: "a copy of the session needs an approval, which copies cannot wait for",
 	Hint: "make a snapshot of the session, and a session of that",
 }
 
-// findSnapshot returns the snapshot that a session is to begin with; a zero one for none.
+// findSnapshot returns the snapshot with a new session's initial files; a zero one for none.
 func findSnapshot(ctx context.Context, s *Sessions, caller belljar.Caller, spec belljar.SessionSpec) (belljar.Snapshot, error) {
 	if spec.Snapshot == "" {
 		return belljar.Snapshot{}, nil
@@ -32,7 +32,7 @@ func findSnapshot(ctx context.Context, s *Sessions, caller belljar.Caller, spec 
 	return s.opts.Snapshots.Find(ctx, caller, spec.Snapshot)
 }
 
-// beginning returns what the workspace of a session that is being made begins with; nil for nothing.
+// beginning returns the source of a new session's initial files; nil for none.
 func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
 	switch {
 	case x.from != nil:
@@ -41,7 +41,7 @@ func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
 		return x.all.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot)
 	}
 	from, err := x.all.opts.Templates.Source(ctx, x.caller, x.spec.Template)
-	if from != nil { // the template may have been built again since the session was admitted
+	if from != nil { // the template may have been rebuilt since the admission
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.state.SnapshotDigest = from.Digest()
@@ -49,8 +49,7 @@ func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
 	return from, err
 }
 
-// makeBox makes the sandbox of a session, with the files that its workspace begins with. The box is returned with an error too, if there is
-// a sandbox.
+// makeBox makes the sandbox of a session, with its initial files. The box is returned even with an error, if there is a sandbox.
 func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *snapshot.Source) (b *box.Box, err error) {
 	s := x.all
 	defer func() {
@@ -79,7 +78,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 		Egress: x.Network.recordEgress,
 	}
 	b, err = s.opts.Boxes.Make(ctx, order)
-	if b == nil && layer != nil && !from.Live() && errors.Is(err, errors.ErrUnsupported) { // as the runtime finds out only now
+	if b == nil && layer != nil && !from.Live() && errors.Is(err, errors.ErrUnsupported) { // the runtime detects that only now
 		layer = nil
 		begin(x, from, nil)
 		b, err = s.opts.Boxes.Make(ctx, order)
@@ -87,7 +86,7 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 	if from == nil {
 		return b, err
 	}
-	begin(x, from, nil) // nothing else that is made for the session has it
+	begin(x, from, nil) // no other sandbox of the session uses it
 	if err != nil {
 		return b, err
 	}
@@ -99,19 +98,19 @@ func makeBox(ctx context.Context, x *Session, packages *install.Ready, from *sna
 		x.mu.Unlock()
 	}
 	if from.Live() {
-		layer.Release() // a state is only read once
+		layer.Release() // a state is read only once
 	}
 	if err == nil && from.Live() && !wakes {
 		shells, err := agent.Shells(ctx, b.Agent)
 		x.Contexts.Recover(shells, err, nil, s.now())
 	}
 	if err == nil && layer == nil {
-		err = b.Upload(ctx, nil, x.Placement().Files) // they come after the others
+		err = b.Upload(ctx, nil, x.Placement().Files) // they overwrite the others
 	}
 	return b, err
 }
 
-// begin has the session's sandbox begin with a layer.
+// begin makes a layer the initial content of the session's sandbox.
 func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -120,25 +119,25 @@ func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 	}
 }
 
-// Copy makes a session as a living one is, with the files of from. It has no secrets and no scope, and the network that the other one has now.
+// Copy makes a session like a live one, with the files of from. It has no secrets and no scope, and the current network of the original.
 func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot.Source) (belljar.Session, error) {
 	x.mu.Lock()
 	spec := x.spec
-	spec.Runtime = x.state.Runtime // whatever a request without one gets by now
+	spec.Runtime = x.state.Runtime // independent of the current default
 	x.mu.Unlock()
-	if w := x.Placement().Workspace; w.OnDisk() { // the copy has a disk of its own
+	if w := x.Placement().Workspace; w.OnDisk() { // the copy has its own disk
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
 	}
 	spec.Secrets, spec.Git, spec.Snapshot, spec.Template, spec.Scope = nil, nil, "", "", belljar.Scope{}
 	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, from)
 }
 
-// Discard ends a session that was made and is not needed, without waiting.
+// Discard ends a session that is not needed, without waiting.
 func Discard(x *Session) {
 	x.end(belljar.SessionClosed, "the other copies could not be made", fault.ErrCanceled)
 }
 
-// Shell takes the session's shell until leave is called. It fails if the shell runs a command.
+// Shell reserves the session's shell until leave is called. It fails if the shell runs a command.
 func (u Use) Shell() (leave func(), ok bool) {
 	t, err := u.session.shell.Enter("copy of "+u.session.id, 0)
 	if err != nil {
@@ -151,7 +150,7 @@ func (u Use) Shell() (leave func(), ok bool) {
 	return t.Leave, true
 }
 
-// Private reports what no copy of the session may have.
+// Private reports what a copy of the session must not contain.
 func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool, delivered bool) {
 	names = map[string]bool{"JAVA_TOOL_OPTIONS": true}
 	for _, name := range belljar.TrustVars() {
@@ -166,7 +165,7 @@ func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool, de
 	patterns := secret.Patterns(secrets)
 	return names, func(text []byte) bool {
 		for _, s := range secrets {
-			// Short values are not among the patterns.
+			// The patterns omit short values.
 			if value := strings.TrimSpace(s.Value); value != "" && strings.Contains(string(text), value) {
 				return true
 			}

@@ -11,15 +11,15 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// table is the living sessions of this process. The zero value is empty.
+// table is the live sessions of this process. The zero value is empty.
 type table struct {
 	mu     sync.Mutex
 	living map[string]*Session
 	scopes map[scopeOf]*Session
-	closed bool // no more are made
+	closed bool // it accepts no more sessions
 }
 
-// scopeOf is a scope's key among its owner's.
+// scopeOf is the key of a scope, together with its owner.
 type scopeOf struct{ owner, key string }
 
 func (t *table) get(id string) *Session {
@@ -39,7 +39,7 @@ func (t *table) inScope(owner, key string) *Session {
 	return x
 }
 
-// enter adds a session, if its owner and this node may have one more. If another session has its scope, enter returns that and
+// enter adds a session, unless its owner or this node has the maximum. If another session has its scope, enter returns that and
 // adds nothing.
 func (t *table) enter(x *Session, perUser, perNode int) (other *Session, err error) {
 	t.mu.Lock()
@@ -82,7 +82,7 @@ func (t *table) put(x *Session) {
 	}
 }
 
-// adopt adds a session of a former process, which was admitted there.
+// adopt adds a session of a previous process, which admitted it.
 func (t *table) adopt(x *Session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +121,7 @@ func (t *table) list() []*Session {
 	return slices.SortedFunc(maps.Values(t.living), func(a, b *Session) int { return strings.Compare(a.id, b.id) })
 }
 
-// count is how many sessions a user has.
+// count returns the number of a user's sessions.
 func (t *table) count(user string) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +134,7 @@ func (t *table) count(user string) int {
 	return n
 }
 
-// close adds no more sessions from now on, and returns those that it has.
+// close prevents further sessions, and returns the existing ones.
 func (t *table) close() []*Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// made is a session of a user, and of a scope unless that is "".
+// made returns a session of a user, with a scope unless that is "".
 func made(id, user, scope string) *Session {
 	return &Session{id: id, caller: belljar.Caller{ID: user}, scope: scope, over: make(chan struct{})}
 }

@@ -10,28 +10,28 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Terms bound all sessions of a service.
+// Terms are the bounds of all sessions of a service.
 type Terms struct {
-	TTL, MaxTTL            time.Duration // after the last use: the default, and the most that a request may set
-	Lifetime, MaxLifetime  time.Duration // in all
-	Concurrency            int           // runs at once in one session
-	MaxPerUser, MaxPerNode int           // living sessions; less than 0 is no bound
+	TTL, MaxTTL            time.Duration // after the last use: the default and the maximum
+	Lifetime, MaxLifetime  time.Duration // in total
+	Concurrency            int           // concurrent runs in one session
+	MaxPerUser, MaxPerNode int           // live sessions; less than 0 is no bound
 	ReapEvery              time.Duration // between two passes of the reaper
-	Rest                   time.Duration // without any sign of life, after which a session hibernates; 0 is never
-	DefaultImage           string        // of a session that is opened and names none
+	Rest                   time.Duration // idle time after which a session hibernates; 0 is never
+	DefaultImage           string        // of a session that is opened without an image
 }
 
-// terms are how long one session may live, and how much may happen in it.
+// terms are the bounds of one session's life and runs.
 type terms struct {
 	ttl        time.Duration // after its last use
-	idle       time.Duration // without any sign of life; 0 is for ever
-	lifetime   time.Duration // in all
-	rest       time.Duration // without any sign of life, after which it hibernates; 0 is never
-	runs       int           // in all; 0 is no limit
-	concurrent int           // at once
+	idle       time.Duration // without activity; 0 is forever
+	lifetime   time.Duration // in total
+	rest       time.Duration // idle time after which it hibernates; 0 is never
+	runs       int           // in total; 0 is no limit
+	concurrent int           // at the same time
 }
 
-// checkTerms refuses a session that requests a longer life than it can have, or more runs at once.
+// checkTerms refuses a session whose request exceeds the maximum life or number of concurrent runs.
 func (s *Sessions) checkTerms(spec belljar.SessionSpec) error {
 	for _, ask := range []struct {
 		name string
@@ -54,7 +54,7 @@ func (s *Sessions) checkTerms(spec belljar.SessionSpec) error {
 	return nil
 }
 
-// termsOf is the terms of a spec that is allowed now, or was when it was admitted.
+// termsOf returns the terms of a spec that is admitted now, or was admitted earlier.
 func (s *Sessions) termsOf(spec belljar.SessionSpec) terms {
 	t := terms{
 		ttl: s.opts.TTL, lifetime: s.opts.Lifetime, idle: clock.Seconds(spec.IdleTimeoutSec),
@@ -77,7 +77,7 @@ func (s *Sessions) termsOf(spec belljar.SessionSpec) terms {
 	return t
 }
 
-// check refuses a request for a session that is wrong wherever its sandbox would be.
+// check refuses a request for a session that is invalid on every host.
 func (s *Sessions) check(spec belljar.SessionSpec) error {
 	if err := s.opts.Rules.Version(spec.SpecVersion); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service/terminal"
 )
 
-// Use is a use of a session's sandbox, as files and terminals see it.
+// Use is a use of a session's sandbox, from the view of files and terminals.
 type Use struct {
 	box     *box.Box
 	session *Session
@@ -36,39 +36,39 @@ func (x *Session) Use(ctx context.Context) (Use, error) {
 	return Use{b, x, x.inside}, err
 }
 
-// Box is the session's sandbox with its agent.
+// Box returns the session's sandbox with its agent.
 func (u Use) Box() *box.Box { return u.box }
 
-// Context ends when the session does, or its sandbox is given up.
+// Context ends when the session ends, or its sandbox is released.
 func (u Use) Context() context.Context { return u.inside }
 
-// Life ends when the session does.
+// Life ends when the session ends.
 func (u Use) Life() context.Context { return u.session.ctx }
 
-// Session is the session as it stands.
+// Session returns the session's current state.
 func (u Use) Session() belljar.Session { return u.session.Snapshot() }
 
-// Limits are those of the session's sandbox.
+// Limits returns the limits of the session's sandbox.
 func (u Use) Limits() belljar.Limits { return u.session.Placement().Limits }
 
-// Owner made the session.
+// Owner returns the creator of the session.
 func (u Use) Owner() belljar.Caller { return u.session.caller }
 
-// Execution is a command in the session without arguments. It starts in the workspace, where the session's files are, whatever the image's
-// folder is.
+// Execution returns a command in the session without arguments. It starts in the workspace, which has the session's files, and ignores the
+// image's folder.
 func (u Use) Execution() wire.Exec {
 	p := u.session.Placement()
 	p.Bind()
 	return wire.Exec{Env: p.Environment("", u.session.spec.Env), UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}
 }
 
-// Contexts are the session's contexts.
+// Contexts returns the session's contexts.
 func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
 
-// Record puts the session on record as it stands, with its contexts.
+// Record records the current state of the session, with its contexts.
 func (u Use) Record() error { return note(u.session) }
 
-// Touch notes a use of the session that is over at once.
+// Touch records an instantaneous use of the session.
 func (u Use) Touch() { u.session.Touch() }
 
 // KeepAlive records activity that resets the idle timeout of the session but not the TTL.
@@ -77,7 +77,7 @@ func (u Use) KeepAlive() { u.session.KeepAlive() }
 // Release ends the use.
 func (u Use) Release() { u.session.Release() }
 
-// Life returns a context that ends when the session does, or is left to the next process. It is no use of the session.
+// Life returns a context that ends when the session ends, or is left to the next process. It does not count as a use of the session.
 func Life(x *Session) context.Context { return x.ctx }
 
 // Detached reports whether a session whose [Life] has ended is left to the next process.

@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// enter counts a use of the session's sandbox, or returns the transition that has to be over first.
+// enter counts a use of the session's sandbox, or returns the transition that must end first.
 func (h *hibernation) enter() (*box.Box, *transition, error) {
 	x := h.of
 	x.mu.Lock()
@@ -39,13 +39,13 @@ func (h *hibernation) enter() (*box.Box, *transition, error) {
 	return x.box, nil, nil
 }
 
-// await waits for the end of a transition. The last one who gives up a wait for a sandbox stops its making.
+// await waits for the end of a transition. If the last waiter for a sandbox cancels, that stops its creation.
 func (h *hibernation) await(ctx context.Context, t *transition) error {
 	x := h.of
 	select {
 	case <-t.over:
 		if errors.Is(t.err, errNoWaiters) {
-			return nil // others gave up: the next transition is this one's
+			return nil // others cancelled it: the next transition is this caller's
 		}
 		return t.err
 	case <-ctx.Done():
@@ -58,7 +58,7 @@ func (h *hibernation) await(ctx context.Context, t *transition) error {
 	return context.Cause(ctx)
 }
 
-// beginWaking begins to make a sandbox for a hibernated session. The caller holds the lock.
+// beginWaking starts making a sandbox for a hibernated session. The caller holds the lock.
 func (h *hibernation) beginWaking() {
 	x := h.of
 	ctx, stop := context.WithCancelCause(x.ctx)
@@ -80,7 +80,7 @@ func (h *hibernation) beginWaking() {
 	}()
 }
 
-// wake makes a sandbox for a hibernated session, with what was saved.
+// wake makes a sandbox for a hibernated session, from its saved state.
 func (h *hibernation) wake(ctx context.Context) error {
 	x, s := h.of, h.of.all
 	if err := h.placeAgain(ctx); err != nil {
@@ -111,14 +111,14 @@ func (h *hibernation) wake(ctx context.Context) error {
 	return err
 }
 
-// unfit reports whether an error says that saved processes can never be continued: they are damaged or gone, or of other versions or
-// another machine. After any other error they may be.
+// unfit reports whether an error means that saved processes can never continue: they are damaged or missing, or from other versions
+// or another machine. After any other error a retry may succeed.
 func unfit(err error) bool {
 	code := belljar.CodeOf(err)
 	return err != nil && (code == belljar.CodeConflict || code == belljar.CodeNotFound)
 }
 
-// note notes what the session comes back with.
+// note records what the session restores.
 func (h *hibernation) note(how *belljar.Hibernation) {
 	h.of.mu.Lock()
 	defer h.of.mu.Unlock()
@@ -138,7 +138,7 @@ func (h *hibernation) wakeWith(ctx context.Context, live bool) error {
 	return furnish(ctx, x, s.opts.Packages.Hold(x.Placement().Image.Layers), from, nil)
 }
 
-// tidy ends a transition, and removes the snapshot of the session that woke. Uses do not wait for that; a hibernation does.
+// tidy ends a transition, and removes the snapshot of the resumed session. Uses do not wait for that; a hibernation does.
 func (h *hibernation) tidy(t *transition) {
 	x := h.of
 	next := &transition{over: make(chan struct{}), stop: func(error) {}}
@@ -147,7 +147,7 @@ func (h *hibernation) tidy(t *transition) {
 	x.mu.Unlock()
 	close(t.over)
 	if err := x.all.opts.Snapshots.Drop(context.Background(), x.id); err != nil {
-		x.all.opts.Log.Warn("snapshot of a session that woke cannot be removed", "session_id", x.id, "err", err) // it goes when its time is over
+		x.all.opts.Log.Warn("snapshot of a session that woke cannot be removed", "session_id", x.id, "err", err) // it is removed when it expires
 	}
 	h.end(next, nil)
 }
@@ -160,7 +160,7 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 	ask.Runtime, ask.Digest = x.state.Runtime, x.state.ImageDigest
 	x.mu.Unlock()
 	if len(x.spec.AllowWeak) > 0 {
-		caller.Role = belljar.RoleAdmin // or it would not have been admitted
+		caller.Role = belljar.RoleAdmin // otherwise it would not have been admitted
 	}
 	if err := x.all.opts.Rules.Enabled(); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 	return nil
 }
 
-// wakeError is the error that callers get for a session that stays hibernated.
+// wakeError returns the error for callers of a session that stays hibernated.
 func wakeError(ctx context.Context, x *Session, err error) error {
 	switch why := context.Cause(ctx); {
 	case errors.Is(why, errNoWaiters):
@@ -199,7 +199,7 @@ func wakeError(ctx context.Context, x *Session, err error) error {
 	return e
 }
 
-// reviveHibernated continues a session that a former process left in hibernation.
+// reviveHibernated continues a session that a previous process left hibernated.
 func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Session, *ending) {
 	if s.lapsed(row) {
 		return nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
@@ -217,13 +217,13 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 		s.opts.Log.Error("hibernated session of a former process cannot continue", "session_id", row.ID, "err", err)
 		return nil, &ending{belljar.SessionLost, "it was hibernated, and belljar was restarted and could not continue it"}
 	}
-	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been given up, or made again, by half
+	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been partly released, or partly remade
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.asleep.hold(cmp.Or(row.Hibernation, &store.Hibernation{}), p.Image)
 	x.Contexts.Restore(x.asleep.saved.Contexts, s.now())
 	if saved.ExpiresAt != nil {
-		x.life.ends = earlier(x.life.ends, *saved.ExpiresAt) // its files go then, whatever lifetime is usual by now
+		x.life.ends = earlier(x.life.ends, *saved.ExpiresAt) // its files are removed then, whatever the current default lifetime is
 	}
 	close(x.ready)
 	x.setTimer(s.now())
@@ -245,23 +245,23 @@ func CheckRuntime(x *Session) error {
 	}
 }
 
-// Hibernates reports whether a session is hibernated, and not on its way back.
+// Hibernates reports whether a session is hibernated, and not being resumed.
 func Hibernates(x *Session) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.asleep.saved != nil && x.asleep.transition == nil
 }
 
-// dropOrphans removes the snapshots that former processes left of sessions that do not hibernate.
+// dropOrphans removes the snapshots that previous processes left of sessions that do not hibernate.
 func (s *Recovery) dropOrphans(ctx context.Context) {
 	err := s.opts.Snapshots.DropOrphans(ctx, func(id string) bool {
 		x := s.table.get(id)
 		if x == nil {
 			row, err := s.opts.Store.Get(ctx, id)
-			if err != nil { // a record that cannot be read may come back from a backup, and needs its files then
+			if err != nil { // an unreadable record may be restored from a backup, and then needs its files
 				return !errors.Is(err, store.ErrNotFound)
 			}
-			return row.NodeID != s.opts.NodeID && !row.State.Ended() // another daemon's on the same store
+			return row.NodeID != s.opts.NodeID && !row.State.Ended() // another server's on the same store
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()

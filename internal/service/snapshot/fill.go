@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// load unpacks an archive into the workspace of a new sandbox. A stream that fails leaves a part of it there.
+// load unpacks an archive into the workspace of a new sandbox. If the stream fails, a part of it stays there.
 func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	err := agent.Load(ctx, b.Agent, b.File("."), r)
 	if err == nil {
@@ -44,15 +44,15 @@ func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	}
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: "the snapshot does not fit over what the workspace has: " + refused.Message, Err: err,
-		Details: map[string]any{"field": "snapshot"}, Hint: "remove what is in its place, or use another volume",
+		Details: map[string]any{"field": "snapshot"}, Hint: "remove the file in its place, or use another volume",
 	}
 }
 
-// obstacles are the codes of an agent that cannot unpack an archive over what a workspace has.
+// obstacles are the error codes of an agent that cannot unpack an archive over the content of a workspace.
 var obstacles = []wire.Code{wire.CodeDenied, wire.CodeExists, wire.CodeInvalid, wire.CodeNotFile}
 
-// cause reads the rest of an archive that could not be unpacked, and returns the error if its bytes are damaged: they are often no tar
-// archive long before the end tells their digest.
+// cause reads the rest of an archive that could not be unpacked, and returns the error if its bytes are damaged. Damaged bytes are
+// often not a valid tar archive long before the digest can be checked at the end.
 func cause(r io.Reader) error {
 	_, err := io.Copy(io.Discard, r)
 	if own, is := errors.AsType[*belljar.Error](err); is {
@@ -90,12 +90,12 @@ func (s *Snapshots) opener(x belljar.Snapshot) opener {
 	}
 }
 
-// unpacked returns the layer of a key, held, and makes it of an archive if there is none.
+// unpacked returns the layer of a key, held, and unpacks an archive into it if there is none.
 func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string, open opener, put func(key string, r io.Reader) (*shelf.Layer, error)) (*shelf.Layer, error) {
 	if _, err := hex.DecodeString(blobID(x.Digest)); err != nil || !IsBlob(blobID(x.Digest)) {
 		return nil, damaged(x, errors.New("its record has no digest"))
 	}
-	defer s.lock("", x.Digest)() // one unpacks it, and others wait
+	defer s.lock("", x.Digest)() // one call unpacks it, and others wait
 	held, err := s.opts.Shelf.Get(key)
 	if err == nil && held == nil {
 		var r io.ReadCloser

@@ -11,10 +11,10 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// forksAtOnce is how many copies of a session are made at once.
+// forksAtOnce is how many copies of a session are made at the same time.
 const forksAtOnce = 8
 
-// Fork makes copies of a session: all that are asked for, or none.
+// Fork makes copies of a session: all of them, or none.
 func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (made belljar.Fork, err error) {
 	if err := spec.Validate(); err != nil {
 		return belljar.Fork{}, err
@@ -49,7 +49,7 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (made 
 	return made, nil
 }
 
-// filesOf returns what copies of a session begin with, until done is called, and notes in made what there is to say about it.
+// filesOf returns the source of copies of a session, valid until done is called, and sets the fields of made about it.
 func (v view) filesOf(ctx context.Context, w Workspace, made *belljar.Fork) (from *Source, done func(), err error) {
 	var state *shellState
 	if leave, ok := w.Shell(); ok {
@@ -69,12 +69,12 @@ func (v view) filesOf(ctx context.Context, w Workspace, made *belljar.Fork) (fro
 	return from, func() {
 		p.close()
 		if has, err := v.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); err == nil && !has {
-			v.unpackedOf(p.digest, (*shelf.Shelf).Forget) // the copies hold what they have of it
+			v.unpackedOf(p.digest, (*shelf.Shelf).Forget) // the copies hold their part of it
 		}
 	}, nil
 }
 
-// copies makes copies of a session, and ends them again if one cannot be made.
+// copies makes copies of a session, and ends them again if one fails.
 func (v view) copies(ctx context.Context, id string, from *Source, count int) ([]belljar.Session, error) {
 	made, errs := make([]belljar.Session, count), make([]error, count)
 	ctx, stop := context.WithCancelCause(ctx)
@@ -102,5 +102,5 @@ func (v view) copies(ctx context.Context, id string, from *Source, count int) ([
 			v.opts.Discard(made[i].ID)
 		}
 	}
-	return nil, context.Cause(ctx) // the first one: the others were stopped by it
+	return nil, context.Cause(ctx) // the first error: it cancelled the others
 }

@@ -13,17 +13,17 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// A hibernated session is a snapshot that has the session's id, and one more with its memory and processes where these can be saved: that
-// one depends on the versions of Belljar and of its runtime, and the first does not. No caller removes them, and they count among their
-// owner's snapshots.
+// A hibernated session has a snapshot with the session's id, and a second one with its memory and processes if these can be saved. The second
+// depends on the versions of Belljar and of its runtime, the first does not. Callers cannot remove them. They count among their owner's
+// snapshots.
 
-// liveOf is the id of the snapshot with the memory and processes of a hibernated session.
+// liveOf returns the id of the snapshot with the memory and processes of a hibernated session.
 func liveOf(session string) string { return session + "-live" }
 
-// maxPacked bounds the compressed state of a shell, which stays in memory and in the session's record.
+// maxPacked bounds the compressed state of a shell, which is kept in memory and in the session's record.
 const maxPacked = 64 << 10
 
-// shellError refuses to hibernate a session whose shell would lose something.
+// shellError refuses to hibernate a session whose shell would lose state.
 func shellError(why string) error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: "the state of the session's shell cannot be saved: " + why, Details: map[string]any{"rule": "shell"},
@@ -31,16 +31,16 @@ func shellError(why string) error {
 	}
 }
 
-// Rest is what a hibernated session is saved as.
+// Rest is the saved state of a hibernated session, besides its files.
 type Rest struct {
 	Files  belljar.Snapshot
 	Shell  []byte // the packed state of its shell; nil without one, or if that could not be saved
 	Unlive error  // why its memory and processes are not saved; nil if they are
 }
 
-// Hibernate saves a session that is about to hibernate: its files as the snapshot of its id, which is kept until a time, the state of its
-// shell, and its memory and processes where that can be done. With force, what cannot be saved of the last two is left out. Without it,
-// the shell is saved in one of both ways, and so are contexts, if there are any.
+// Hibernate saves a session that is about to hibernate: its files as the snapshot with its id, which expires at a time, the state of its
+// shell, and its memory and processes if possible. With force, it skips a shell or processes that cannot be saved. Without force, the shell
+// must be saved in one of the two ways, and so must contexts, if there are any.
 func (s *Snapshots) Hibernate(ctx context.Context, w Workspace, until time.Time, force, contexts bool) (rest Rest, err error) {
 	of := w.Session()
 	refused := s.RefuseLive(w)
@@ -73,12 +73,12 @@ func (s *Snapshots) Hibernate(ctx context.Context, w Workspace, until time.Time,
 	return rest, lost
 }
 
-// resting is the snapshot of a session that hibernates.
+// resting returns the snapshot of a session that hibernates.
 func resting(of belljar.Session, until time.Time) belljar.Snapshot {
 	return belljar.Snapshot{ID: of.ID, UserID: of.UserID, SessionID: of.ID, ScopeKey: of.ScopeKey, Kind: kindHibernated, ExpiresAt: &until}
 }
 
-// Rehearse fails if the files of a session cannot be kept, so that what runs in it is not ended for nothing. It keeps nothing.
+// Rehearse fails if the files of a session cannot be stored, so that its processes are not ended in vain. It stores nothing.
 func (s *Snapshots) Rehearse(ctx context.Context, w Workspace, until time.Time) error {
 	of := w.Session()
 	_, err := s.keepRest(ctx, w, resting(of, until), false)
@@ -88,12 +88,12 @@ func (s *Snapshots) Rehearse(ctx context.Context, w Workspace, until time.Time) 
 	return errors.Join(err, s.Drop(context.WithoutCancel(ctx), of.ID))
 }
 
-// keepRest keeps the files of a session that is about to hibernate. still says that no program is there that could change them.
+// keepRest stores the files of a session that is about to hibernate. still means that no program can change them.
 func (s *Snapshots) keepRest(ctx context.Context, w Workspace, x belljar.Snapshot, still bool) (belljar.Snapshot, error) {
 	if err := s.opts.Accounts.Room(ctx, x.UserID); err != nil {
 		return x, err
 	}
-	if err := s.Drop(ctx, x.ID); err != nil { // what an earlier process has left
+	if err := s.Drop(ctx, x.ID); err != nil { // left by an earlier process
 		return x, err
 	}
 	p, err := s.save(ctx, w, true)
@@ -105,7 +105,7 @@ func (s *Snapshots) keepRest(ctx context.Context, w Workspace, x belljar.Snapsho
 	return s.keep(ctx, p, x)
 }
 
-// packShell describes a session's shell in few bytes; nil if it has none.
+// packShell compresses the description of a session's shell; nil if it has none.
 func packShell(ctx context.Context, w Workspace) ([]byte, error) {
 	if w.Session().Cwd == "" {
 		return nil, nil
@@ -136,8 +136,8 @@ func packShell(ctx context.Context, w Workspace) ([]byte, error) {
 	return packed, nil
 }
 
-// Hibernated returns what a session wakes with: its memory and processes if it is live, else its files, and the packed state of its shell;
-// nil without one.
+// Hibernated returns the source of a resumed session: its memory and processes if it is live, else its files and the packed state of its
+// shell; nil without one.
 func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, session string, shell []byte, live bool) (*Source, error) {
 	if live {
 		return s.Source(ctx, caller, liveOf(session))
@@ -155,7 +155,7 @@ func (s *Snapshots) Hibernated(ctx context.Context, caller belljar.Caller, sessi
 	return from, err
 }
 
-// Drop removes the snapshots of a session that no longer hibernates, or that of a template. One that is gone is no error.
+// Drop removes the snapshots of a session that no longer hibernates, or that of a template. A missing one is no error.
 func (s *Snapshots) Drop(ctx context.Context, id string) error {
 	for _, id := range []string{id, liveOf(id)} {
 		x, err := s.opts.Store.Get(ctx, id)
@@ -174,8 +174,8 @@ func (s *Snapshots) Drop(ctx context.Context, id string) error {
 	return nil
 }
 
-// DropOrphans removes the snapshots of sessions that do not hibernate, and what is unpacked and belongs to no snapshot, as a process leaves
-// them that dies. What the sandboxes of former processes have is held by then.
+// DropOrphans removes the snapshots of sessions that do not hibernate, and unpacked files without a snapshot, which a crashed process may
+// leave. The layers of sandboxes of previous processes must already be held.
 func (s *Snapshots) DropOrphans(ctx context.Context, hibernates func(session string) bool) error {
 	kept := map[string]bool{} // digests
 	for offset := 0; ; {

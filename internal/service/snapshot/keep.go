@@ -18,14 +18,14 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// blobPath is the path of an archive below the id of its blob.
+// blobPath is the path of an archive within its blob id.
 const blobPath = "snapshot.tar.zst"
 
 func blobKey(user, digest string) blob.Key {
 	return blob.Key{UserID: user, RunID: blobID(digest), Path: blobPath}
 }
 
-// room refuses a snapshot to a user who has as many as one may have, or when the disk is full.
+// room refuses a snapshot to a user with the maximum number, or when the disk is full.
 func (s *Snapshots) room(ctx context.Context, user string) error {
 	if err := s.opts.Accounts.Room(ctx, user); err != nil {
 		return err
@@ -33,7 +33,7 @@ func (s *Snapshots) room(ctx context.Context, user string) error {
 	return s.count(ctx, user)
 }
 
-// count refuses a snapshot to a user who has as many as one may have.
+// count refuses a snapshot to a user with the maximum number.
 func (s *Snapshots) count(ctx context.Context, user string) error {
 	_, total, err := s.opts.Store.List(ctx, belljar.SnapshotQuery{UserID: user, Limit: 1})
 	if err != nil {
@@ -50,22 +50,22 @@ func (s *Snapshots) count(ctx context.Context, user string) error {
 	return nil
 }
 
-// insert puts a snapshot on record. Those of hibernated sessions are never too many: their sessions are counted.
+// insert records a snapshot. Those of hibernated sessions have no maximum: their sessions are counted.
 func (s *Snapshots) insert(ctx context.Context, x belljar.Snapshot) error {
 	if x.Kind != kindHibernated && x.Kind != kindAsleep {
-		defer s.lock(x.UserID, "")() // another one may have been made since room allowed this one
+		defer s.lock(x.UserID, "")() // another may have been made since room was called
 		if err := s.count(ctx, x.UserID); err != nil {
 			return err
 		}
 	}
-	// From here on the caller's end does not matter: the snapshot is there.
+	// From here on the end of the caller does not matter: the bytes are stored.
 	if err := s.opts.Store.Insert(context.WithoutCancel(ctx), x); err != nil {
 		return fault.Record("put the snapshot on record", err)
 	}
 	return nil
 }
 
-// keep keeps an archive as a snapshot x, whose id, owner and origin are set: its bytes first, then its record.
+// keep stores an archive as snapshot x, whose id, owner and origin are set: its bytes first, then its record.
 func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (belljar.Snapshot, error) {
 	x.Digest, x.Bytes, x.Files, x.ArchiveBytes, x.Kind, x.Consistent = p.digest, p.Bytes, p.Files, p.size, cmp.Or(x.Kind, kindFiles), p.frozen
 	x.CreatedAt = s.opts.Now()
@@ -85,12 +85,12 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 	if known {
 		x.StoredBytes, err = s.check(ctx, x)
 	}
-	if !known || err != nil { // bytes that are damaged or gone are written again
+	if !known || err != nil { // damaged or missing bytes are written again
 		x.StoredBytes, err = s.store(ctx, p, x, claim)
 	}
 	if err == nil {
 		err = s.insert(ctx, x)
-		s.unpackedOf(x.Digest, (*shelf.Shelf).Recall) // a woken session has it still
+		s.unpackedOf(x.Digest, (*shelf.Shelf).Recall) // a resumed session may still use it
 	}
 	if err != nil || known {
 		claim.SetTo(0)
@@ -103,7 +103,7 @@ func (s *Snapshots) keep(ctx context.Context, p *spool, x belljar.Snapshot) (bel
 	return x, err
 }
 
-// store puts an archive into the blobs, as far as its owner's quota allows, and returns the size there.
+// store puts an archive into the blobs, as far as its owner's quota permits, and returns its stored size.
 func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, claim *admission.Allowance) (int64, error) {
 	if !claim.Reserve(p.held) {
 		used, most := claim.Left()
@@ -138,7 +138,7 @@ func (s *Snapshots) store(ctx context.Context, p *spool, x belljar.Snapshot, cla
 	return 0, fault.Record("keep the bytes of a snapshot", err)
 }
 
-// open returns the archive of a snapshot, until ctx ends. Its end fails unless all of it has the digest.
+// open returns the archive of a snapshot, until ctx ends. The read of its end fails if the digest differs.
 func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, error) {
 	body, err := s.opts.Blobs.Open(ctx, blobKey(x.UserID, x.Digest), 0)
 	if errors.Is(err, blob.ErrNotFound) {
@@ -159,12 +159,12 @@ func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, erro
 	return o, nil
 }
 
-// opened is an archive that is read from the blobs.
+// opened is an archive that is being read from the blobs.
 type opened struct {
 	io.Reader
 	dec    *zstd.Decoder
 	body   io.ReadCloser
-	stored counter // what was read of the blob
+	stored counter // bytes read from the blob
 }
 
 func (o *opened) Close() error {
@@ -172,7 +172,7 @@ func (o *opened) Close() error {
 	return o.body.Close()
 }
 
-// check reads a snapshot's bytes, reports whether they are whole, and returns how many are stored.
+// check reads a snapshot's bytes, reports whether they are intact, and returns how many are stored.
 func (s *Snapshots) check(ctx context.Context, x belljar.Snapshot) (stored int64, err error) {
 	r, err := s.open(ctx, x)
 	if err != nil {
@@ -199,7 +199,7 @@ func (d *during) Read(b []byte) (int, error) {
 // expiredAtOnce is how many snapshots are removed in one step.
 const expiredAtOnce = 100
 
-// Sweep removes the snapshots whose time is over, and what is unpacked and not in use.
+// Sweep removes expired snapshots, and unpacked files that are not in use.
 func (s *Snapshots) Sweep(ctx context.Context, now time.Time) error {
 	if s.opts.Shelf != nil {
 		defer s.opts.Shelf.Sweep()
@@ -219,7 +219,7 @@ func (s *Snapshots) Sweep(ctx context.Context, now time.Time) error {
 	}
 }
 
-// SweepBlob removes the bytes that a key names, unless a snapshot has them.
+// SweepBlob removes the bytes with a key, unless a snapshot uses them.
 func (s *Snapshots) SweepBlob(ctx context.Context, k blob.Key) error {
 	digest := digestPrefix + k.RunID
 	defer s.lock(k.UserID, digest)()
@@ -229,5 +229,5 @@ func (s *Snapshots) SweepBlob(ctx context.Context, k blob.Key) error {
 	return s.opts.Blobs.Delete(ctx, k.UserID, k.RunID)
 }
 
-// IsBlob reports whether a blob's id is that of a snapshot's bytes.
+// IsBlob reports whether a blob's id belongs to a snapshot's bytes.
 func IsBlob(id string) bool { return len(id) == 64 }

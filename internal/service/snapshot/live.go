@@ -27,14 +27,14 @@ const (
 	kindTemplate   = "template"
 )
 
-// IsLive reports whether a snapshot has memory and processes, and no files that can be read without them.
+// IsLive reports whether a snapshot has memory and processes, so that its files cannot be read on their own.
 func IsLive(x belljar.Snapshot) bool { return x.Kind == kindLive || x.Kind == kindAsleep }
 
-// besideName is the file with what a live snapshot has of its session, besides the runtime's own.
+// besideName is the file in a live snapshot with Belljar's own state of the session, besides the runtime's.
 const besideName = "session.json"
 
 type beside struct {
-	Cwd string `json:"cwd,omitempty"` // of its shell
+	Cwd string `json:"cwd,omitempty"` // directory of its shell
 }
 
 // RefuseLive returns why the memory and processes of a session cannot be saved; nil if they can.
@@ -113,7 +113,7 @@ func (s *Snapshots) makeLive(ctx context.Context, w Workspace, x belljar.Snapsho
 	defer p.close()
 	x.Kind = cmp.Or(x.Kind, kindLive)
 	if x, err = s.keep(ctx, p, x); err == nil {
-		_ = s.opts.Shelf.Adopt(blobID(x.Digest), l, x.Bytes) // it need not be unpacked then
+		_ = s.opts.Shelf.Adopt(blobID(x.Digest), l, x.Bytes) // so that it need not be unpacked later
 	}
 	return x, err
 }
@@ -144,8 +144,8 @@ func (v view) stateOf(ctx context.Context, w Workspace, made *belljar.Fork) (fro
 	return &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: digestOf(sum), Bytes: size.n, SessionID: of.ID, Kind: kindLive}, state: l}, done, nil
 }
 
-// resume takes over what a session's sandbox was in the midst of, and returns the directory of its shell. Runs and terminals are those of
-// the session that was saved: their commands are ended.
+// resume cleans up after restoring a session's sandbox, and returns the directory of its shell. It ends the commands of runs and
+// terminals, which belong to the saved session.
 func resume(ctx context.Context, w Workspace, state *shelf.Layer) (cwd string, err error) {
 	raw, err := os.ReadFile(filepath.Join(state.Dir, besideName))
 	var was beside

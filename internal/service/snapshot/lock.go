@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// archivesAtOnce is how many archives of one user may lie on the disk at once, each as large as a snapshot may be.
+// archivesAtOnce is how many archives of one user may be on the disk at the same time, each as large as a snapshot may be.
 const archivesAtOnce = 4
 
 // turns counts the archives of each user on the disk. The zero value is ready.
@@ -17,7 +17,7 @@ type turns struct {
 	taken map[string]int
 }
 
-// take takes one, and returns what gives it back; [belljar.CodeRateLimited] if a user has all.
+// take takes one turn, and returns a function that releases it; [belljar.CodeRateLimited] if a user has all.
 func (t *turns) take(user string) (leave func(), err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -40,8 +40,9 @@ func (t *turns) take(user string) (leave func(), err error) {
 	}, nil
 }
 
-// lock waits for the bytes of a digest of a user, and returns what unlocks them: none are removed while a record of them is made.
+// lock locks the bytes of a user's digest, and returns a function that unlocks them: none are removed while a record of them is
+// made.
 func (s *Snapshots) lock(user, digest string) (unlock func()) {
-	unlock, _ = s.locks.Lock(context.Background(), [2]string{user, digest}) // which fails only with its context
+	unlock, _ = s.locks.Lock(context.Background(), [2]string{user, digest}) // fails only with its context
 	return unlock
 }

@@ -63,13 +63,13 @@ func (v view) makeFiles(ctx context.Context, w Workspace, x belljar.Snapshot) (b
 	return v.keep(ctx, p, x)
 }
 
-// using returns a context that ends with a workspace's session, too, and what ends the use.
+// using returns a context that also ends with a workspace's session, and a function that ends the use.
 func using(ctx context.Context, w Workspace) (context.Context, func()) {
 	ctx, stop := context.WithCancelCause(ctx)
 	release := sync.OnceFunc(w.Release)
 	unhook := context.AfterFunc(w.Context(), func() {
 		stop(context.Cause(w.Context()))
-		release() // a session that ends does not wait
+		release() // the end of a session does not wait
 	})
 	return ctx, func() {
 		unhook()
@@ -78,7 +78,7 @@ func using(ctx context.Context, w Workspace) (context.Context, func()) {
 	}
 }
 
-// save takes the archive of a workspace.
+// save reads the archive of a workspace.
 func (s *Snapshots) save(ctx context.Context, w Workspace, keep bool) (*spool, error) {
 	b := w.Box()
 	send := func(to io.Writer) (frozen bool, err error) { return agent.Save(ctx, b.Agent, b.File("."), to) }
@@ -93,8 +93,7 @@ func (s *Snapshots) save(ctx context.Context, w Workspace, keep bool) (*spool, e
 	return p, nil
 }
 
-// fault is the error that a caller gets for a workspace that could not be saved. It quotes nothing that the agent says: a program that took
-// over the agent could make that up.
+// fault returns the error for a workspace that could not be saved. It quotes no text of the agent: a program that took over the agent could forge it.
 func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 	var own *belljar.Error
 	var refused *wire.Error
@@ -103,7 +102,7 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 	switch {
 	case errors.Is(context.Cause(w.Context()), fault.ErrDetached):
 		return fault.ShuttingDown()
-	case w.Context().Err() != nil: // whatever that broke
+	case w.Context().Err() != nil: // any other error
 		return s.opts.Ended(w.Session())
 	case errors.As(err, &own):
 		return own
@@ -124,7 +123,7 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 	return e
 }
 
-// Export writes a snapshot's archive, after all of its bytes were verified.
+// Export writes a snapshot's archive, after verifying all of its bytes.
 func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 	x, err := v.Find(ctx, v.caller, id)
 	if err != nil {
@@ -151,7 +150,7 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 	return nil
 }
 
-// Import makes a snapshot of an archive that the caller sends.
+// Import makes a snapshot from the caller's archive.
 func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader) (belljar.Snapshot, error) {
 	if err := spec.Validate(); err != nil {
 		return belljar.Snapshot{}, err
@@ -172,7 +171,7 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	return made, nil
 }
 
-// givenUp returns err as an error for the caller: one that is not says why the request ended.
+// givenUp converts err for the caller: an error other than [belljar.Error] is replaced by why the request ended.
 func givenUp(err error) error {
 	if own, is := errors.AsType[*belljar.Error](err); is {
 		return own
@@ -180,7 +179,7 @@ func givenUp(err error) error {
 	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was cancelled", Err: err}
 }
 
-// unpacked copies an archive and undoes gzip and zstd. The writer bounds it.
+// unpacked copies an archive and decompresses gzip and zstd. The writer bounds it.
 func unpacked(ctx context.Context, w io.Writer, r io.Reader) error {
 	in := bufio.NewReaderSize(&during{ctx, r}, 64<<10)
 	head, err := in.Peek(4)
@@ -208,7 +207,7 @@ func unpacked(ctx context.Context, w io.Writer, r io.Reader) error {
 	return to.err
 }
 
-// writer keeps its error apart from those of what it is read from.
+// writer separates its error from the errors of the reader.
 type writer struct {
 	w   io.Writer
 	err error

@@ -14,17 +14,17 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Bounds of what is taken of a shell.
+// Bounds of the saved state of a shell.
 const (
-	maxShellState = 512 << 10         // bytes that the shell prints
-	maxCommand    = 5 * maxShellState // of what a copy executes: a quote becomes four characters
+	maxShellState = 512 << 10         // bytes of the shell's output
+	maxCommand    = 5 * maxShellState // of the commands for a copy: a quote becomes four characters
 	shellTimeMS   = 10_000
 	endTime       = 5 * time.Second
 )
 
-// describeShell has a bash print its variables and functions: of each its kind, its name, what defines it, and for a variable its values,
-// each with a NUL at its end. It does so in a subshell, which changes nothing. No program is started, as a shell may have many of them.
-// Names of its own begin with _belljar.
+// describeShell makes a bash print its variables and functions: for each its kind, its name, its definition, and for a variable its
+// values, each terminated by a NUL. It runs in a subshell, which changes nothing. It starts no program for each of them, as a shell may
+// have many. Names of its own begin with _belljar.
 const describeShell = `[ -n "$BASH_VERSION" ] && ( \builtin set +euvxn -f; \builtin trap - DEBUG ERR RETURN EXIT; \builtin exec 2>/dev/null
 \builtin printf 'v\0IFS\0'; \builtin declare -p IFS; \builtin printf '\0\0'
 IFS=$' \t\n'
@@ -40,14 +40,14 @@ done
 \builtin printf 'end\0'
 )`
 
-// shellState is what a copy of a session's shell begins with.
+// shellState is the initial state of the shell in a copy of a session.
 type shellState struct {
 	script  []byte
 	cwd     string
-	omitted []string // variables and functions with the value of a secret
+	omitted []string // variables and functions that contain the value of a secret
 }
 
-// captureShell describes a session's shell; nil if it has none, or that cannot be done.
+// captureShell describes a session's shell; nil if it has none, or on failure.
 func captureShell(ctx context.Context, w Workspace) *shellState {
 	cwd := w.Session().Cwd
 	if cwd == "" {
@@ -66,7 +66,7 @@ func captureShell(ctx context.Context, w Workspace) *shellState {
 	return s
 }
 
-// inShell runs a command in the shell of a session, and returns what it prints and where the shell is then.
+// inShell runs a command in the shell of a session, and returns its output and the shell's resulting directory.
 func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd string, ok bool) {
 	b := w.Box()
 	e.ID, e.UID, e.GID = belljar.NewID(), b.UID, b.GID
@@ -80,7 +80,7 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 		if s == wire.Stdout {
 			out = append(out, p...)
 		}
-		if int64(len(out)) > e.OutputLimit { // a program that took over the agent keeps to no limit
+		if int64(len(out)) > e.OutputLimit { // a program that took over the agent may exceed the limit
 			return errEnough
 		}
 		return nil
@@ -93,10 +93,10 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 	return out, exit.Cwd, exit.Code == 0 && exit.Cause == wire.CauseExited
 }
 
-// errEnough ends the output of an agent that does not end it.
+// errEnough ends the output of an agent that exceeds the limit.
 var errEnough = errors.New("the agent sends more than it was asked for")
 
-// own reports whether a variable is the shell's own, which it sets by itself, or one that no shell should take over.
+// own reports whether a variable is set by the shell itself, or must not be copied to another shell.
 func own(name string) bool {
 	for _, prefix := range []string{"BASH", "COMP_", "EPOCH", "BELLJAR_", "_belljar", "HIST"} {
 		if strings.HasPrefix(name, prefix) {
@@ -109,7 +109,7 @@ func own(name string) bool {
 	}, name)
 }
 
-// read makes a script of what a shell has printed. It reports false if that is not all of it.
+// read converts a shell's output to a script. It returns false if the output is incomplete.
 func (s *shellState) read(out []byte, w Workspace) bool {
 	private, secret, _ := w.Private()
 	fields := bytes.Split(out, []byte{0})
@@ -124,10 +124,10 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 		case slices.ContainsFunc(append(bytes.Split(values, []byte{1}), text), secret):
 			s.omitted = append(s.omitted, name)
 			continue
-		case kind == "v" && (name == "IFS" || name == "POSIXLY_CORRECT"): // at the end, since the others are read with it
+		case kind == "v" && (name == "IFS" || name == "POSIXLY_CORRECT"): // last, since it affects how the others are read
 			last[name] = cmp.Or(last[name], string(text)) // the first IFS is the shell's own
 			continue
-		case kind == "f": // by itself: one that cannot be read again must not cost the others
+		case kind == "f": // separately: a function that cannot be read again must not prevent the others
 			text = []byte(`\builtin eval ` + quoted(string(text)))
 		}
 		s.add(string(text))
@@ -144,10 +144,10 @@ func (s *shellState) add(text string) {
 	s.script = append(append(s.script, strings.TrimRight(text, "\n")...), '\n')
 }
 
-// quoted is a text as one word of a shell.
+// quoted quotes a text as one word of a shell.
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// beginShell and endShell are around what a new shell executes: its functions may have been read with other options than it has.
+// beginShell and endShell enclose the commands for a new shell: its functions may need other options than it has.
 const (
 	beginShell = `{
 \builtin set +o posix
@@ -160,7 +160,7 @@ const (
 `
 )
 
-// command is what a new shell executes to become like the other one.
+// command returns the commands that copy the state into a new shell.
 func (s *shellState) command() []byte {
 	cmd := append([]byte(beginShell), s.script...)
 	cmd = append(cmd, endShell...)
@@ -170,7 +170,7 @@ func (s *shellState) command() []byte {
 	return append(cmd, `\builtin true`...)
 }
 
-// setShell has a session's shell execute what makes it like another one, and returns its directory.
+// setShell copies a state into a session's shell, and returns its directory.
 func setShell(ctx context.Context, w Workspace, cmd []byte) (string, error) {
 	e := w.Execution()
 	e.Shell, e.TimeoutMS, e.OutputLimit = &wire.ShellRun{Cmd: cmd, Separate: true}, shellTimeMS, 1<<10
@@ -181,7 +181,7 @@ func setShell(ctx context.Context, w Workspace, cmd []byte) (string, error) {
 	return cwd, nil
 }
 
-// errShell means that the shell of a copy does not take over what the other one had.
+// errShell means that the shell of a copy could not restore the state of the original.
 var errShell = &belljar.Error{
 	Code: belljar.CodeConflict, Message: "the shell of a copy could not be set up like that of the session", Hint: "make a snapshot, and sessions of that, which begin with a new shell",
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// endless is a session whose agent was taken over: commands print without end. sent is how much was taken of that at most.
+// endless is a session whose agent was taken over: commands print endlessly. sent is the most output that was accepted.
 type endless struct {
 	living
 	sent *atomic.Int64
@@ -52,7 +52,7 @@ func (e endless) serve(conn net.Conn) {
 	}
 }
 
-// What a shell prints is held in memory: an agent that does not stop it is stopped.
+// A shell's output is held in memory, so an agent that does not bound it is stopped.
 func TestShellWithoutEnd(t *testing.T) {
 	var sent atomic.Int64
 	out, _, ok := inShell(t.Context(), endless{sent: &sent}, wire.Exec{Shell: &wire.ShellRun{Separate: true}, OutputLimit: maxShellState + 1})

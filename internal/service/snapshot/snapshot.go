@@ -1,8 +1,8 @@
-// Package snapshot is saved workspaces: how they are made, kept, restored and copied.
+// Package snapshot makes, stores, restores and copies saved workspaces.
 //
-// A snapshot is a tar archive of a workspace, whose digest names it. The archive lies compressed among the blobs, once for each owner and
-// digest; its record is in the store. The blob comes before the record and goes after it, so that a crash leaves a blob at most that
-// belongs to no record, which a sweep removes.
+// A snapshot is a tar archive of a workspace, identified by its digest. The archive is stored compressed as a blob, once for each owner and
+// digest. Its record is in the store. The blob is written before the record and removed after it, so that a crash leaves at most a blob
+// without a record, which a sweep removes.
 package snapshot
 
 import (
@@ -25,15 +25,15 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Limits bound the snapshots of a service.
+// Limits bounds the snapshots of a service.
 type Limits struct {
-	MB      int           // of the files of one, MiB; 1024
-	Files   int           // files and folders of one; 100,000
-	PerUser int           // that one user may have; 1000, less than 0 is no bound
-	TTL     time.Duration // after which one is removed; 0 is never
+	MB      int           // of the files of one snapshot, MiB; 1024
+	Files   int           // files and folders of one snapshot; 100,000
+	PerUser int           // of one user; 1000, less than 0 is no bound
+	TTL     time.Duration // after which a snapshot is removed; 0 is never
 }
 
-// Complete sets the fields that are zero.
+// Complete sets zero fields to their defaults.
 func (l *Limits) Complete() {
 	l.MB, l.Files, l.PerUser = cmp.Or(l.MB, 1024), cmp.Or(l.Files, 100_000), cmp.Or(l.PerUser, 1000)
 }
@@ -44,47 +44,47 @@ func (l Limits) archive() archive.Limits {
 
 // Workspace is the workspace of a session, in use until it is released.
 type Workspace interface {
-	// Box is the session's sandbox with its agent.
+	// Box returns the session's sandbox with its agent.
 	Box() *box.Box
-	// Context ends when the session does.
+	// Context ends when the session ends.
 	Context() context.Context
-	// Session is the session as it stands.
+	// Session returns the session's current state.
 	Session() belljar.Session
-	// Execution is a command in the session without arguments.
+	// Execution returns a command in the session without arguments.
 	Execution() wire.Exec
-	// Shell takes the session's shell until leave is called. It fails if the shell runs a command.
+	// Shell reserves the session's shell until leave is called. It fails if the shell runs a command.
 	Shell() (leave func(), ok bool)
-	// Private reports what no copy of the session may have: variables that the service has set for its sandbox alone, and texts with the
-	// value of a secret. delivered reports that there are secrets, which its sandbox was given.
+	// Private reports what a copy of the session must not contain: variables that the service has set only for its sandbox, and texts with
+	// the value of a secret. delivered reports that the sandbox was given secrets.
 	Private() (names map[string]bool, secret func(text []byte) bool, delivered bool)
 	KeepAlive()
 	Release()
 }
 
-// Options is what the snapshots of a service are made of.
+// Options configures [Snapshots].
 type Options struct {
 	Limits
 	Store    store.Snapshots
 	Blobs    blob.Store
 	Accounts *admission.Accounts
-	// Shelf keeps unpacked snapshots for runs to read; nil refuses such runs.
+	// Shelf stores unpacked snapshots for runs to read; nil refuses such runs.
 	Shelf *shelf.Shelf
-	// TempDir is where an archive lies until it is kept; "" is the system's temporary folder.
+	// TempDir holds an archive until it is stored; "" is the system's temporary folder.
 	TempDir string
 	// Acquire counts a use of a session that the caller may see.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (Workspace, error)
-	// Ended is the error of using a session that has ended.
+	// Ended returns the error for a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
-	// Copy makes a session as another one is, with the files of from and without its secrets and scope, and Discard ends it again.
+	// Copy makes a session with the properties of another one and the files of from, without its secrets and scope. Discard ends it again.
 	Copy    func(ctx context.Context, caller belljar.Caller, of string, from *Source) (belljar.Session, error)
 	Discard func(id string)
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
-	// Now is the time as it goes on record.
+	// Now returns the time in the precision of records.
 	Now func() time.Time
 }
 
-// Snapshots is the snapshots of a service. It is safe for concurrent use.
+// Snapshots manages the snapshots of a service. It is safe for concurrent use.
 type Snapshots struct {
 	opts  Options
 	locks keylock.Locks[[2]string] // by user and digest
@@ -94,7 +94,7 @@ type Snapshots struct {
 // New returns the snapshots over these parts.
 func New(opts Options) *Snapshots { return &Snapshots{opts: opts} }
 
-// As is the snapshots as one caller sees them.
+// As returns the snapshots as one caller sees them.
 func (s *Snapshots) As(caller belljar.Caller) belljar.Snapshots { return view{s, caller} }
 
 // view is the snapshots as one caller sees them.
@@ -105,7 +105,7 @@ type view struct {
 
 var _ belljar.Snapshots = view{}
 
-// Find returns a snapshot that caller may see.
+// Find returns a snapshot that the caller may see.
 func (s *Snapshots) Find(ctx context.Context, caller belljar.Caller, id string) (belljar.Snapshot, error) {
 	x, err := s.opts.Store.Get(ctx, id)
 	switch {
@@ -170,8 +170,8 @@ func (v view) Remove(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove removes a snapshot, and its bytes and what is unpacked of them with the last one of its owner that has them. One that is gone is no
-// error.
+// remove removes a snapshot. If it is the owner's last one with its bytes, it also removes these and their unpacked files. A missing
+// snapshot is no error.
 func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
 	defer s.lock(x.UserID, x.Digest)()
 	last, err := s.opts.Store.Delete(context.WithoutCancel(ctx), x.ID)
@@ -184,7 +184,7 @@ func (s *Snapshots) remove(ctx context.Context, x belljar.Snapshot) error {
 		return nil
 	}
 	s.opts.Accounts.ArtifactsAdded(x.UserID, -x.StoredBytes)
-	defer s.unpackedOf(x.Digest, (*shelf.Shelf).Forget) // what finds no bytes unpacks none
+	defer s.unpackedOf(x.Digest, (*shelf.Shelf).Forget) // without the bytes, they cannot be unpacked again
 	if err := s.opts.Blobs.Delete(context.WithoutCancel(ctx), x.UserID, blobID(x.Digest)); err != nil {
 		return fault.Record("remove the bytes of snapshot "+x.ID, err)
 	}

@@ -13,17 +13,17 @@ import (
 	"github.com/belljar/belljar/internal/shelf"
 )
 
-// Source is what a new session begins with.
+// Source is the initial content of a new session.
 type Source struct {
 	all   *Snapshots
 	of    belljar.Snapshot
 	open  opener
-	shell []byte       // what its shell executes first; nil for a new shell
+	shell []byte       // first command of its shell; nil for a new shell
 	state *shelf.Layer // of a live copy; nil for all others
 	start []string     // commands that the new session executes
 }
 
-// Source returns what a session begins with that is made of a snapshot.
+// Source returns the source of a session that is made from a snapshot.
 func (s *Snapshots) Source(ctx context.Context, caller belljar.Caller, id string) (*Source, error) {
 	x, err := s.Find(ctx, caller, id)
 	if err != nil {
@@ -32,20 +32,20 @@ func (s *Snapshots) Source(ctx context.Context, caller belljar.Caller, id string
 	return &Source{all: s, of: x, open: s.opener(x)}, nil
 }
 
-// Digest is that of the files.
+// Digest returns the digest of the files.
 func (f *Source) Digest() string { return f.of.Digest }
 
-// Below which a copy of the files costs less than an overlay, which has to be made with the sandbox.
+// Below these bounds a copy of the files costs less than an overlay, which must be made with the sandbox.
 const (
 	overlayBytes = 1 << 20
 	overlayFiles = 50
 )
 
-// Live reports whether a session of it begins with processes.
+// Live reports whether a session made from it begins with processes.
 func (f *Source) Live() bool { return IsLive(f.of) }
 
-// Lay unpacks what a sandbox is made of: a saved state, or files for a workspace that can begin with them without a copy. The layer is held;
-// nil means that the files have to be copied ([Source.Fill]).
+// Lay unpacks the content of a new sandbox: a saved state, or files for a workspace that supports them without a copy. The layer is held; nil
+// means that the files must be copied ([Source.Fill]).
 func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, error) {
 	s := f.all
 	switch {
@@ -64,12 +64,12 @@ func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, 
 		return s.opts.Shelf.PutTree(key, uid, gid, s.opts.Now(), r)
 	})
 	if err != nil && ctx.Err() == nil && belljar.CodeOf(err) != belljar.CodeConflict {
-		return nil, nil // a copy needs nothing of the disk
+		return nil, nil // a copy needs no disk space
 	}
 	return held, err
 }
 
-// On has a placement begin with a layer; with nil it begins with nothing.
+// On makes a layer the initial content of a placement; nil is none.
 func (f *Source) On(p *placement.Placement, l *shelf.Layer) {
 	p.Below, p.State = runtime.Below{}, ""
 	switch {
@@ -81,12 +81,12 @@ func (f *Source) On(p *placement.Placement, l *shelf.Layer) {
 	}
 }
 
-// ownKey is the key of the files of a digest that belong to a user.
+// ownKey returns the key of the files with a digest that belong to a user.
 func ownKey(digest string, uid, gid int) string {
 	return fmt.Sprintf("%s-%d-%d", blobID(digest), uid, gid)
 }
 
-// Hold holds the unpacked files that a sandbox of a former process has, in any of these folders.
+// Hold holds the unpacked files that a sandbox of a previous process uses, in any of these folders.
 func (s *Snapshots) Hold(dirs ...string) (held []*shelf.Layer) {
 	if s.opts.Shelf == nil {
 		return nil
@@ -99,7 +99,7 @@ func (s *Snapshots) Hold(dirs ...string) (held []*shelf.Layer) {
 	return held
 }
 
-// unpackedOf does something with the unpacked files of a digest, after those that unpack them now.
+// unpackedOf calls do for the unpacked files of a digest, after any concurrent unpacking.
 func (s *Snapshots) unpackedOf(digest string, do func(kept *shelf.Shelf, key string)) {
 	if s.opts.Shelf == nil {
 		return
@@ -112,8 +112,7 @@ func (s *Snapshots) unpackedOf(digest string, do func(kept *shelf.Shelf, key str
 	}
 }
 
-// Fill fills the workspace of a session's new sandbox, unless that began with a layer, sets its shell, and returns the directory of that; "" if
-// it has none.
+// Fill fills the workspace of a session's new sandbox, unless it began with a layer, restores its shell, and returns the shell's directory; "" if it has none.
 func (f *Source) Fill(ctx context.Context, w Workspace, began *shelf.Layer) (cwd string, err error) {
 	if f.Live() {
 		return resume(ctx, w, began)

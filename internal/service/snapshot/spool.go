@@ -25,10 +25,10 @@ const digestPrefix = "sha256:"
 
 func digestOf(sum hash.Hash) string { return digestPrefix + hex.EncodeToString(sum.Sum(nil)) }
 
-// blobID is the name of the bytes of a digest among the blobs.
+// blobID returns the blob id of a digest's bytes.
 func blobID(digest string) string { return strings.TrimPrefix(digest, digestPrefix) }
 
-// spool is the checked archive of a workspace in an unnamed file, compressed if it is to be kept.
+// spool is the checked archive of a workspace in an unnamed file, compressed if it will be stored.
 type spool struct {
 	archive.Tree
 	digest string
@@ -38,11 +38,11 @@ type spool struct {
 
 	file  *os.File
 	name  string // "" if it has none
-	draft bool   // of the blobs, which can keep it as it is
+	draft bool   // a draft of the blob store, which can store it without a copy
 	leave func()
 }
 
-// spool takes the archive of a user that send writes, checks it, and compresses it if it is to be kept. send reports whether it is consistent.
+// spool receives the archive of a user that send writes, checks it, and compresses it if it will be stored. send reports whether it is consistent.
 func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func(w io.Writer) (frozen bool, err error)) (*spool, error) {
 	leave, err := s.turns.take(user)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	sent := make(chan error, 1)
 	go func() {
 		var err error
-		p.frozen, err = send(&bounded{w, s.opts.rawBytes()}) // the copy counts nothing of what it leaves out
+		p.frozen, err = send(&bounded{w, s.opts.rawBytes()}) // the copy does not count entries that it leaves out
 		w.CloseWithError(err)
 		sent <- err
 	}()
@@ -75,7 +75,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	hashed.close()
 	_ = r.CloseWithError(errStopped)
 	if failed := <-sent; failed != nil && !errors.Is(failed, errStopped) {
-		err = failed // it is the reason of what the copy saw
+		err = failed // it is the cause of the copy's error
 	}
 	if err != nil {
 		p.close()
@@ -92,7 +92,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	return p, nil
 }
 
-// create creates the file: in the blobs if they will keep it and can do so without a copy.
+// create creates the file: in the blob store if it will be stored there without a copy.
 func (p *spool) create(o Options, keep bool) (err error) {
 	if d, can := o.Blobs.(blob.Drafter); can && keep {
 		if p.file, err = d.Draft(); err == nil {
@@ -104,7 +104,7 @@ func (p *spool) create(o Options, keep bool) (err error) {
 	return err
 }
 
-// unnamed creates a file without a name; other systems than Unix keep the name until close.
+// unnamed creates a file without a name; only Unix can remove an open file, so other systems keep the name until close.
 func unnamed(dir string) (file *os.File, name string, err error) {
 	if file, err = os.CreateTemp(dir, "belljar-snapshot-"); err == nil && os.Remove(file.Name()) != nil {
 		name = file.Name()
@@ -112,8 +112,7 @@ func unnamed(dir string) (file *os.File, name string, err error) {
 	return file, name, err
 }
 
-// received returns send with a file in front of it. The programs of a workspace stand still until it is sent, and to compress it takes
-// longer than that.
+// received returns send with a file as a buffer. The programs of a workspace are paused until it is sent, and compressing it takes longer than that.
 func (s *Snapshots) received(send func(io.Writer) (bool, error)) func(io.Writer) (bool, error) {
 	return func(w io.Writer) (frozen bool, err error) {
 		raw, name, err := unnamed(s.opts.TempDir)
@@ -128,13 +127,13 @@ func (s *Snapshots) received(send func(io.Writer) (bool, error)) func(io.Writer)
 	}
 }
 
-// headBytes is what an archive has of each file besides its contents, or more.
+// headBytes is at least the overhead of each file in an archive, in bytes.
 const headBytes = 4 << 10
 
-// rawBytes bounds an archive that is not checked yet.
+// rawBytes bounds an archive that has not been checked yet.
 func (o Options) rawBytes() int64 { return o.archive().Bytes + int64(o.archive().Files)*headBytes }
 
-// bounded refuses an archive that is longer than any that will be kept.
+// bounded refuses an archive that is too long.
 type bounded struct {
 	w    io.Writer
 	left int64
@@ -147,7 +146,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// aside writes to w, which never fails, while its caller goes on.
+// aside writes to w, which never fails, in the background.
 type aside struct {
 	blocks, free chan []byte
 	done         chan struct{}
@@ -175,7 +174,7 @@ func (a *aside) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// close returns when everything is written.
+// close waits until everything is written.
 func (a *aside) close() {
 	close(a.blocks)
 	<-a.done
@@ -197,7 +196,7 @@ type plain struct{ io.Writer }
 
 func (plain) Close() error { return nil }
 
-// reader reads the file from its beginning. Several may read at once.
+// reader returns a reader of the file from its beginning. Several readers may read at the same time.
 func (p *spool) reader() io.Reader { return io.NewSectionReader(p.file, 0, p.held) }
 
 func (p *spool) close() {
@@ -208,7 +207,7 @@ func (p *spool) close() {
 	p.leave()
 }
 
-// verified reads an archive and fails at its end unless it has its digest.
+// verified reads an archive and fails at its end if the digest differs.
 type verified struct {
 	r    io.Reader
 	of   belljar.Snapshot
@@ -235,7 +234,7 @@ func (v *verified) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// damaged is the error for a snapshot whose bytes are not what they were.
+// damaged returns the error for a snapshot with damaged bytes.
 func damaged(x belljar.Snapshot, err error) error {
 	hint := "remove it, and make another one"
 	switch x.Kind {

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// meanwhile is a writer that fails before something is done.
+// meanwhile is a buffer that fails the test if it is written to before done is set.
 type meanwhile struct {
 	bytes.Buffer
 	t    *testing.T
@@ -22,7 +22,7 @@ func (m *meanwhile) Write(p []byte) (int, error) {
 	return m.Buffer.Write(p)
 }
 
-// An archive is received as a whole before anything else is done with it, and one that is too long ends.
+// An archive is received completely before it is processed, and one that is too long is refused.
 func TestReceived(t *testing.T) {
 	s := &Snapshots{opts: Options{TempDir: t.TempDir(), Limits: Limits{MB: 1, Files: 1}}}
 	text := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)

@@ -12,19 +12,19 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// The files of a template are a snapshot that no caller removes, and that does not expire.
+// The files of a template are a snapshot that callers cannot remove, and that does not expire.
 
-// MakeTemplate saves a session's files as the snapshot of an id for a template.
+// MakeTemplate saves a session's files as a snapshot with an id, for a template.
 func (s *Snapshots) MakeTemplate(ctx context.Context, caller belljar.Caller, session, id, template string) (belljar.Snapshot, error) {
 	return view{s, caller}.makeAs(ctx, session, false, belljar.Snapshot{ID: id, Name: template, Kind: kindTemplate})
 }
 
-// Adopt makes a snapshot of an id, for a template, with the files of a snapshot of the same owner. Their bytes are kept once.
+// Adopt makes a snapshot with an id, for a template, from a snapshot of the same owner. They share their bytes.
 func (s *Snapshots) Adopt(ctx context.Context, of, id, template string) error {
 	x, err := s.opts.Store.Get(ctx, of)
 	if err == nil {
 		defer s.lock(x.UserID, x.Digest)()
-		x, err = s.opts.Store.Get(ctx, of) // it may have been removed before
+		x, err = s.opts.Store.Get(ctx, of) // it may have been removed meanwhile
 	}
 	if err == nil {
 		x.ID, x.Name, x.Kind, x.CreatedAt, x.ExpiresAt = id, template, kindTemplate, s.opts.Now(), nil
@@ -33,7 +33,7 @@ func (s *Snapshots) Adopt(ctx context.Context, of, id, template string) error {
 	return fault.Record("keep the files of template "+template, err)
 }
 
-// TemplateSource returns what a session or run of a template begins with: the files of a snapshot of owner's, and commands.
+// TemplateSource returns the source of a session or run with a template: the files of a snapshot of owner, and start commands.
 func (s *Snapshots) TemplateSource(ctx context.Context, owner, id string, start []string) (*Source, error) {
 	from, err := s.Source(ctx, belljar.Caller{ID: owner}, id)
 	if err == nil {
@@ -42,7 +42,7 @@ func (s *Snapshots) TemplateSource(ctx context.Context, owner, id string, start 
 	return from, err
 }
 
-// Load fills the workspace of a new sandbox, unless that began with a layer.
+// Load fills the workspace of a new sandbox, unless it began with a layer.
 func (f *Source) Load(ctx context.Context, b *box.Box, began bool) error {
 	if f == nil || began {
 		return nil
@@ -55,10 +55,10 @@ func (f *Source) Load(ctx context.Context, b *box.Box, began bool) error {
 	return load(ctx, b, r)
 }
 
-// keptOutput is how much is kept of what a command prints, in bytes: its end.
+// keptOutput is how many bytes at the end of a command's output are kept.
 const keptOutput = 4 << 10
 
-// Start executes the commands that a new session or run begins with, as e does in its sandbox, but in the workspace. What they leave running stays.
+// Start executes the start commands of a new session or run, configured like e, but in the workspace. Processes that they leave running continue.
 func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
 	if f == nil {
 		return nil
@@ -83,7 +83,7 @@ func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
 	return nil
 }
 
-// output executes a command and returns the end of what it prints.
+// output executes a command and returns the end of its output.
 func output(ctx context.Context, b *box.Box, e wire.Exec) (out []byte, exit wire.Exit, err error) {
 	proc, err := b.Exec(ctx, e, "")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// hold is one caller's hold on an input.
+// hold is one caller's handle on an input.
 type hold struct {
 	in    *Input
 	gone  chan struct{}
@@ -17,11 +17,11 @@ type hold struct {
 
 var _ belljar.Stdin = (*hold)(nil)
 
-// Open returns a new hold.
+// Open returns a new handle.
 func (in *Input) Open() belljar.Stdin { return &hold{in: in, gone: make(chan struct{})} }
 
-// Write sends one frame to the command. It returns when the command's agent has taken it, or when the input or the hold is
-// closed.
+// Write sends one frame to the command. It returns when the command's agent has received it, or when the input or the
+// handle is closed.
 func (h *hold) Write(b []byte) (int, error) {
 	select {
 	case <-h.gone:
@@ -58,7 +58,7 @@ func (h *hold) Write(b []byte) (int, error) {
 	case err = <-f.done:
 	case <-h.in.closed:
 		select {
-		case err = <-f.done: // it was taken in time
+		case err = <-f.done: // it was received in time
 		default:
 			return 0, h.Refusal()
 		}
@@ -72,7 +72,7 @@ func (h *hold) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// End closes the command's input after what it has been sent.
+// End closes the command's input after the frames already sent.
 func (h *hold) End() error {
 	h.in.eofs.Do(func() { close(h.in.eof) })
 	h.in.mu.Lock()
@@ -83,7 +83,7 @@ func (h *hold) End() error {
 	return nil
 }
 
-// Closed is closed when the input has ended for any reason.
+// Closed returns a channel that is closed when the input has ended for any reason.
 func (h *hold) Closed() <-chan struct{} { return h.in.closed }
 
 // Reason returns why the input has ended; "" while it has not.
@@ -93,13 +93,13 @@ func (h *hold) Reason() string {
 	return h.in.reason
 }
 
-// Close gives up this hold. Its pending writes return.
+// Close releases this handle. Its pending writes return.
 func (h *hold) Close() error {
 	h.leave.Do(func() { close(h.gone) })
 	return nil
 }
 
-// Refusal is the error of a write after the input has ended.
+// Refusal returns the error of a write after the input has ended.
 func (h *hold) Refusal() error {
 	h.in.mu.Lock()
 	defer h.in.mu.Unlock()

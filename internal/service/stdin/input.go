@@ -12,13 +12,13 @@ import (
 	"github.com/belljar/belljar/internal/service/pace"
 )
 
-// Reasons for which the input of an interactive run is closed. A limit that is exceeded is a reason too.
+// Reasons for closing the input of an interactive run. An exceeded limit is a reason, too.
 const (
 	EndedByClient = "client"    // a caller ended it
-	EndedWithRun  = "run_ended" // the command is gone
+	EndedWithRun  = "run_ended" // the command has ended
 )
 
-// The limits of an interactive run's input, as the API names them.
+// The limits of an interactive run's input, with their names in the API.
 const (
 	limitBytes      = "stdin_max_bytes"
 	limitFrameBytes = "stdin_max_frame_bytes"
@@ -26,42 +26,42 @@ const (
 	limitIdle       = "stdin_idle_timeout_sec"
 )
 
-// maxDelay is how long a sender may be slowed down to the rate, without a pause, before that is a violation.
+// maxDelay is the total time for which the rate limit may delay a sender without a pause, before that is a violation.
 const maxDelay = time.Second
 
-// Sink is where input goes: a process, or a [Pipe].
+// Sink is the destination of input: a process, or a [Pipe].
 type Sink interface {
 	Write(b []byte) (int, error)
 	CloseStdin() error
 }
 
-// Input is the standard input of one interactive run. All callers who hold it write to the command through it, frame by
-// frame. It buffers nothing: a write returns when the command's agent has taken the frame. Its limits hold for all writers
-// together; exceeding one closes the input for good.
+// Input is the standard input of one interactive run. All callers with a handle write to the command through it, frame by
+// frame. It buffers nothing: a write returns when the command's agent has received the frame. Its limits apply to all
+// writers together. Exceeding a limit closes the input permanently.
 //
-// The rate limit is a token bucket of one second. A frame that finds too few tokens waits for them, so that a burst is only
-// slowed down. The input is closed once frames have waited for a second in total while the sender stayed above the rate.
+// The rate limit is a token bucket of one second. A frame without enough tokens waits for them, so that a burst is only
+// delayed. The input is closed once frames have waited for a second in total while the sender stayed above the rate.
 type Input struct {
 	limits Limits
 
 	frames chan *frame   // from writers to the pump
 	eof    chan struct{} // closed when a caller ends the input: the pump then closes it after the frames it has
-	closed chan struct{} // closed when the input is
+	closed chan struct{} // closed when the input is closed
 	eofs   sync.Once
 
 	mu       sync.Mutex
 	reason   string // set before closed is closed
 	attached bool
-	busy     int   // writes under way, during which the input is not idle
+	busy     int   // running writes, during which the input is not idle
 	taken    int64 // bytes accepted
 	rate     *rate.Limiter
-	delayed  time.Duration // by rate, since a frame did not have to wait
+	delayed  time.Duration // by rate, since the last frame without delay
 	idle     *time.Timer
 	last     time.Time // when the last write ended, or the command began
 	watcher  func(reason string, taken int64)
 }
 
-// frame is one write on its way.
+// frame is one write in progress.
 type frame struct {
 	bytes []byte
 	done  chan error // holds one
@@ -76,7 +76,7 @@ func New(l Limits) *Input {
 	}
 }
 
-// Attach starts to feed the command and the idle timer.
+// Attach starts feeding the command, and starts the idle timer.
 func (in *Input) Attach(to Sink) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -90,10 +90,10 @@ func (in *Input) Attach(to Sink) {
 			in.idle.Stop()
 		}
 	}
-	go in.pump(to) // which closes the command's input if ours has ended already
+	go in.pump(to) // closes the command's input if ours has already ended
 }
 
-// Resume continues an input of a former process: how much it sent, and whether it ended the input.
+// Resume continues an input of a previous process: how much it sent, and whether it ended the input.
 func (in *Input) Resume(taken int64, closed bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -119,12 +119,12 @@ func (in *Input) pump(to Sink) {
 			in.End(EndedByClient)
 		case <-in.closed:
 		}
-		_ = to.CloseStdin() // an error means that the command is gone
+		_ = to.CloseStdin() // an error means that the command has ended
 		return
 	}
 }
 
-// starve closes an input without a write for its idle time.
+// starve closes an input that has been idle for its idle timeout.
 func (in *Input) starve() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -134,7 +134,7 @@ func (in *Input) starve() {
 	}
 }
 
-// Abandon ends the input of a run that ended before its command started. A command that runs still reads it.
+// Abandon ends the input of a run that ended before its command started. A running command can still read it.
 func (in *Input) Abandon() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -143,7 +143,7 @@ func (in *Input) Abandon() {
 	}
 }
 
-// End closes the input for good. The first reason stays.
+// End closes the input permanently. The first reason wins.
 func (in *Input) End(reason string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -165,7 +165,7 @@ func (in *Input) finish(reason string) {
 	}
 }
 
-// Watch has f called once when the input is closed. Only the first watcher counts.
+// Watch calls f once when the input is closed. Only the first watcher counts.
 func (in *Input) Watch(f func(reason string, taken int64)) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -174,8 +174,7 @@ func (in *Input) Watch(f func(reason string, taken int64)) {
 	}
 }
 
-// begin admits a frame of n bytes, or closes the input for the limit that it exceeds. wait is how long the rate limit delays
-// it.
+// begin admits a frame of n bytes, or closes the input because it exceeds a limit. wait is the delay by the rate limit.
 func (in *Input) begin(n int) (wait time.Duration, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -207,7 +206,7 @@ func (in *Input) begin(n int) (wait time.Duration, err error) {
 	return wait, nil
 }
 
-// done ends a write that begin admitted; the idle time starts here.
+// done ends a write that begin admitted. The idle time starts here.
 func (in *Input) done() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -218,7 +217,7 @@ func (in *Input) done() {
 	}
 }
 
-// refusal is the error of a write to a closed input. The caller holds the lock.
+// refusal returns the error of a write to a closed input. The caller holds the lock.
 func (in *Input) refusal() error {
 	e := &belljar.Error{
 		Code: belljar.CodeConflict, Message: "standard input is closed: " + in.reason,

@@ -12,9 +12,9 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// program is the command at the end of an input: it reads when it is let.
+// program is the command that reads an input, when the test permits it.
 type program struct {
-	gate chan struct{} // nil: it reads at once
+	gate chan struct{} // nil: it always reads
 
 	mu     sync.Mutex
 	got    bytes.Buffer
@@ -47,7 +47,7 @@ func (p *program) state() (got string, closed int) {
 	return p.got.String(), p.closed
 }
 
-// tried is what a write came to.
+// tried is the result of a write.
 type tried struct {
 	n   int
 	err error
@@ -97,7 +97,7 @@ func TestInputFlows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, p := New(Limits{}), &program{}
 		first, second := in.Open(), in.Open()
-		early := write(first, "one ") // before there is a command
+		early := write(first, "one ") // before the command starts
 		synctest.Wait()
 		in.Attach(p)
 		if got := <-early; got.n != 4 || got.err != nil {
@@ -167,7 +167,7 @@ func TestInputLimits(t *testing.T) {
 	}
 }
 
-// A burst is slowed down to the rate; a sender who comes below it may burst again.
+// A burst is delayed to the rate. A sender that stays below it for a while may burst again.
 func TestInputIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, p := New(Limits{BytesPerSec: 10, IdleTimeoutSec: 1000}), &program{}
@@ -215,7 +215,7 @@ func TestInputIdles(t *testing.T) {
 	})
 }
 
-// A program that does not read blocks writers, and only them: a hold can be given up, and the input ended.
+// A program that does not read blocks only its writers: a handle can be closed, and the input ended.
 func TestInputBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, p := New(Limits{}), &program{gate: make(chan struct{})}
@@ -227,9 +227,9 @@ func TestInputBlocks(t *testing.T) {
 		synctest.Wait()
 		select {
 		case <-taken:
-			t.Error("a write returned though nobody read")
+			t.Error("a write returned without a reader")
 		case <-waiting:
-			t.Error("a write returned though nobody read")
+			t.Error("a write returned without a reader")
 		default:
 		}
 		third.Close()
@@ -269,14 +269,14 @@ func TestInputOfARunThatEnds(t *testing.T) {
 					t.Errorf("%+v", got)
 				}
 				wantClosed(t, h, EndedWithRun, belljar.CodeConflict)
-				in.Attach(&program{}) // too late, and harmless
+				in.Attach(&program{}) // too late, without effect
 				in.Abandon()
 			})
 		})
 	}
 }
 
-// A run that is stopped while its command runs still takes input until the command is gone.
+// A run that is stopped while its command runs still accepts input until the command has ended.
 func TestInputOfAStoppedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, p := New(Limits{}), &program{}

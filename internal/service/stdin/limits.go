@@ -9,15 +9,15 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Limits bound the input of an interactive run.
+// Limits bounds the input of an interactive run.
 type Limits struct {
-	MaxBytes       int64 // in all
+	MaxBytes       int64 // in total
 	MaxFrameBytes  int64 // of one write
 	BytesPerSec    int64
 	IdleTimeoutSec float64 // without a write
 }
 
-// LimitsOf returns the limits that a request asks for.
+// LimitsOf returns the limits that a request sets.
 func LimitsOf(s *belljar.RunSpec) Limits {
 	return Limits{s.StdinMaxBytes, s.StdinMaxFrameBytes, s.StdinBytesPerSec, s.StdinIdleTimeoutSec}
 }
@@ -27,18 +27,17 @@ func (l Limits) Apply(s *belljar.RunSpec) {
 	s.StdinMaxBytes, s.StdinMaxFrameBytes, s.StdinBytesPerSec, s.StdinIdleTimeoutSec = l.MaxBytes, l.MaxFrameBytes, l.BytesPerSec, l.IdleTimeoutSec
 }
 
-// DefaultLimits are the limits of an interactive run that asks for none.
+// DefaultLimits are the limits of an interactive run that sets none.
 func DefaultLimits() Limits {
 	return Limits{MaxBytes: 1 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 1 << 20, IdleTimeoutSec: 30}
 }
 
-// MaxLimits are the highest that an interactive run can ask for.
+// MaxLimits are the maximum limits of an interactive run.
 func MaxLimits() Limits {
 	return Limits{MaxBytes: 64 << 20, MaxFrameBytes: 64 << 10, BytesPerSec: 16 << 20, IdleTimeoutSec: 3600}
 }
 
-// Resolve returns the limits in force for a request. A zero field takes the default; a field that is invalid or above most is
-// refused.
+// Resolve returns the limits in force for a request. A zero field has the default. A field that is invalid or above most is refused.
 func Resolve(ask, defaults, most Limits) (Limits, error) {
 	for _, row := range []struct {
 		field     string

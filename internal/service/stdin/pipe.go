@@ -7,20 +7,20 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Pipe is the standard input of a command over successive streams to its agent. What was lost with a stream that broke is
-// sent again over the next.
+// Pipe is the standard input of a command over successive streams to its agent. Data lost with a broken stream is sent
+// again over the next.
 type Pipe struct {
 	writing sync.Mutex // orders writes, and guards the fields up to told
-	sent    int64      // position after what was written
-	unsure  []byte     // the end of what was written: as much as can be in flight
+	sent    int64      // position after the written bytes
+	unsure  []byte     // the last written bytes: as many as can be in flight
 	fed     *agent.Process
-	ended   bool           // nothing more will be written
-	told    *agent.Process // knows that
+	ended   bool           // there are no more writes
+	told    *agent.Process // process that was sent the end of input
 
 	mu      sync.Mutex // guards the rest
 	proc    *agent.Process
-	over    bool          // no other stream comes
-	changed chan struct{} // closed when one of them changes
+	over    bool          // no further stream follows
+	changed chan struct{} // closed when one of these fields changes
 }
 
 var _ Sink = (*Pipe)(nil)
@@ -30,7 +30,7 @@ func NewPipe(proc *agent.Process) *Pipe {
 	return &Pipe{proc: proc, fed: proc, sent: proc.Started().Stdin, changed: make(chan struct{})}
 }
 
-// Write sends b to the command, over another stream if one breaks. It fails after the last one.
+// Write sends b to the command, over another stream if one breaks. After the last stream it fails.
 func (p *Pipe) Write(b []byte) (int, error) {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -55,12 +55,12 @@ func (p *Pipe) put(b []byte) error {
 		if over {
 			return err
 		}
-		p.fed = nil // how much of b it got is unknown
+		p.fed = nil // it is unknown how much of b it received
 		<-changed
 	}
 }
 
-// missing returns what to send over a stream so that the command has everything to the end of b.
+// missing returns the bytes to send over a stream so that the command has everything up to the end of b.
 func (p *Pipe) missing(proc *agent.Process, b []byte) []byte {
 	if p.fed == proc {
 		return b
@@ -69,11 +69,11 @@ func (p *Pipe) missing(proc *agent.Process, b []byte) []byte {
 	if lacks <= 0 {
 		return b[min(-lacks, int64(len(b))):]
 	}
-	// An agent holds at most one window that the program has not read, so no more can have been lost.
+	// An agent holds at most one window of unread input, so no more than that can be lost.
 	return append(append([]byte(nil), p.unsure[max(0, int64(len(p.unsure))-lacks):]...), b...)
 }
 
-// CloseStdin ends the command's input after what was written. It is sent again if the stream breaks.
+// CloseStdin ends the command's input after the written bytes. It is repeated if the stream breaks.
 func (p *Pipe) CloseStdin() error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -91,7 +91,7 @@ func (p *Pipe) closeStream() error {
 	return proc.CloseStdin()
 }
 
-// Reattach continues over another stream, with what the command lacks.
+// Reattach continues over another stream, with the missing bytes.
 func (p *Pipe) Reattach(proc *agent.Process) {
 	p.change(func() { p.proc = proc })
 	go func() { // blocks while the program does not read
@@ -103,7 +103,7 @@ func (p *Pipe) Reattach(proc *agent.Process) {
 	}()
 }
 
-// End makes writes fail from now on: the command has ended, or cannot be reached.
+// End makes writes fail from now on: the command has ended, or is unreachable.
 func (p *Pipe) End() { p.change(func() { p.over = true }) }
 
 func (p *Pipe) change(f func()) {

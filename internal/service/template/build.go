@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Why a template is built.
+// The reasons for a build.
 const (
 	isNew        = "new"
 	changed      = "changed"
@@ -27,7 +27,7 @@ const (
 	imageRemoved = "image_removed"
 )
 
-// Build makes a template, unless it is there and nothing has changed.
+// Build makes a template, unless it exists and nothing has changed.
 func (v view) Build(ctx context.Context, spec belljar.TemplateSpec) (belljar.Template, error) {
 	if err := spec.Validate(); err != nil {
 		return belljar.Template{}, err
@@ -68,7 +68,7 @@ func (v view) Build(ctx context.Context, spec belljar.TemplateSpec) (belljar.Tem
 	return made.Template, err
 }
 
-// given returns the caller's snapshot that a build begins with; a zero one for none.
+// given returns the caller's snapshot with a build's initial files; a zero one for none.
 func (v view) given(ctx context.Context, id string) (belljar.Snapshot, error) {
 	if id == "" {
 		return belljar.Snapshot{}, nil
@@ -85,7 +85,7 @@ func (v view) given(ctx context.Context, id string) (belljar.Snapshot, error) {
 	return x, nil
 }
 
-// room refuses a template to an owner who has as many as one may have.
+// room refuses a template to an owner with the maximum number.
 func (t *Templates) room(ctx context.Context, owner string) error {
 	rows, err := t.opts.Store.List(ctx, owner)
 	if err != nil {
@@ -100,15 +100,15 @@ func (t *Templates) room(ctx context.Context, owner string) error {
 	}
 }
 
-// digestOf is a hash of what a template is made of.
+// digestOf returns a hash of a template's inputs.
 func digestOf(spec belljar.TemplateSpec, files string) string {
 	spec.Snapshot, spec.Shared, spec.Rebuild, spec.Packages.Refresh = files, false, false, false
-	text, _ := json.Marshal(spec) // it has no values that JSON has not
+	text, _ := json.Marshal(spec) // cannot fail: JSON can represent all its values
 	sum := sha256.Sum256(text)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// stale returns why a template has to be built again: its image is not the one that it was built with. "" means that it has not.
+// stale returns why a template must be rebuilt: its image has changed since the build. "" means that it need not be rebuilt.
 func (t *Templates) stale(ctx context.Context, x store.Template) (string, error) {
 	if x.ImageDigest == "" {
 		return "", nil
@@ -125,13 +125,12 @@ func (t *Templates) stale(ctx context.Context, x store.Template) (string, error)
 	return "", nil
 }
 
-// builder is who builds a template again: the user who built it, without the rights of an operator.
+// builder returns the caller that rebuilds a template: the user who built it, without an operator's rights.
 func builder(x store.Template) belljar.Caller {
 	return belljar.Caller{ID: x.UserID, Source: "template"}
 }
 
-// build builds a template in place of old, with the files of a snapshot of the caller's unless that is zero. A build that fails leaves old as
-// it was.
+// build builds a template in place of old, with the files of the caller's snapshot from, unless that is zero. A failed build leaves old unchanged.
 func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old store.Template, spec belljar.TemplateSpec, from belljar.Snapshot, why string) (store.Template, error) {
 	next := store.Template{Owner: k.owner, Result: belljar.NewID()}
 	next.TemplateSpec, next.UserID, next.Digest, next.Reason = spec, caller.ID, digestOf(spec, from.Digest), why
@@ -139,7 +138,7 @@ func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old
 	if next.Snapshot = ""; from.ID != "" {
 		next.Snapshot = belljar.NewID()
 	}
-	if len(old.Drop) > 0 && !slices.Contains(old.Drop, from.ID) { // else a template that is built often keeps the files of all its builds
+	if len(old.Drop) > 0 && !slices.Contains(old.Drop, from.ID) { // otherwise a template that is built often would keep the files of all its builds
 		if err := t.settle(ctx, old, old.Drop); err != nil {
 			return old, err
 		}
@@ -180,7 +179,7 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 	session, err := all.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: t.opts.SpecVersion, BaseImage: x.BaseImage, Runtime: x.Runtime, Resources: x.Resources, NetworkPolicy: x.NetworkPolicy, Egress: x.Egress,
 		Packages: packages, Env: x.Env, WorkspaceExec: x.WorkspaceExec, Snapshot: x.Snapshot, TTLSec: t.opts.TTL.Seconds(),
-		TimeoutSec: x.TimeoutSec, // an approval that it needs is the session's, which fails, and not that of a command, which would wait
+		TimeoutSec: x.TimeoutSec, // an approval that it needs is the session's, which fails, and not a command's, which would wait
 		Labels:     map[string]string{"template": x.Name},
 	}})
 	if err != nil {
@@ -208,7 +207,7 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 	return err
 }
 
-// keptOutput is how much of the output of a command an error has, in bytes: its end.
+// keptOutput is how many bytes at the end of a command's output an error includes.
 const keptOutput = 4 << 10
 
 // command runs one command of a build. Its run stays on record, with its output.
@@ -225,7 +224,7 @@ func (t *Templates) command(ctx context.Context, runs belljar.Runs, session stri
 	var out []byte
 	for f, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
-			return err // the end of the session ends the run
+			return err // the end of the session also ends the run
 		}
 		if f.Type != belljar.FrameStdout && f.Type != belljar.FrameStderr {
 			continue

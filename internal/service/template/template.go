@@ -1,8 +1,8 @@
-// Package template is the templates of a service: environments of sessions and runs by a name.
+// Package template manages the templates of a service: named environments for sessions and runs.
 //
-// A template is the record of what it was made of, and a snapshot with its files. It is built in a session of its builder's, by the service
-// itself (build.go), and fills in what a request leaves out (use.go). The record names the snapshots of a build before it begins: what a
-// build leaves that did not end is removed, and never used.
+// A template is a record of its inputs, and a snapshot with its files. The service builds it in a session of its builder (build.go), and uses
+// it to fill in fields that a request leaves out (use.go). The record names the snapshots of a build before it begins, so that the leftovers
+// of an unfinished build are removed, and never used.
 package template
 
 import (
@@ -22,50 +22,50 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Options is what the templates of a service are made of.
+// Options configures [Templates].
 type Options struct {
 	Store     store.Templates
 	Snapshots *snapshot.Snapshots
-	// As is the service as one caller sees it.
+	// As returns the service as one caller sees it.
 	As          func(belljar.Caller) belljar.Service
-	SpecVersion string // of what builds ask for
-	// TTL is how long the session of a build lives that was killed.
+	SpecVersion string // for the requests of builds
+	// TTL is how long the session of a killed build lives.
 	TTL time.Duration
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
-	// Now is the time as it goes on record.
+	// Now returns the time in the precision of records.
 	Now func() time.Time
 	Log *slog.Logger
 }
 
 const (
 	sharedOwner = ""  // owns the shared templates
-	mostOf      = 100 // templates that one owner may have
-	// keptAfter is how long the files of the build before are kept: sessions may be about to begin with them.
+	mostOf      = 100 // maximum number of templates of one owner
+	// keptAfter is how long the files of the previous build are kept: new sessions may be about to use them.
 	keptAfter = 15 * time.Minute
 )
 
 // key identifies a template.
 type key struct{ owner, name string }
 
-// Templates is the templates of a service. It is safe for concurrent use.
+// Templates manages the templates of a service. It is safe for concurrent use.
 type Templates struct {
 	opts Options
 
 	mu   sync.Mutex
-	busy map[key]*change // those that are being changed
+	busy map[key]*change // templates that are being changed
 }
 
-// change is a change of a template that is under way.
+// change is a running change of a template.
 type change struct {
-	over  chan struct{}    // closed when it is over
-	build belljar.Template // as it will be, with the step of the build; zero unless it is built
+	over  chan struct{}    // closed when it has ended
+	build belljar.Template // the resulting template, with the step of the build; zero unless it is being built
 }
 
 // New returns the templates over these parts.
 func New(o Options) *Templates { return &Templates{opts: o, busy: map[key]*change{}} }
 
-// As is the templates as one caller sees them.
+// As returns the templates as one caller sees them.
 func (t *Templates) As(caller belljar.Caller) belljar.Templates { return view{t, caller} }
 
 // view is the templates as one caller sees them.
@@ -76,7 +76,7 @@ type view struct {
 
 var _ belljar.Templates = view{}
 
-// enter waits until nothing else changes a template, and keeps others from it until leave is called.
+// enter waits for other changes of a template, and excludes them until leave is called.
 func (t *Templates) enter(ctx context.Context, k key) (leave func(), err error) {
 	for {
 		t.mu.Lock()
@@ -101,7 +101,7 @@ func (t *Templates) enter(ctx context.Context, k key) (leave func(), err error) 
 	}
 }
 
-// get returns a template that was built; a zero one if there is none.
+// get returns a built template; a zero one if there is none.
 func (t *Templates) get(ctx context.Context, k key) (store.Template, error) {
 	x, err := t.opts.Store.Get(ctx, k.owner, k.name)
 	switch {
@@ -113,7 +113,7 @@ func (t *Templates) get(ctx context.Context, k key) (store.Template, error) {
 	return x, nil
 }
 
-// built reports whether a template can be used.
+// built reports whether a template is usable.
 func built(x store.Template) bool { return !x.BuiltAt.IsZero() }
 
 // find returns a caller's template, or else the shared one.
@@ -133,7 +133,7 @@ func (t *Templates) find(ctx context.Context, caller belljar.Caller, name string
 	return store.Template{}, notFound(name)
 }
 
-// step notes what the build of a template does.
+// step sets the current step of a template's build.
 func (t *Templates) step(x store.Template, what, run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +142,7 @@ func (t *Templates) step(x store.Template, what, run string) {
 	c.build.Building, c.build.BuildRunID = what, run
 }
 
-// shown returns a template with the build that is under way, and whether there is one to show: it was built, or is being built.
+// shown returns a template with its running build. It reports false if the template neither was built nor is being built.
 func (t *Templates) shown(x store.Template) (belljar.Template, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +164,7 @@ func notFound(name string) error {
 	}
 }
 
-// owner is who owns the caller's template, or a shared one.
+// owner returns the owner of the caller's template, or of a shared one.
 func owner(caller belljar.Caller, shared bool) (string, error) {
 	switch {
 	case !shared && caller.ID != sharedOwner:
@@ -238,7 +238,7 @@ func (v view) Remove(ctx context.Context, name string, shared bool) error {
 	return v.settle(ctx, gone, gone.Drop)
 }
 
-// snapshotsOf is the snapshots that a template has.
+// snapshotsOf returns the ids of a template's snapshots.
 func snapshotsOf(x store.Template) (ids []string) {
 	for _, id := range []string{x.Result, x.Snapshot} {
 		if id != "" {
@@ -255,7 +255,7 @@ func (t *Templates) put(ctx context.Context, x store.Template) error {
 	return nil
 }
 
-// settle removes snapshots that the record of a template has noted for that, and the record with the last ones if it never was built.
+// settle removes the snapshots that the record of a template marks for removal. If the template was never built, it removes the record with the last ones.
 func (t *Templates) settle(ctx context.Context, x store.Template, ids []string) error {
 	for _, id := range ids {
 		if err := t.opts.Snapshots.Drop(ctx, id); err != nil {
@@ -272,8 +272,7 @@ func (t *Templates) settle(ctx context.Context, x store.Template, ids []string) 
 	return nil
 }
 
-// Sweep removes what builds have left that did not end, and the files of former builds. At the start of a process (first) nothing is about to
-// begin with those.
+// Sweep removes the leftovers of unfinished builds, and the files of previous builds. At the start of a process (first) no session is about to use those.
 func (t *Templates) Sweep(ctx context.Context, first bool) error {
 	rows, err := t.opts.Store.All(ctx)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// Session returns a request for a session with what its template has and it leaves out, and the template; a zero one for none.
+// Session fills in the fields that a request for a session leaves out from its template. It returns the template, too; a zero one for none.
 func (t *Templates) Session(ctx context.Context, caller belljar.Caller, spec belljar.SessionSpec) (belljar.SessionSpec, belljar.Template, error) {
 	if spec.Template == "" {
 		return spec, belljar.Template{}, nil
@@ -29,7 +29,7 @@ func (t *Templates) Session(ctx context.Context, caller belljar.Caller, spec bel
 	return spec, x, err
 }
 
-// Run is [Templates.Session] for a run. One that waited while the process was restarted (again) has the template as it is.
+// Run is [Templates.Session] for a run. A run that waited during a restart (again) uses the template as it is.
 func (t *Templates) Run(ctx context.Context, caller belljar.Caller, spec belljar.RunSpec, again bool) (belljar.RunSpec, belljar.Template, error) {
 	if spec.Template == "" {
 		return spec, belljar.Template{}, nil
@@ -52,7 +52,7 @@ func (t *Templates) Run(ctx context.Context, caller belljar.Caller, spec belljar
 	return spec, x, err
 }
 
-// Source returns what the sandbox of a caller's session or run begins with; nil without a template.
+// Source returns the source of the sandbox for a caller's session or run; nil without a template.
 func (t *Templates) Source(ctx context.Context, caller belljar.Caller, name string) (*snapshot.Source, error) {
 	if name == "" {
 		return nil, nil
@@ -64,7 +64,7 @@ func (t *Templates) Source(ctx context.Context, caller belljar.Caller, name stri
 	return t.opts.Snapshots.TemplateSource(ctx, x.UserID, x.Result, x.Start)
 }
 
-// ready returns a template, built again first if its image has changed or is gone.
+// ready returns a template, and first rebuilds it if its image has changed or was removed.
 func (t *Templates) ready(ctx context.Context, caller belljar.Caller, name string) (belljar.Template, error) {
 	x, why, err := t.check(ctx, caller, name)
 	if err != nil || why == "" {
@@ -76,7 +76,7 @@ func (t *Templates) ready(ctx context.Context, caller belljar.Caller, name strin
 		return x.Template, err
 	}
 	defer leave()
-	if x, why, err = t.check(ctx, caller, name); err != nil || why == "" || x.Owner != k.owner { // another request was faster
+	if x, why, err = t.check(ctx, caller, name); err != nil || why == "" || x.Owner != k.owner { // a concurrent request was faster
 		return x.Template, err
 	}
 	from := belljar.Snapshot{}
@@ -93,7 +93,7 @@ func (t *Templates) ready(ctx context.Context, caller belljar.Caller, name strin
 			e.Details = map[string]any{}
 		}
 		e.Message, e.Details["template"] = fmt.Sprintf("template %q must be built again (%s), and cannot be: %s", name, why, own.Message), name
-		delete(e.Details, "field") // of the template's own file
+		delete(e.Details, "field") // a field of the template's own request
 		if e.Code == belljar.CodeInvalidRequest {
 			e.Code = belljar.CodeConflict
 		}
@@ -102,7 +102,7 @@ func (t *Templates) ready(ctx context.Context, caller belljar.Caller, name strin
 	return made.Template, err
 }
 
-// check returns a template and why it has to be built again, "" for not.
+// check returns a template and why it must be rebuilt, "" if not.
 func (t *Templates) check(ctx context.Context, caller belljar.Caller, name string) (x store.Template, why string, err error) {
 	if x, err = t.find(ctx, caller, name); err == nil {
 		why, err = t.stale(ctx, x)
@@ -110,7 +110,7 @@ func (t *Templates) check(ctx context.Context, caller belljar.Caller, name strin
 	return x, why, err
 }
 
-// request is the fields of a request that a template fills.
+// request is the fields of a request that a template can fill in.
 type request struct {
 	image, runtime *string
 	resources      *belljar.Resources
@@ -121,7 +121,7 @@ type request struct {
 	exec           *bool
 }
 
-// fill sets what the request leaves out. The request's own variables win, and its network and packages are in place of the template's.
+// fill sets the fields that the request leaves out. The request's own variables win, and its network and packages replace the template's.
 func (r request) fill(x belljar.Template, w belljar.Workspace) error {
 	if *r.image != "" && *r.image != x.BaseImage {
 		return fault.Refuse("base_image", *r.image, fmt.Sprintf("template %q is of image %q: leave base_image out", x.Name, x.BaseImage))

@@ -16,25 +16,25 @@ import (
 // pieceBytes is the most output in one event.
 const pieceBytes = 32 << 10
 
-// attachment is one viewer of a terminal. Output that it has not taken waits in a bounded queue.
+// attachment is one viewer of a terminal. Its unread output waits in a bounded queue.
 type attachment struct {
 	terminal *terminal
-	ready    chan struct{} // has a token when there is something to take
-	room     chan struct{} // has a token when something was taken
-	shut     chan struct{} // closed when nothing more comes
+	ready    chan struct{} // has a token when there is an event to read
+	room     chan struct{} // has a token when an event was read
+	shut     chan struct{} // closed when there are no more events
 
 	mu              sync.Mutex
-	history         []byte // nil when it has been taken
+	history         []byte // nil after it was read
 	queue           []byte
 	last            *belljar.TerminalEvent // after the queue; set before shut is closed
-	told            bool                   // last was taken
+	told            bool                   // last was read
 	left            bool
 	bytes, messages *rate.Limiter // of input
 }
 
 var _ belljar.Attachment = (*attachment)(nil)
 
-// attach adds a viewer. Unless the terminal is shared, it replaces the present one.
+// attach adds a viewer. Unless the terminal is shared, it replaces the current one.
 func (t *terminal) attach() (*attachment, error) {
 	a := &attachment{
 		terminal: t, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), shut: make(chan struct{}),
@@ -86,10 +86,10 @@ func (t *terminal) detach(a *attachment) {
 	}
 }
 
-// Terminal is the terminal as it stands.
+// Terminal returns the terminal's current state.
 func (a *attachment) Terminal() belljar.Terminal { return a.terminal.snapshot() }
 
-// Next waits for what comes.
+// Next waits for the next event.
 func (a *attachment) Next(ctx context.Context) (belljar.TerminalEvent, error) {
 	for {
 		if e, ok, err := a.take(); ok || err != nil {
@@ -130,7 +130,7 @@ func (a *attachment) take() (e belljar.TerminalEvent, ok bool, err error) {
 	return e, true, nil
 }
 
-// put adds output to the queue; false if there is no room. A closed attachment takes everything.
+// put adds output to the queue; false if there is no room. A closed attachment discards output and returns true.
 func (a *attachment) put(b []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -145,7 +145,7 @@ func (a *attachment) put(b []byte) bool {
 	return true
 }
 
-// await waits until half of the queue is taken or the attachment is closed; false if late comes first.
+// await waits until half of the queue is read or the attachment is closed; false if late comes first.
 func (a *attachment) await(late <-chan struct{}) bool {
 	for {
 		a.mu.Lock()
@@ -196,7 +196,7 @@ func (a *attachment) Resize(cols, rows int) error {
 	return nil
 }
 
-// Close leaves the terminal.
+// Close detaches from the terminal.
 func (a *attachment) Close() error {
 	a.mu.Lock()
 	if !a.left {
@@ -212,14 +212,14 @@ func (a *attachment) Close() error {
 	return nil
 }
 
-// exited reports whether the program ended by itself.
+// exited reports whether the program ended on its own.
 func (a *attachment) exited() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.last != nil && a.last.Kind == belljar.TerminalExit
 }
 
-// refusal is the error of typing to a terminal that takes no more input.
+// refusal returns the error of writing to a terminal that no longer accepts input.
 func (a *attachment) refusal() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

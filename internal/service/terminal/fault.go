@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// startError is the error that a caller gets for a terminal that could not be opened.
+// startError returns the error for a terminal that could not be opened.
 func (t *terminal) startError(err error) error {
 	var failed *wire.Error
 	switch {
@@ -19,7 +19,7 @@ func (t *terminal) startError(err error) error {
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the terminal did not start in time", Details: map[string]any{"session_id": t.sessionID}}
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
 		state := t.session.Session()
-		if !state.State.Ended() { // its end is about to be noticed
+		if !state.State.Ended() { // its end will be detected soon
 			state.State = belljar.SessionCrashed
 		}
 		return t.all.opts.Ended(state)

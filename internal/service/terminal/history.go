@@ -5,14 +5,14 @@ import (
 	"unicode/utf8"
 )
 
-// cutWithin is how far into a truncated history text looks for a good place to begin.
+// cutWithin is how far into a truncated history text looks for a suitable beginning.
 const cutWithin = 8 << 10
 
 // history is the latest output of a terminal. It grows with the output.
 type history struct {
 	most  int
 	bytes []byte
-	next  int  // where the next byte goes once bytes has its full length
+	next  int  // position of the next byte once bytes has its full length
 	lost  bool // older output was dropped
 }
 
@@ -34,8 +34,8 @@ func (h *history) add(b []byte) {
 	}
 }
 
-// text returns a copy of the history. A truncated one begins at the beginning of a line, or else of an escape sequence or a
-// character, so that nothing is shown by halves.
+// text returns a copy of the history. A truncated history starts at the beginning of a line, or else of an escape sequence or a
+// character, so that the terminal shows no fragments.
 func (h *history) text() []byte {
 	all := make([]byte, 0, len(h.bytes))
 	all = append(append(all, h.bytes[h.next:]...), h.bytes[:h.next]...)
@@ -45,7 +45,7 @@ func (h *history) text() []byte {
 	return fromStart(all)
 }
 
-// fromStart is b from its first beginning of a line on, or else of an escape sequence or a character.
+// fromStart returns b from its first beginning of a line on, or else of an escape sequence or a character.
 func fromStart(b []byte) []byte {
 	head := b[:min(len(b), cutWithin)]
 	if at := bytes.IndexByte(head, '\n'); at >= 0 {
@@ -62,14 +62,14 @@ func fromStart(b []byte) []byte {
 	return b
 }
 
-// opening drops the beginning of the output that a recovered terminal has lost a part of, until a line begins. Its viewers may attach
-// before that output comes. The zero value drops nothing.
+// opening drops output of a recovered terminal until a line begins, because earlier output was lost. Viewers may attach before that
+// output arrives. The zero value drops nothing.
 type opening struct {
-	within int // how far a line's beginning is looked for; 0 once it was found
+	within int // how far to look for a line's beginning; 0 after it was found
 	held   []byte
 }
 
-// pass returns what to deliver when b comes.
+// pass returns the part of b to deliver.
 func (o *opening) pass(b []byte) []byte {
 	if o.within == 0 {
 		return b

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A history is the end of what was printed, whatever the pieces it came in.
+// A history is the end of the output, however it was split.
 func TestHistory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
@@ -28,7 +28,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// One that has lost its beginning begins where nothing is cut.
+// A history without its beginning starts at a position that splits nothing.
 func TestHistoryBegins(t *testing.T) {
 	long := strings.Repeat("x", 2*cutWithin)
 	for name, c := range map[string]struct{ printed, want string }{
@@ -52,14 +52,14 @@ func TestHistoryBegins(t *testing.T) {
 	}
 }
 
-// Recovered output begins at the beginning of a line, in whatever pieces it comes, and however short the first one is.
+// Recovered output starts at the beginning of a line, however it is split, and however short the first piece is.
 func TestOpening(t *testing.T) {
 	long := strings.Repeat("x", cutWithin)
 	for _, test := range []struct{ in, want string }{
 		{"345\r\n346\r\n", "346\r\n"},
 		{"\n346\r\n", "346\r\n"},
 		{"\r\n346\r\n347", "346\r\n347"},
-		{long + "\n346", long + "\n346"}, // a line that is too long to look for its end
+		{long + "\n346", long + "\n346"}, // the line is too long to search for its end
 		{"\x80\x80" + long, long},
 		{"m" + long[:100] + "\x1b[0m" + long, "\x1b[0m" + long},
 	} {

@@ -10,25 +10,25 @@ import (
 	"github.com/belljar/belljar/internal/service/pace"
 )
 
-// keysBytes is how much input of one viewer goes to the program before others have their turn.
+// keysBytes is how much input of one viewer is sent to the program before the next viewer's turn.
 const keysBytes = 32 << 10
 
-// inputDebt is the longest delay by the rate limit; input that would wait longer is refused.
+// inputDebt is the longest delay by the rate limit. Input that would wait longer is refused.
 const inputDebt = 10 * time.Second
 
-// keystrokes are input on its way to the program.
+// keystrokes are input that is being sent to the program.
 type keystrokes struct {
 	bytes []byte
 	done  chan error // holds one
 }
 
 // writeLoop passes input to the program in order. It waits while the program does not read, and so does every client that
-// types.
+// writes.
 func (t *terminal) writeLoop() {
 	for {
 		select {
 		case k := <-t.keys:
-			t.reportSize() // a client that resizes and then types expects this order
+			t.reportSize() // a client that resizes and then writes expects this order
 			_, err := t.process().Write(k.bytes)
 			k.done <- err
 		case <-t.over:
@@ -37,7 +37,7 @@ func (t *terminal) writeLoop() {
 	}
 }
 
-// resizeLoop reports the size to the program; of many changes at once, the last.
+// resizeLoop reports the size to the program. If it changes several times, only the last is reported.
 func (t *terminal) resizeLoop() {
 	gap := time.After(0)
 	for {
@@ -56,7 +56,7 @@ func (t *terminal) resizeLoop() {
 	}
 }
 
-// reportSize reports a size that the program does not know yet.
+// reportSize reports a new size to the program.
 func (t *terminal) reportSize() {
 	t.sizing.Lock()
 	defer t.sizing.Unlock()
@@ -114,7 +114,8 @@ func (a *attachment) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// send passes one piece to writeLoop and waits until the agent has it. After an error writeLoop may still hold it.
+// send passes one piece to writeLoop and waits until the agent has received it. After an error writeLoop may still hold
+// it.
 func (a *attachment) send(ctx context.Context, piece []byte) error {
 	k := &keystrokes{bytes: bytes.Clone(piece), done: make(chan error, 1)}
 	select {
@@ -133,7 +134,7 @@ func (a *attachment) send(ctx context.Context, piece []byte) error {
 		}
 		return nil
 	case <-a.shut:
-		if a.exited() { // perhaps on this input: writeLoop, which nothing blocks now, knows whether the program got it
+		if a.exited() { // possibly because of this input: writeLoop, now unblocked, knows whether the program got it
 			select {
 			case err := <-k.done:
 				if err == nil {
@@ -148,7 +149,7 @@ func (a *attachment) send(ctx context.Context, piece []byte) error {
 	}
 }
 
-// throttle counts a message of n bytes and returns how long to delay it; false if that is too long, and it is not counted.
+// throttle counts a message of n bytes and returns its delay; false if that is too long, and the message is not counted.
 func (a *attachment) throttle(n int) (time.Duration, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

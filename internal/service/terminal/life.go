@@ -28,13 +28,13 @@ const (
 	resizeGap = 20 * time.Millisecond
 )
 
-// run starts the timers and goroutines of a terminal. They end when the program does, or when the terminal is ended.
+// run starts the timers and goroutines of a terminal. They end when the program ends, or when the terminal is ended.
 func (t *terminal) run(proc *agent.Process) {
 	opts := &t.all.opts
 	t.mu.Lock()
 	t.proc = proc
 	t.mu.Unlock()
-	// The session decides whether the program continues, or the next process does.
+	// The session decides whether the program continues, or is left to the next process.
 	endWith := func(reason string) func() {
 		return func() {
 			t.end(reason)
@@ -66,7 +66,7 @@ func (t *terminal) run(proc *agent.Process) {
 	t.startWindow()
 }
 
-// checkIdle ends a terminal without input and output for its idle time.
+// checkIdle ends a terminal after its idle time without input and output.
 func (t *terminal) checkIdle() {
 	t.mu.Lock()
 	left := t.limits.Idle - t.all.opts.Clock.Now().Sub(t.active)
@@ -88,8 +88,8 @@ func (t *terminal) startWindow() {
 	}
 }
 
-// checkDetached ends a terminal after the reattach window that began at a time, unless a client came. The timer counts: the time of day may
-// have been set back meanwhile.
+// checkDetached ends a terminal after the reattach window that began at a time, unless a client has attached. The timer decides, because
+// the clock may have been set back meanwhile.
 func (t *terminal) checkDetached(since time.Time) {
 	t.mu.Lock()
 	alone := len(t.attached) == 0 && t.state.DetachedAt.Equal(since)
@@ -99,8 +99,8 @@ func (t *terminal) checkDetached(since time.Time) {
 	}
 }
 
-// end ends the terminal and its program, sends its viewers the reason, and hides it from callers. The first reason stays. A program
-// that ended by itself is forgotten.
+// end ends the terminal and its program, sends its viewers the reason, and hides it from callers. The first reason wins. If the program has
+// already ended on its own, the terminal is only forgotten.
 func (t *terminal) end(reason string) {
 	t.mu.Lock()
 	exited := t.last != nil && t.last.Kind == belljar.TerminalExit
@@ -122,7 +122,7 @@ func (t *terminal) end(reason string) {
 	if reason == endedWithSession || reason == endedByShutdown || reason == endedLost {
 		return
 	}
-	// Shells ignore TERM; they obey HUP and pass it on to their jobs. If a signal cannot be sent, the end of the stream does it.
+	// Shells ignore TERM. They obey HUP and pass it on to their jobs. If a signal cannot be sent, closing the stream ends them.
 	late := time.AfterFunc(hangupGrace+t.all.opts.Slack, t.stop) // first: an agent that reads nothing blocks the signals
 	context.AfterFunc(t.ctx, func() { late.Stop() })
 	_ = proc.Signal(wire.SIGHUP)
@@ -154,7 +154,7 @@ func (t *terminal) follow() {
 	proc := t.proc
 	if t.last == nil {
 		switch {
-		case err != nil && t.session.Context().Err() != nil: // the session ends the terminal in a moment
+		case err != nil && t.session.Context().Err() != nil: // the session ends the terminal soon
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: endedWithSession}
 		case err != nil:
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalClosed, Reason: endedLost}
@@ -189,7 +189,7 @@ func (t *terminal) follow() {
 	t.record(event.TerminalEnded, string(last.Kind)+" "+last.Reason, time.Since(begun))
 }
 
-// forget lets the agent drop the record of a terminal whose program has ended.
+// forget makes the agent drop the record of a terminal whose program has ended.
 func (t *terminal) forget() {
 	ctx, cancel := context.WithTimeout(context.Background(), forgetTime)
 	defer cancel()
@@ -198,8 +198,8 @@ func (t *terminal) forget() {
 	}
 }
 
-// keep keeps a terminal whose program has ended, for its reattach window or until its session ends: a caller who comes back
-// learns how it ended, also from the next process.
+// keep keeps a terminal whose program has ended, for its reattach window or until its session ends: a client that reattaches gets its exit,
+// also from the next process.
 func (t *terminal) keep() {
 	for _, old := range t.all.table.ended(t.sessionID, keptEnded-1, t) {
 		old.end(endedDetached)
@@ -214,8 +214,8 @@ func (t *terminal) keep() {
 	}
 }
 
-// output delivers the output of the program to its end, over another stream if one breaks. The agent keeps as much of it as
-// the history has, for the next process.
+// output delivers the output of the program to its end, over another stream if one breaks. The agent keeps as much of it as the history,
+// for the next process.
 func (t *terminal) output() (wire.Exit, error) {
 	pace := rate.NewLimiter(rate.Limit(t.limits.OutputBytes), max(int(t.limits.OutputBytes/4), paceBytes+wire.MaxData))
 	proc := t.process()
@@ -243,7 +243,7 @@ func (t *terminal) output() (wire.Exit, error) {
 		if tries++; tries > reattachTries {
 			return exit, err
 		}
-		// Attach waits for an engine that is away, until the runtime knows whether the sandbox lives.
+		// Attach waits for an engine that is unavailable, until the runtime knows whether the sandbox lives.
 		again, failed := t.box.Agent.Attach(t.ctx, execPrefix+t.id, next)
 		if failed != nil {
 			return exit, err
@@ -261,11 +261,10 @@ func (t *terminal) process() *agent.Process {
 	return t.proc
 }
 
-// deliver passes output to all viewers. A full queue delays the program for a moment, as a slow line would; a viewer that
-// remains is dropped.
+// deliver passes output to all viewers. A full queue delays the program briefly, as a slow line would. A viewer that stays slow is dropped.
 func (t *terminal) deliver(b []byte) {
 	t.mu.Lock()
-	b = append(t.hidden.Write(b), t.hidden.Flush()...) // at once: a user types, and waits for the echo
+	b = append(t.hidden.Write(b), t.hidden.Flush()...) // without delay: a user types, and waits for the echo
 	b = t.opening.pass(b)
 	t.history.add(b)
 	seats := t.attached
@@ -295,7 +294,7 @@ func (t *terminal) deliver(b []byte) {
 	}
 }
 
-// touch notes activity and reports it to the session: as a use when a client types or watches, otherwise as a sign of life.
+// touch records activity and reports it to the session: as a use if a client types or watches, otherwise only as activity.
 func (t *terminal) touch(used bool) {
 	now := t.all.opts.Clock.Now()
 	t.mu.Lock()

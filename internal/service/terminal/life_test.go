@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/service/clock"
 )
 
-// backward is a clock that can be set back. Its timers of one length are over when the test says so.
+// backward is a clock that can be set back. The test fires its timers of a certain duration.
 type backward struct {
 	clock.Wall
 	length time.Duration
@@ -38,7 +38,8 @@ func (c *backward) AfterFunc(d time.Duration, f func()) func() bool {
 	return func() bool { return true }
 }
 
-// A terminal without a client ends after its window, also if the time of day is set back meanwhile; and not while it has one.
+// A terminal without a client ends after its reattach window, even if the clock is set back meanwhile, and not while it has a
+// client.
 func TestWindowOfAClockSetBack(t *testing.T) {
 	w := newWorld(t)
 	c := &backward{length: w.opts.Limits.Reattach}
@@ -55,7 +56,7 @@ func TestWindowOfAClockSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	late() // it was on its way
+	late() // it had already fired
 	if _, err := ann.Get(ctx, term.ID); err != nil {
 		t.Fatal("a terminal with a client was ended: ", err)
 	}

@@ -7,33 +7,33 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Limits bound the terminals in sessions. A field left zero is its default.
+// Limits bounds the terminals in sessions. A zero field has its default.
 type Limits struct {
-	// Reattach is how long a terminal without a client lives on; 0 is 15 min.
+	// Reattach is how long a terminal without a client continues; 0 is 15 min.
 	Reattach time.Duration
-	// Idle is how long one may neither print nor be typed to; 0 is 1 h, less than 0 is no bound.
+	// Idle is the longest time without input and output; 0 is 1 h, less than 0 is no bound.
 	Idle time.Duration
-	// Lifetime bounds its whole life; 0 is 24 h, less than 0 is no bound.
+	// Lifetime bounds the total life of a terminal; 0 is 24 h, less than 0 is no bound.
 	Lifetime time.Duration
-	// PerSession and PerUser are how many there may be; 0 is 8 and 32, less than 0 is no bound.
+	// PerSession and PerUser are the maximum number of terminals; 0 is 8 and 32, less than 0 is no bound.
 	PerSession, PerUser int
-	// Attached is how many viewers one may have; 0 is 16.
+	// Attached is how many viewers a terminal may have; 0 is 16.
 	Attached int
-	// History is how many bytes of output are kept for later viewers; 0 is 256 KiB, 512 KiB the most.
+	// History is how many bytes of output are kept for later viewers; 0 is 256 KiB, the maximum is 512 KiB.
 	History int
-	// Queue is how many bytes wait for one viewer; 0 is 256 KiB.
+	// Queue is how many bytes may wait for one viewer; 0 is 256 KiB.
 	Queue int
-	// ViewerTimeout is how long a single viewer may delay a terminal before it has taken half of its queue; 0 is 10 s. One of
-	// several viewers may for a tenth of that.
+	// ViewerTimeout is how long a single viewer may delay a terminal before it has read half of its queue; 0 is 10 s. With
+	// several viewers, each may delay it for a tenth of that.
 	ViewerTimeout time.Duration
-	// InputBytes and InputMessages are how much one viewer may type a second; 0 is 1 MiB and 500. A burst of one second
-	// passes; more is slowed down.
+	// InputBytes and InputMessages are how much input one viewer may send in a second; 0 is 1 MiB and 500. A burst of one
+	// second passes; more is delayed.
 	InputBytes, InputMessages int64
-	// OutputBytes is how much a terminal prints in a second before its program has to wait; 0 is 8 MiB.
+	// OutputBytes is how much output a program may print in a second before it must wait; 0 is 8 MiB.
 	OutputBytes int64
 }
 
-// Complete fills the fields that are left zero.
+// Complete sets zero fields to their defaults.
 func (o *Limits) Complete() {
 	o.Reattach = cmp.Or(o.Reattach, 15*time.Minute)
 	o.Idle = cmp.Or(o.Idle, time.Hour)

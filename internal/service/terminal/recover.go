@@ -11,12 +11,13 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// IsTerminal reports whether a command of that name is a terminal.
+// IsTerminal reports whether a command is a terminal, by its id.
 func IsTerminal(execID string) bool { return strings.HasPrefix(execID, execPrefix) }
 
-// Recover reattaches to the terminals that a former process left in a session, among the commands that its agent knows. Each
-// continues without a client: its history is what the agent still has, and its reattach window begins now. One that
-// cannot be taken up is ended. There are no more than a session has: a program that has taken over its agent can name any number.
+// Recover reattaches to the terminals that a previous process left in a session, among the commands that its agent knows. Each
+// continues without a client: its history is the output that the agent still has, and its reattach window begins now. A terminal
+// that cannot be recovered is ended. Recover stops at the maximum of a session: a program that has taken over its agent can name
+// any number.
 func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInfo) {
 	tried, most := 0, s.opts.Limits.PerSession
 	for _, info := range execs {
@@ -30,7 +31,7 @@ func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInf
 		}
 		if err := s.recover(ctx, x, id, info); err != nil {
 			s.opts.Log.Warn("terminal could not be resumed", "terminal_id", id, "session_id", x.Session().ID, "err", err)
-			_ = x.Box().Agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will
+			_ = x.Box().Agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will end it
 		}
 	}
 }
@@ -54,7 +55,7 @@ func (s *Terminals) recover(ctx context.Context, x Session, id string, info wire
 		return err
 	}
 	t := s.make(x, state)
-	if proc.Started().From > 0 { // then the agent has a whole history
+	if proc.Started().From > 0 { // the agent has a full history
 		t.opening.within = min(cutWithin, t.history.most)
 	}
 	s.table.adopt(t)

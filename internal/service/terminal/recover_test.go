@@ -17,8 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// A terminal whose process died is there again: its program, its name, its size, its history. What its program printed
-// meanwhile is there, too, once.
+// A terminal of a dead process is recovered: its program, name, size and history. Output that was printed meanwhile is included, once.
 func TestTerminalRecovered(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -73,7 +72,7 @@ func TestTerminalRecovered(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for { // the size is on its way
+	for { // until the size arrives
 		list, err := x.box.Agent.List(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -85,13 +84,13 @@ func TestTerminalRecovered(t *testing.T) {
 	for _, id := range []string{alive.ID, ended.ID, damaged.ID} { // as a process dies
 		gone := w.table.get(id)
 		if id == ended.ID {
-			typed(id, "\n") // it ends while no client follows, or nearly so
+			typed(id, "\n") // it ends without a client, or nearly so
 		}
 		gone.stop()
 		<-gone.over
 	}
 	var list []wire.ExecInfo
-	for { // the program has come to its end, if it was told
+	for { // until the program has ended
 		if list, err = x.box.Agent.List(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +100,7 @@ func TestTerminalRecovered(t *testing.T) {
 	}
 	list[index(list, execPrefix+damaged.ID)].Note = "{"
 	list = append(list, wire.ExecInfo{ID: "some run"}, wire.ExecInfo{ID: execPrefix + "../x", Note: "{}"})
-	for range 2 { // the second time nothing is left to do
+	for range 2 { // the second time has no effect
 		w.Recover(ctx, x, list)
 	}
 
@@ -129,7 +128,7 @@ func TestTerminalRecovered(t *testing.T) {
 			t.Errorf("%q", text)
 		}
 	}
-	for { // what cannot be taken up is ended
+	for { // a terminal that cannot be recovered is ended
 		list, err := x.box.Agent.List(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -149,7 +148,7 @@ func index(list []wire.ExecInfo, id string) int {
 	return -1
 }
 
-// A program that has taken over its session's agent names any number of terminals to the next process, with notes of any length.
+// A program that has taken over its session's agent lists any number of terminals for the next process, with notes of any length.
 func TestTerminalsThatNeverWere(t *testing.T) {
 	w := newWorld(t)
 	x := &session{ctx: w.session.ctx, state: w.session.state, box: &box.Box{Agent: agent.New(func(context.Context) (net.Conn, error) {

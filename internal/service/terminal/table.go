@@ -23,7 +23,7 @@ func (t *table) get(id string) *terminal {
 	return t.byID[id]
 }
 
-// enter adds a terminal, if its session and its owner may have one more.
+// enter adds a terminal, unless its session or its owner has the maximum.
 func (t *table) enter(n *terminal, perSession, perUser int) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -47,7 +47,7 @@ func (t *table) enter(n *terminal, perSession, perUser int) error {
 	return nil
 }
 
-// adopt adds a terminal of a former process.
+// adopt adds a terminal of a previous process.
 func (t *table) adopt(n *terminal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,13 +80,13 @@ func (t *table) in(sessionID string) []*terminal {
 			list = append(list, n)
 		}
 	}
-	slices.SortFunc(list, func(a, b *terminal) int { // the order of ids from one millisecond is random
+	slices.SortFunc(list, func(a, b *terminal) int { // ids from the same millisecond have a random order
 		return cmp.Or(a.state.CreatedAt.Compare(b.state.CreatedAt), cmp.Compare(a.id, b.id))
 	})
 	return list
 }
 
-// ended returns the terminals of a session whose programs have ended, except n and the latest others up to most.
+// ended returns the terminals of a session whose programs have ended, except n and the latest most others.
 func (t *table) ended(sessionID string, most int, n *terminal) []*terminal {
 	list := slices.DeleteFunc(t.in(sessionID), func(o *terminal) bool { return o == n || !o.gone() })
 	return list[:max(len(list)-most, 0)]
@@ -100,7 +100,7 @@ func tooMany(quota, where string, used, limit int) error {
 	}
 }
 
-// notFound is the error for a terminal that does not exist, or that the caller may not see.
+// notFound returns the error for a terminal that does not exist, or that the caller may not see.
 func notFound(id string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("terminal %.100q does not exist", id),

@@ -16,11 +16,11 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 )
 
-// terminal is a PTY in a session. It follows its program whether a client is attached or not, so that the program never waits
-// for a viewer.
+// terminal is a PTY in a session. It reads its program's output whether or not a client is attached, so that the program
+// never waits for a viewer.
 //
-// Typing counts as use of the session, and so does output while a client is attached. A terminal that is merely open does
-// not keep its session alive.
+// Input counts as use of the session, and so does output while a client is attached. A terminal that is merely open does not
+// keep its session alive.
 type terminal struct {
 	all       *Terminals
 	session   Session
@@ -28,24 +28,24 @@ type terminal struct {
 	owner     belljar.Caller // of the session
 	id        string
 	limits    Limits
-	box       *box.Box // where its program is
+	box       *box.Box // the sandbox of its program
 
-	ctx  context.Context // ends when nothing more can be asked of the agent
+	ctx  context.Context // ends when the agent is no longer usable
 	stop context.CancelFunc
-	over chan struct{} // closed when its program is gone, or left to the agent
+	over chan struct{} // closed when its program has ended, or is left to the agent
 
-	keys   chan *keystrokes // on their way to the program
+	keys   chan *keystrokes // input for the program
 	resize chan struct{}    // has a token when there is a new size
 	sizing sync.Mutex       // held while the size is reported
 
 	mu         sync.Mutex
 	state      belljar.Terminal
-	resized    bool // its size is still to be reported
+	resized    bool // its size has not been reported yet
 	proc       *agent.Process
-	attached   []*attachment // replaced, never changed
+	attached   []*attachment // replaced, never modified
 	history    history
-	hidden     *redact.Stream         // its output without the session's secrets
-	opening    opening                // of the output of a former process
+	hidden     *redact.Stream         // redacts the session's secrets in its output
+	opening    opening                // of the output from a previous process
 	last       *belljar.TerminalEvent // how it ended
 	active     time.Time              // last output or input
 	used       time.Time              // when it last touched its session
@@ -54,21 +54,21 @@ type terminal struct {
 	stopWindow func() bool            // stops the reattach window; nil while a client is attached
 }
 
-// Why a terminal ended, other than by the end of its program.
+// The reasons why a terminal ended, other than the end of its program.
 const (
 	endedByCaller    = "closed"
 	endedWithSession = "session"  // its session ended
-	endedByShutdown  = "shutdown" // Belljar stops: the program may continue, and is found again
-	endedDetached    = "detached" // the reattach window is over
+	endedByShutdown  = "shutdown" // Belljar stops: the program may continue, and is recovered
+	endedDetached    = "detached" // the reattach window has passed
 	endedIdle        = "idle"
 	endedByLifetime  = "lifetime"
-	endedLost        = "lost" // its sandbox does not answer
+	endedLost        = "lost" // its sandbox does not respond
 )
 
-// execPrefix begins the name of a terminal's program at its agent.
+// execPrefix begins the id of a terminal's program at its agent.
 const execPrefix = "terminal:"
 
-// note is what the agent keeps about a terminal for the next process.
+// note is the data that the agent keeps about a terminal for the next process.
 type note struct {
 	Name      string    `json:"name,omitempty"`
 	Command   []string  `json:"command"`
@@ -91,14 +91,14 @@ func (s *Terminals) make(x Session, state belljar.Terminal) *terminal {
 	return t
 }
 
-// cancel takes back a terminal whose program does not run.
+// cancel removes a terminal whose program does not run.
 func (t *terminal) cancel() {
 	close(t.over)
 	t.stop()
 	t.all.table.leave(t)
 }
 
-// start starts the terminal's program: its command, or else the first shell that the sandbox has.
+// start starts the terminal's program: its command, or else the first shell that exists in the sandbox.
 func (t *terminal) start(ctx context.Context) (*agent.Process, error) {
 	choice := [][]string{{"bash"}, {"sh"}}
 	if len(t.state.Command) > 0 {
@@ -113,11 +113,11 @@ func (t *terminal) start(ctx context.Context) (*agent.Process, error) {
 			return proc, err
 		}
 	}
-	return nil, nil // not reached: the last choice has returned
+	return nil, nil // unreachable: the last choice has returned
 }
 
-// execution is the terminal's program as the agent takes it. It has no time limit, and no limit on the processor time of a
-// process: its sandbox has one.
+// execution returns the terminal's program for the agent. It has no timeout, and no limit on the CPU time of a process: its
+// sandbox has one.
 func (t *terminal) execution() wire.Exec {
 	e := t.session.Execution()
 	delete(e.Rlimits, "cpu")
@@ -127,7 +127,7 @@ func (t *terminal) execution() wire.Exec {
 	return e
 }
 
-// note is the terminal's note. A command that is too long for it is cut.
+// note returns the terminal's note. A command that is too long for it is cut.
 func (t *terminal) note() string {
 	n := note{Name: t.state.Name, Command: t.state.Command, Shared: t.state.Shared, CreatedAt: t.state.CreatedAt}
 	for {
@@ -143,7 +143,7 @@ func (t *terminal) note() string {
 	}
 }
 
-// interactive is an environment for interactive programs. Variables that the session or the image sets win.
+// interactive adds variables for interactive programs to an environment. Variables of the session or the image win.
 func interactive(env []string) []string {
 	prompt := false
 	for i, pair := range env {
@@ -158,7 +158,7 @@ func interactive(env []string) []string {
 	return env
 }
 
-// snapshot is the terminal as it stands.
+// snapshot returns the terminal's current state.
 func (t *terminal) snapshot() belljar.Terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,7 +171,7 @@ func (t *terminal) snapshot() belljar.Terminal {
 	return s
 }
 
-// gone reports whether its program is gone.
+// gone reports whether its program has ended.
 func (t *terminal) gone() bool {
 	select {
 	case <-t.over:

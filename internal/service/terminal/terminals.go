@@ -1,4 +1,5 @@
-// Package terminal is the terminals in sessions: programs on a PTY that callers watch, type to, leave and come back to.
+// Package terminal manages the terminals in sessions: programs on a PTY that callers can attach to, detach from and
+// reattach to.
 package terminal
 
 import (
@@ -19,58 +20,58 @@ import (
 	"github.com/belljar/belljar/internal/service/lifecycle"
 )
 
-// Session is a living session as its terminals use it.
+// Session is a live session from the view of its terminals.
 type Session interface {
-	// Owner made the session.
+	// Owner returns the creator of the session.
 	Owner() belljar.Caller
-	// Session is the session as it stands, and Limits are those of its sandbox.
+	// Session returns the session's current state, and Limits the limits of its sandbox.
 	Session() belljar.Session
 	Limits() belljar.Limits
-	// Context ends when the session does.
+	// Context ends when the session ends.
 	Context() context.Context
-	// Box is its sandbox with its agent, and Execution a command in it without arguments.
+	// Box returns its sandbox with its agent, and Execution a command in it without arguments.
 	Box() *box.Box
 	Execution() wire.Exec
-	// Touch notes a use of the session. KeepAlive records activity that resets the idle timeout but not the TTL.
+	// Touch records a use of the session. KeepAlive records activity that resets the idle timeout but not the TTL.
 	Touch()
 	KeepAlive()
 }
 
-// Options is what the terminals of a service are made of.
+// Options configures [Terminals].
 type Options struct {
 	Limits Limits
 	// Acquire counts a use of a session in which the caller may open a terminal, until release is called.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
-	// Living reports whether a session that the caller may see is alive.
+	// Living reports whether a session that the caller may see is live.
 	Living func(ctx context.Context, caller belljar.Caller, id string) (bool, error)
-	// Ended is the error of using a session that has ended.
+	// Ended returns the error for a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
-	// Refused turns an error into the one that the caller gets, and records a refusal.
+	// Refused converts an error for the caller, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Destroy removes the sandbox of a session.
 	Destroy func(id string, sandbox runtime.Sandbox)
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
-	// Slack is how much longer than its agent should take a program may last.
+	// Slack is how much longer than its agent's deadline a program may last.
 	Slack time.Duration
 	Work  *lifecycle.Group
 	Clock clock.Clock
 	Log   *slog.Logger
 }
 
-// Terminals is the terminals of all sessions.
+// Terminals manages the terminals of all sessions.
 type Terminals struct {
 	opts  Options
 	table table
 }
 
-// New returns a service without terminals.
+// New returns Terminals with these options.
 func New(opts Options) *Terminals { return &Terminals{opts: opts} }
 
-// As is the terminals as one caller sees them.
+// As returns the terminals as one caller sees them.
 func (s *Terminals) As(caller belljar.Caller) belljar.Terminals { return view{s, caller} }
 
-// now is the time as it goes on record.
+// now returns the time in the precision of records.
 func (s *Terminals) now() time.Time { return clock.Stamp(s.opts.Clock) }
 
 // view is the terminals as one caller sees them.
@@ -126,7 +127,7 @@ func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalS
 	return t, nil
 }
 
-// Get returns a terminal as it stands.
+// Get returns a terminal in its current state.
 func (v view) Get(_ context.Context, id string) (belljar.Terminal, error) {
 	t, err := v.find(id)
 	if err != nil {
@@ -135,7 +136,7 @@ func (v view) Get(_ context.Context, id string) (belljar.Terminal, error) {
 	return t.snapshot(), nil
 }
 
-// List returns the terminals of a session; a session that has ended has none.
+// List returns the terminals of a session, none for an ended session.
 func (v view) List(ctx context.Context, sessionID string) ([]belljar.Terminal, error) {
 	living, err := v.opts.Living(ctx, v.caller, sessionID)
 	if err != nil {
@@ -153,7 +154,7 @@ func (v view) List(ctx context.Context, sessionID string) ([]belljar.Terminal, e
 	return list, nil
 }
 
-// Attach begins to follow a terminal.
+// Attach attaches to a terminal.
 func (v view) Attach(ctx context.Context, id string) (belljar.Attachment, error) {
 	t, err := v.find(id)
 	if err == nil {
@@ -169,7 +170,7 @@ func (v view) Attach(ctx context.Context, id string) (belljar.Attachment, error)
 	return a, nil
 }
 
-// Close ends a terminal and waits until its program is gone.
+// Close ends a terminal and waits until its program has ended.
 func (v view) Close(ctx context.Context, id string) error {
 	t, err := v.find(id)
 	if err != nil {

@@ -29,7 +29,7 @@ type world struct {
 	work    *lifecycle.Group
 }
 
-// session is a session that does nothing but live.
+// session is a session without functions.
 type session struct {
 	ctx   context.Context
 	state belljar.Session

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Size is the size of a workspace that a caller asks for, in MiB; 0 for one in memory. It refuses what the caller cannot have.
+// Size returns the size of a requested workspace, in MiB; 0 for one in memory. It refuses a workspace that the caller may not have.
 func (v *Volumes) Size(caller belljar.Caller, w belljar.Workspace) (mb int, err error) {
 	if !w.OnDisk() {
 		return 0, nil
@@ -38,8 +38,8 @@ func (v *Volumes) Size(caller belljar.Caller, w belljar.Workspace) (mb int, err 
 	return d.MB, v.allowed("workspace", 0)
 }
 
-// Claim gives a sandbox a workspace on disk, until it is dropped; it does nothing for one in memory, or if the sandbox has one. A volume
-// that does not exist is made. One that another sandbox writes to is refused.
+// Claim reserves a workspace on disk for a sandbox, until it is dropped. It does nothing for one in memory, or if the sandbox already
+// has one. It creates a missing volume, and refuses a volume to which another sandbox writes.
 func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace) error {
 	if !w.OnDisk() || v.claimed(id) {
 		return nil
@@ -57,7 +57,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	d := v.all[v.folder(caller.ID, w.Volume)]
 	v.mu.Unlock()
 	if d == nil && w.MB == 0 {
-		return notFound(w.Volume, makeHint) // it was removed after it was admitted
+		return notFound(w.Volume, makeHint) // it was removed after the admission
 	}
 	var err error
 	if d == nil {
@@ -65,7 +65,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if belljar.CodeOf(err) == belljar.CodeConflict { // another request was faster
+	if belljar.CodeOf(err) == belljar.CodeConflict { // a concurrent request was faster
 		if d = v.all[v.folder(caller.ID, w.Volume)]; d != nil && d.MB == w.MB {
 			err = nil
 		}
@@ -83,7 +83,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	return nil
 }
 
-// Reclaim is Claim for a living sandbox of a former process, which has its disk.
+// Reclaim is Claim for a live sandbox of a previous process, which has its disk.
 func (v *Volumes) Reclaim(id string, caller belljar.Caller, w belljar.Workspace) {
 	if !w.OnDisk() || v.claimed(id) {
 		return
@@ -97,7 +97,7 @@ func (v *Volumes) Reclaim(id string, caller belljar.Caller, w belljar.Workspace)
 		return
 	}
 	d := &disk{Volume: belljar.Volume{MB: w.MB, UserID: caller.ID}, uses: map[string]bool{}}
-	d.room, _ = v.opts.Accounts.AllowArtifacts(context.Background(), caller.ID) // without it, less is counted than there is
+	d.room, _ = v.opts.Accounts.AllowArtifacts(context.Background(), caller.ID) // without it, the count is too low
 	d.room.SetTo(d.bytes())
 	v.hold(id, d, false)
 }
@@ -108,13 +108,13 @@ func (v *Volumes) claimed(id string) bool {
 	return v.claims[id].disk != nil
 }
 
-// hold puts a claim down. The caller holds mu.
+// hold stores a claim. The caller holds mu.
 func (v *Volumes) hold(id string, d *disk, readOnly bool) {
 	d.uses[id] = !readOnly
 	v.claims[id] = claim{d, readOnly}
 }
 
-// Drop ends the claim of a sandbox that is gone, or was not made.
+// Drop ends the claim of a sandbox that was removed, or was not made.
 func (v *Volumes) Drop(id string) {
 	v.mu.Lock()
 	c := v.claims[id]
@@ -128,7 +128,7 @@ func (v *Volumes) Drop(id string) {
 	}
 }
 
-// Bytes is what a user's workspaces on disk take of their quota.
+// Bytes returns how much of a user's quota their workspaces on disk use.
 func (v *Volumes) Bytes(user string) (sum int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,8 +143,8 @@ func (v *Volumes) Bytes(user string) (sum int64) {
 	return sum
 }
 
-// Open completes the workspace of a sandbox that is to be made by what it has claimed. The caller calls made when the sandbox is there,
-// or could not be made.
+// Open completes the workspace of a sandbox that is about to be made, with its claimed disk. The caller calls made when the sandbox
+// exists, or could not be made.
 func (v *Volumes) Open(id string, w *runtime.Workspace) (made func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -158,7 +158,7 @@ func (v *Volumes) Open(id string, w *runtime.Workspace) (made func(), err error)
 		return func() {}, nil
 	}
 	return func() {
-		// Nothing finds it from here on. The sandbox has it mounted.
+		// The path is not needed from here on: the sandbox has the image mounted.
 		if err := os.RemoveAll(c.dir); err != nil {
 			v.opts.Log.Error("workspace on disk cannot be removed", "folder", c.dir, "err", err)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-// unlocked is a log that notes whether the volumes are locked while it is written to.
+// unlocked is a log that records whether the volumes are locked during its writes.
 type unlocked struct {
 	slog.Handler
 	of     *Volumes
@@ -32,7 +32,7 @@ func (u *unlocked) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// keep keeps a folder of a workspace on disk from being removed, until the test ends.
+// keep prevents the removal of a workspace's folder, until the test ends.
 func keep(t *testing.T, w *world, dir string) {
 	t.Helper()
 	held := filepath.Join(dir, "held")
@@ -52,7 +52,7 @@ func keep(t *testing.T, w *world, dir string) {
 	})
 }
 
-// The bytes of a volume are removed without the lock that all admissions need. That they cannot be removed shows when that is.
+// The bytes of a volume are removed without the lock that all admissions need. A failed removal shows when that happens.
 func TestRemoveWithoutLock(t *testing.T) {
 	need.Root(t)
 	log := &unlocked{Handler: slog.DiscardHandler}
@@ -69,7 +69,7 @@ func TestRemoveWithoutLock(t *testing.T) {
 	make1(t, w, alice, "a", 10)
 }
 
-// So are those of a volume that another request was faster to make.
+// The same applies to a volume that a concurrent request made first.
 func TestDiscardWithoutLock(t *testing.T) {
 	need.Root(t)
 	log := &unlocked{Handler: slog.DiscardHandler}

@@ -1,8 +1,8 @@
-// Package volume is workspaces on disk: how they are made, kept and removed, and which sandbox has which.
+// Package volume manages workspaces on disk: it makes, stores and removes them, and tracks the sandboxes that use them.
 //
-// A workspace on disk is a folder with an image and a lock. That of a volume has a record, too, and stays until it is removed. Any
-// other is removed as soon as its sandbox is made: the image lives on as long as that has it mounted. A folder gets its name when it
-// is whole, and loses it before anything in it goes, so that a crash leaves folders at most that the next start removes.
+// A workspace on disk is a folder with an image and a lock. That of a volume has a record, too, and stays until the volume is removed. Any other
+// is removed as soon as its sandbox is made: the image exists as long as it is mounted. A folder gets its name when it is complete, and loses it
+// before any of its files is removed, so that a crash leaves only folders that the next start removes.
 package volume
 
 import (
@@ -29,17 +29,17 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Options is what the workspaces on disk of a service are made of.
+// Options configures [Volumes].
 type Options struct {
-	// Dir has a folder for each. It must be on the disk that Accounts watches.
+	// Dir has a folder for each workspace. It must be on the disk that Accounts watches.
 	Dir string
-	// MaxMB is the size of the largest, in MiB; 0 allows none.
+	// MaxMB is the maximum size of a workspace, in MiB; 0 permits none.
 	MaxMB int
-	// Inodes is how many files and folders one has at most.
+	// Inodes is the maximum number of files and folders in a workspace.
 	Inodes int
-	// Make makes an image with room for so many bytes, and at most so many files.
+	// Make makes an image with room for so many bytes, and at most inodes files.
 	Make func(path string, bytes, inodes int64) error
-	// Unable is why this host can make none; nil where it can.
+	// Unable is why this host cannot make any; nil if it can.
 	Unable *runtime.Reason
 
 	Accounts *admission.Accounts
@@ -48,7 +48,7 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Names in the folder of a workspace on disk, and how those begin that are not whole.
+// Names in the folder of a workspace on disk, and the prefixes of incomplete folders.
 const (
 	imageName  = "image"
 	lockName   = "lock"
@@ -59,7 +59,7 @@ const (
 // maxPerUser is how many volumes a user may have.
 const maxPerUser = 100
 
-// Volumes is the workspaces on disk of a service. It is safe for concurrent use.
+// Volumes manages the workspaces on disk of a service. It is safe for concurrent use.
 type Volumes struct {
 	opts Options
 
@@ -70,24 +70,24 @@ type Volumes struct {
 
 // disk is a volume, or the workspace of one sandbox.
 type disk struct {
-	belljar.Volume // without uses
+	belljar.Volume // without UsedBy and WrittenBy
 	dir            string
-	room           *admission.Allowance // of its owner, which it takes
-	uses           map[string]bool      // by the id of a sandbox; true writes
+	room           *admission.Allowance // the part of its owner's quota that it uses
+	uses           map[string]bool      // by the id of a sandbox; true if it may write
 }
 
-// claim is a sandbox's hold on a disk.
+// claim is a sandbox's claim on a disk.
 type claim struct {
 	*disk
 	readOnly bool
 }
 
-// New returns the workspaces on disk. It touches nothing.
+// New returns the workspaces on disk. It does not access the disk.
 func New(opts Options) *Volumes {
 	return &Volumes{opts: opts, all: map[string]*disk{}, claims: map[string]claim{}}
 }
 
-// Load finds the volumes of a former process, and removes what it left of others. Call it once, before all else.
+// Load finds the volumes of a previous process, and removes its other workspaces. Call it once, before all other methods.
 func (v *Volumes) Load(ctx context.Context) error {
 	entries, err := os.ReadDir(v.opts.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -124,13 +124,13 @@ func (v *Volumes) Load(ctx context.Context) error {
 
 func (d *disk) bytes() int64 { return int64(d.MB) << 20 }
 
-// folder is where a user's volume is.
+// folder returns the path of a user's volume.
 func (v *Volumes) folder(user, name string) string {
 	sum := sha256.Sum256([]byte(user + "\x00" + name))
 	return filepath.Join(v.opts.Dir, hex.EncodeToString(sum[:16]))
 }
 
-// Unable is why there can be no workspace on disk; nil if there can.
+// Unable returns why there can be no workspace on disk; nil if there can.
 func (v *Volumes) Unable() *runtime.Reason {
 	if v.opts.MaxMB == 0 {
 		return &runtime.Reason{
@@ -140,10 +140,10 @@ func (v *Volumes) Unable() *runtime.Reason {
 	return v.opts.Unable
 }
 
-// rule is the setting that allows workspaces on disk.
+// rule is the setting that permits workspaces on disk.
 const rule = "SANDBOX_DISK_WORKSPACE_MB"
 
-// allowed refuses a workspace on disk that the operator or the host does not allow.
+// allowed refuses a workspace on disk that the operator or the host does not permit.
 func (v *Volumes) allowed(field string, mb int) error {
 	switch no := v.Unable(); {
 	case v.opts.MaxMB == 0:
@@ -162,7 +162,7 @@ func (v *Volumes) allowed(field string, mb int) error {
 	return nil
 }
 
-// make makes a disk in a folder whose name says that it is not whole.
+// make makes a disk in a folder whose name marks it as incomplete.
 func (v *Volumes) make(ctx context.Context, user string, mb int) (d *disk, err error) {
 	d = &disk{Volume: belljar.Volume{MB: mb, UserID: user, CreatedAt: v.opts.Now()}, uses: map[string]bool{}}
 	if err := v.opts.Accounts.RoomFor(ctx, user, d.bytes()); err != nil {
@@ -198,7 +198,7 @@ func (v *Volumes) make(ctx context.Context, user string, mb int) (d *disk, err e
 	return d, nil
 }
 
-// discard removes a disk whose folder has lost its name, or has none.
+// discard removes a disk whose folder is unnamed.
 func (v *Volumes) discard(d *disk) {
 	if err := os.RemoveAll(d.dir); d.dir != "" && err != nil {
 		v.opts.Log.Error("workspace on disk cannot be removed", "folder", d.dir, "err", err)
@@ -240,7 +240,7 @@ func (v *Volumes) create(ctx context.Context, caller belljar.Caller, field strin
 	return d, nil
 }
 
-// name gives a volume that is whole its name, unless another was made meanwhile.
+// name gives a complete volume its name, unless another was made meanwhile.
 func (v *Volumes) name(d *disk) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -256,7 +256,7 @@ func (v *Volumes) name(d *disk) error {
 	return nil
 }
 
-// another refuses a volume to a user who has one of that name, or as many as one may have. The caller holds mu.
+// another refuses a volume to a user that has one with that name, or the maximum number. The caller holds mu.
 func (v *Volumes) another(user, name string) error {
 	if v.all[v.folder(user, name)] != nil {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: fmt.Sprintf("you have a volume %q", name), Details: map[string]any{"volume": name}}
@@ -270,7 +270,7 @@ func (v *Volumes) another(user, name string) error {
 	return nil
 }
 
-// of is the volumes of a user by name. The caller holds mu.
+// of returns the volumes of a user by name. The caller holds mu.
 func (v *Volumes) of(user string) (list []*disk) {
 	for _, d := range v.all {
 		if d.UserID == user {
@@ -285,7 +285,7 @@ func (v *Volumes) record(name string, caller belljar.Caller, d *disk) {
 	v.opts.Record(event.Event{Name: name, Caller: caller, Count: d.bytes(), Detail: map[string]string{"volume": d.Name}})
 }
 
-// report is a volume with those who have it. The caller holds mu.
+// report returns a volume with its uses. The caller holds mu.
 func (d *disk) report() belljar.Volume {
 	out := d.Volume
 	out.UsedBy = slices.Sorted(maps.Keys(d.uses))
@@ -297,7 +297,7 @@ func (d *disk) report() belljar.Volume {
 	return out
 }
 
-// inUse refuses what others must not have a volume for.
+// inUse refuses an operation on a volume that is in use.
 func (d *disk) inUse(what string) error {
 	is := d.report()
 	e := &belljar.Error{
@@ -310,7 +310,7 @@ func (d *disk) inUse(what string) error {
 	return e
 }
 
-// notFound refuses a volume that there is none of: hint says what to do instead.
+// notFound returns the error for a missing volume. hint is the next step.
 func notFound(name, hint string) error {
 	return &belljar.Error{
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("you have no volume %.80q", name), Details: map[string]any{"volume": name}, Hint: hint,
@@ -331,7 +331,7 @@ func writeSynced(path string, raw []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// rename gives a folder another name for good.
+// rename renames a folder durably.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
@@ -343,10 +343,10 @@ func rename(from, to string) error {
 	return nil
 }
 
-// As is the volumes as one caller sees them.
+// As returns the volumes as one caller sees them.
 func (v *Volumes) As(caller belljar.Caller) belljar.Volumes { return view{v, caller} }
 
-// view is the volumes as one caller sees them: their own.
+// view is the caller's own volumes.
 type view struct {
 	*Volumes
 	caller belljar.Caller
@@ -388,7 +388,7 @@ func (v view) List(context.Context) ([]belljar.Volume, error) {
 	return list, nil
 }
 
-// Remove removes a volume that no sandbox has.
+// Remove removes a volume that no sandbox uses.
 func (v view) Remove(_ context.Context, name string) error {
 	d, err := v.unname(name)
 	if err != nil {
@@ -399,8 +399,8 @@ func (v view) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-// unname takes the name of a volume that no sandbox has. Its bytes take seconds to remove, and the lock must not be held for so long: whatever is
-// admitted needs it.
+// unname removes the name of a volume that no sandbox uses. Removing its bytes takes seconds, and the lock must not be held for so long, because
+// every admission needs it.
 func (v view) unname(name string) (*disk, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

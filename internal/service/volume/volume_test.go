@@ -20,7 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// users is those of a store that has none on record.
+// users is a store without records of users.
 type users struct{}
 
 func (users) Quota(context.Context, string) (belljar.Quota, error) {
@@ -32,7 +32,7 @@ func (users) Usage(context.Context, string, time.Time) (belljar.UserUsage, error
 func (users) Charge(context.Context, string, store.Charge, time.Time) error { return nil }
 func (users) Kept(context.Context) (int64, int, error)                      { return 0, 0, nil }
 
-// image makes what stands for an image.
+// image creates a placeholder for an image.
 func image(path string, _, _ int64) error { return os.WriteFile(path, []byte("image"), 0o600) }
 
 type world struct {
@@ -77,7 +77,7 @@ func make1(t *testing.T, w *world, caller belljar.Caller, name string, mb int) {
 	}
 }
 
-// One sandbox writes to a volume, and others read it. It is not removed meanwhile, and does not exist for other users.
+// One sandbox writes to a volume, and others read it. Meanwhile it is not removed, and it does not exist for other users.
 func TestHolders(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
 	make1(t, w, alice, "a", 10)
@@ -139,7 +139,7 @@ func second[T any](_ T, err error) error { return err }
 
 func there(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// A workspace of one sandbox is on no path once that is made.
+// The workspace of one sandbox has no path once the sandbox is made.
 func TestOwnDisk(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
 	own := belljar.Workspace{Medium: "disk", MB: 40}
@@ -164,7 +164,7 @@ func TestOwnDisk(t *testing.T) {
 		t.Errorf("%d bytes are alice's", got)
 	}
 	w.Drop("one")
-	w.Drop("two") // which was not made
+	w.Drop("two") // was not made
 	if err := w.Claim(t.Context(), "three", alice, own); err != nil {
 		t.Errorf("in its place: %v", err)
 	}
@@ -240,7 +240,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A disk that the server's has no room for is refused with what is free there, and not with what the new one would leave.
+// If the server's disk has no room for a disk, the refusal has the free space, not what the new disk would leave.
 func TestNoRoom(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
 	w.free = 70 << 20
@@ -251,7 +251,7 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
-// Of many requests at once for a volume that does not exist, one makes it. All readers have it, and one writer.
+// Of concurrent requests for a missing volume, one makes it. All readers have it, and one writer.
 func TestRace(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
 	var all sync.WaitGroup
@@ -277,7 +277,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// Wherever a process is killed, the next one has whole volumes, and nothing else.
+// Wherever a process is killed, the next one finds only complete volumes.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	w := open(t, dir, nil)
@@ -321,7 +321,7 @@ func TestKilled(t *testing.T) {
 		t.Error(err)
 	}
 
-	// A record that is not of its folder is not a volume.
+	// A record that does not match its folder is not a volume.
 	moved := filepath.Join(dir, "0123")
 	if err := errors.Join(os.Mkdir(moved, 0o700), os.WriteFile(filepath.Join(moved, recordName), record, 0o600)); err != nil {
 		t.Fatal(err)

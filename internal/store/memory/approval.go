@@ -11,7 +11,7 @@ import (
 
 type approvals struct{ s *Store }
 
-// keptApproval is an approval as stores keep it.
+// keptApproval returns an approval in the form that stores return.
 func keptApproval(a belljar.Approval) (belljar.Approval, error) {
 	a.RequestedAt, a.ExpiresAt, a.DecidedAt = instant(a.RequestedAt), instant(a.ExpiresAt), instantOrNil(a.DecidedAt)
 	return deepCopy(a)
@@ -78,7 +78,7 @@ func (q approvals) List(ctx context.Context, query belljar.ApprovalQuery) (page 
 	return page, total, err
 }
 
-// DeleteBefore deletes those that are not pending and were requested before t.
+// DeleteBefore deletes the approvals that are not pending and were requested before t.
 func (q approvals) DeleteBefore(ctx context.Context, t time.Time) (n int, err error) {
 	err = q.s.write(ctx, func() error {
 		for id, e := range q.s.asked {

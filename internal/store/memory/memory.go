@@ -189,7 +189,7 @@ func pageOf[T any](all []T, limit, offset int) []T {
 	return all[offset:min(len(all), offset+limit)]
 }
 
-// instant returns a time as stores keep it: in UTC, to the microsecond.
+// instant returns a time in the precision of stores: in UTC, to the microsecond.
 func instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
 func instantOrNil(t *time.Time) *time.Time {

@@ -97,7 +97,7 @@ func (q tokens) ByHash(ctx context.Context, hash string) (t store.Token, err err
 	return t, err
 }
 
-// List returns all, newest first.
+// List returns all tokens, newest first.
 func (q tokens) List(ctx context.Context) (out []store.Token, err error) {
 	err = q.s.read(ctx, func() error {
 		all := slices.Collect(maps.Values(q.s.tokens))

@@ -71,10 +71,10 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.U
 	return out, err
 }
 
-// Kept returns how many bytes are kept in all, and for how many users.
+// Kept returns how many bytes are stored in total, and for how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	err = q.s.read(ctx, func() error {
-		for id, artifacts := range q.s.bytes { // s.bytes has an entry for every user with logs too
+		for id, artifacts := range q.s.bytes { // s.bytes also has an entry for every user with logs
 			if n := artifacts + q.s.logs[id]; n > 0 {
 				bytes += n
 				users++

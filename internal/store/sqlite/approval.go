@@ -37,7 +37,7 @@ func (q approvals) Put(ctx context.Context, a belljar.Approval) error {
 	}})
 }
 
-// approvalDetail is the column detail, with times as stores keep them.
+// approvalDetail returns the column detail, with times in the precision of stores.
 func approvalDetail(a belljar.Approval) (string, error) {
 	a.RequestedAt, a.ExpiresAt = a.RequestedAt.UTC().Truncate(time.Microsecond), a.ExpiresAt.UTC().Truncate(time.Microsecond)
 	if a.DecidedAt != nil {
@@ -46,7 +46,7 @@ func approvalDetail(a belljar.Approval) (string, error) {
 	return marshal(a)
 }
 
-// Decide replaces an approval that is pending. It is durable: what was approved begins right after.
+// Decide replaces a pending approval. It is durable, because the approved request begins directly afterwards.
 func (q approvals) Decide(ctx context.Context, a belljar.Approval) error {
 	detail, err := approvalDetail(a)
 	if err != nil {
@@ -79,7 +79,7 @@ func (q approvals) Get(ctx context.Context, id string) (belljar.Approval, error)
 	return a, nil
 }
 
-// newestApprovals is the order of a list, and its page.
+// newestApprovals is the order and the page of a list.
 const newestApprovals = " ORDER BY requested_at DESC, rowid DESC LIMIT ? OFFSET ?"
 
 // approvalsOf returns the end of a statement about the approvals that match a query.
@@ -102,7 +102,7 @@ func (q approvals) List(ctx context.Context, query belljar.ApprovalQuery) (page 
 
 const deleteApprovals = "DELETE FROM sandbox_approvals WHERE requested_at < ? AND state <> 'pending'"
 
-// DeleteBefore deletes those that are not pending and were requested before a time.
+// DeleteBefore deletes the approvals that are not pending and were requested before a time.
 func (q approvals) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
 	return q.s.delete(ctx, deleteApprovals, timeText(before))
 }

@@ -237,14 +237,14 @@ func live(b *testing.B, s *sqlite.Store, n int) error {
 	return s.Runs().Finish(b.Context(), benchEnded(r, n))
 }
 
-// cpuTime returns the CPU time that this process has used.
+// cpuTime returns the CPU time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkOpen measures the open of a new and of an existing store, which the start of the daemon waits for.
+// BenchmarkOpen measures opening a new and an existing store, which delays the start of the server.
 func BenchmarkOpen(b *testing.B) {
 	for _, fresh := range []bool{true, false} {
 		b.Run(map[bool]string{true: "new", false: "there"}[fresh], func(b *testing.B) {

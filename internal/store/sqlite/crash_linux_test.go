@@ -101,7 +101,7 @@ func TestKilled(t *testing.T) {
 		news := killedWriter(t, path)
 		maps.Copy(said, news)
 		s := open(t, path)
-		if round < rounds-1 { // a check of all runs takes long: it is left to the end
+		if round < rounds-1 { // a check of all runs takes long, so only the last round makes it
 			checkSaid(t, s, news)
 		} else {
 			checkSaid(t, s, said)
@@ -155,7 +155,7 @@ func killedWriter(t *testing.T, path string) map[string]belljar.Phase {
 	return said
 }
 
-// checkSaid checks that every run has at least the printed phase, and that the usage is right.
+// checkSaid checks that every run has at least the printed phase, and that the usage is correct.
 func checkSaid(t *testing.T, s *sqlite.Store, said map[string]belljar.Phase) {
 	t.Helper()
 	rank := map[belljar.Phase]int{belljar.PhaseQueued: 1, belljar.PhaseRunning: 2, belljar.PhaseCompleted: 3}

@@ -44,8 +44,7 @@ func mapError(path string, err error) error {
 	return err
 }
 
-// diskFull reports whether a test write to dir fails for lack of space. SQLite reports some full disks as plain I/O
-// errors.
+// diskFull reports whether a test write to dir fails because the disk is full. SQLite reports some full disks as plain I/O errors.
 func diskFull(dir string) bool {
 	f, err := os.CreateTemp(dir, ".space-*")
 	if err == nil {

@@ -29,7 +29,7 @@ func makeFile(path string) error {
 	return nil
 }
 
-// syncDir makes the name of a new file survive a loss of power, if the system can.
+// syncDir makes the name of a new file durable against a power failure, if the system can.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

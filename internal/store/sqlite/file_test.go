@@ -233,7 +233,7 @@ func TestOpenGivesUp(t *testing.T) {
 	if s, err := sqlite.Open(ctx, sqlite.Options{Path: path}); !errors.Is(err, context.Canceled) {
 		t.Errorf("store %v, error %v", s, err)
 	}
-	addRun(t, open(t, path), "a") // the failed Open left nothing in the way
+	addRun(t, open(t, path), "a") // the failed Open left no obstacles
 }
 
 // TestCorruptRows checks that an unreadable row is logged and left out, and does not affect others.

@@ -61,7 +61,7 @@ func fillDisk(dir string) error {
 	if !errors.Is(err, store.ErrFull) || len(stored) == 0 {
 		return fmt.Errorf("after %d runs: %w, want that it is full", len(stored), err)
 	}
-	if err := s.Ping(ctx); err != nil && !errors.Is(err, store.ErrFull) { // such a small write may find room
+	if err := s.Ping(ctx); err != nil && !errors.Is(err, store.ErrFull) { // such a small write may succeed
 		return fmt.Errorf("ping: %w", err)
 	}
 	all := func() error {
@@ -92,7 +92,7 @@ func fillDisk(dir string) error {
 	if err := s.Close(); err != nil {
 		return err
 	}
-	// A daemon that cannot start on a full disk reports why.
+	// A server that cannot start on a full disk reports the reason.
 	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 33<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/belljar/belljar/test/tier"
 )
 
-// TestPlans checks that every list, for all filters and sorts, is read from an index: no statement scans the table or
-// has SQLite build a temporary index.
+// TestPlans checks that every list, for all filters and sorts, is read from an index: no statement scans the table or makes SQLite
+// build a temporary index.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	s := opened(t)

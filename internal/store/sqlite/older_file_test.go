@@ -24,8 +24,8 @@ func olderLine(t testing.TB, r store.Run) []byte {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.ChecksumIEEE(text), text)
 }
 
-// TestOlderFiles checks that runs that an older version left in files next to the database are imported once. A torn or
-// changed line loses its own run only.
+// TestOlderFiles checks that runs that an older version left in files next to the database are imported once. A torn or changed line
+// loses only its own run.
 func TestOlderFiles(t *testing.T) {
 	var lines []byte
 	for n := range 2 {

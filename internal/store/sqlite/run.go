@@ -219,7 +219,7 @@ func addUsage(t *tx, row runRow) error {
 	return err
 }
 
-// ontoDay adds to the usage of a day that there is.
+// ontoDay adds to the usage of an existing day.
 const ontoDay = "ON CONFLICT (user_id, day) DO UPDATE SET cpu_seconds = cpu_seconds + excluded.cpu_seconds, egress_bytes = egress_bytes + excluded.egress_bytes"
 
 // Swept marks runs as having no bytes left.

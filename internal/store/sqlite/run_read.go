@@ -145,7 +145,7 @@ func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int)
 	return collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
 }
 
-// paged counts the rows of a list and reads one page of them, in one transaction: the count fits the page.
+// paged counts the rows of a list and reads one page of them in one transaction, so that the count matches the page.
 func paged[T any](ctx context.Context, s *Store, columns, from, order string, args []any, limit, offset int, scan func(scanner) (T, error)) (page []T, total int, err error) {
 	tx, err := s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {

@@ -94,7 +94,7 @@ func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (
 	})
 }
 
-// Update replaces a session. One that hibernates is durable: its sandbox is destroyed right after.
+// Update replaces a session. For a hibernated session it is durable, because its sandbox is destroyed directly afterwards.
 func (q sessions) Update(ctx context.Context, s store.Session) error {
 	if err := s.Check(); err != nil {
 		return err

@@ -65,7 +65,7 @@ func (q snapshots) Get(ctx context.Context, id string) (belljar.Snapshot, error)
 
 const newestSnapshots = " ORDER BY created_at DESC, rowid DESC LIMIT ? OFFSET ?"
 
-// snapshotsOf returns which rows a query asks for.
+// snapshotsOf returns the condition that selects the snapshots of a query.
 func snapshotsOf(q belljar.SnapshotQuery) (where string, args []any) {
 	if q.UserID == "" {
 		return " FROM sandbox_snapshots", nil
@@ -87,7 +87,7 @@ func (q snapshots) Has(ctx context.Context, userID, digest string) (has bool, er
 	return has, nil
 }
 
-// Delete deletes a snapshot. It is durable: its bytes are removed right after.
+// Delete deletes a snapshot. It is durable, because its bytes are removed directly afterwards.
 func (q snapshots) Delete(ctx context.Context, id string) (last bool, err error) {
 	err = q.s.writer.do(ctx, write{durable: true, do: func(t *tx) error {
 		last = false

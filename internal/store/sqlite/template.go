@@ -20,7 +20,7 @@ func scanTemplate(row scanner) (x store.Template, err error) {
 	return x, nil
 }
 
-// Put stores a template. It is durable: its snapshots are removed by what it says.
+// Put stores a template. It is durable, because snapshots are removed according to the record.
 func (q templates) Put(ctx context.Context, x store.Template) error {
 	x.BuiltAt = x.BuiltAt.UTC()
 	detail, err := marshal(x)

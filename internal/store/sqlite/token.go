@@ -42,7 +42,7 @@ func insertToken(w *tx, t store.Token) error {
 	return err
 }
 
-// SignIn stores a sign-in, unless its user has too many. It is durable, as Insert.
+// SignIn stores a sign-in, unless its user has too many. It is durable, like Insert.
 func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored bool, err error) {
 	err = q.s.writer.do(ctx, write{durable: true, do: func(w *tx) error {
 		stored = false
@@ -86,7 +86,7 @@ func (q tokens) ByHash(ctx context.Context, hash string) (store.Token, error) {
 	return t, nil
 }
 
-// List returns all, newest first.
+// List returns all tokens, newest first.
 func (q tokens) List(ctx context.Context) ([]store.Token, error) {
 	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+tokenColumns+" FROM sandbox_tokens ORDER BY created_at DESC, rowid DESC")
 	return collect(ctx, q.s, rows, err, scanToken)

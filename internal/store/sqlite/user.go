@@ -54,7 +54,7 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 	})
 }
 
-// Kept returns how many bytes are kept in all, and for how many users.
+// Kept returns how many bytes are stored in total, and for how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes), 0), count(*) FROM sandbox_usage WHERE artifact_bytes + log_bytes > 0")
 	if err := row.Scan(&bytes, &users); err != nil {

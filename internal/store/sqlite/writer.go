@@ -15,7 +15,7 @@ const maxGroup = 128
 
 // write is one atomic change.
 type write struct {
-	durable bool            // it must survive the loss of power
+	durable bool            // it must survive a power failure
 	do      func(*tx) error // runs in the writer's goroutine, while the caller waits; twice if another write of the group fails
 }
 
@@ -50,8 +50,8 @@ func newWriter(conn *sql.Conn, path string) *writer {
 	return w
 }
 
-// do executes a write and returns when it is committed. If ctx ends before the write has begun, it does not happen. What has begun is waited
-// for: a caller who believed that it did not happen would leave out what must follow it.
+// do executes a write and returns when it is committed. If ctx ends before the write has begun, the write does not happen. do waits for a
+// write that has begun: otherwise the caller might skip a step that must follow it.
 func (w *writer) do(ctx context.Context, op write) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (w *writer) each(group []*pending, results []error, execute func(*pending) 
 	whole = true
 	for i, p := range group {
 		if results[i] = p.ctx.Err(); results[i] != nil {
-			continue // the caller has gone
+			continue // the caller's context has ended
 		}
 		if results[i], err = execute(p); err != nil {
 			return false, err

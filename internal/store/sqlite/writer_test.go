@@ -84,7 +84,7 @@ func TestOneFailsAlone(t *testing.T) {
 	}
 }
 
-// TestTwice checks what writes return that the writer repeats because another one of their group failed.
+// TestTwice checks the results of writes that are repeated because another write of their group failed.
 func TestTwice(t *testing.T) {
 	s := opened(t)
 	for _, id := range []string{"old", "other"} {
@@ -131,8 +131,8 @@ func TestTwice(t *testing.T) {
 	calls.Wait()
 }
 
-// TestGivingUp checks that a cancelled caller whose write has not begun gets its context's error at once, that one whose write has begun
-// gets its outcome, and that the store still works.
+// TestGivingUp checks that a cancelled caller whose write has not begun immediately gets its context's error, that one whose write has
+// begun gets its result, and that the store still works.
 func TestGivingUp(t *testing.T) {
 	s := opened(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -248,7 +248,7 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// TestHibernationIsDurable checks that a session is on record as hibernated, also after a loss of power, before its sandbox goes.
+// TestHibernationIsDurable checks that a session is durably recorded as hibernated, also after a power failure, before its sandbox is destroyed.
 func TestHibernationIsDurable(t *testing.T) {
 	s := opened(t)
 	x := store.Session{Session: belljar.Session{ID: belljar.NewID(), UserID: "ann", State: belljar.SessionActive, CreatedAt: time.Now()}}
@@ -263,7 +263,7 @@ func TestHibernationIsDurable(t *testing.T) {
 		if err := s.Sessions().Update(t.Context(), x); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.writer.sync; got != test.want { // it does nothing now
+		if got := s.writer.sync; got != test.want { // the writer is idle; its last transaction used this mode
 			t.Errorf("%s: synchronous %s, want %s", test.state, got, test.want)
 		}
 	}
@@ -274,7 +274,7 @@ func (w write) reading(pragma string, n *int) write {
 	return w
 }
 
-// TestTotals checks that the total of a list fits its page while rows come and go.
+// TestTotals checks that the total of a list matches its page while rows are added and removed.
 func TestTotals(t *testing.T) {
 	s := opened(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// openApproval is an approval that is pending, requested n seconds after start.
+// openApproval returns a pending approval, requested n seconds after start.
 func openApproval(id, user string, n int) belljar.Approval {
 	at := start().Add(time.Duration(n) * time.Second)
 	return belljar.Approval{
@@ -66,7 +66,7 @@ func approvalLife(t *testing.T, s store.Store) {
 	wantErr(t, "deleted", err, store.ErrNotFound)
 }
 
-// approvalRace checks that exactly one of many deciders wins.
+// approvalRace checks that exactly one of several concurrent decisions wins.
 func approvalRace(t *testing.T, s store.Store) {
 	ok(t, s.Approvals().Put(t.Context(), openApproval("a", "ann", 0)))
 	var wins atomic.Int32

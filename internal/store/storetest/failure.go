@@ -9,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// contents is everything that a store holds.
+// contents is the complete content of a store.
 type contents struct {
 	Runs     []store.Run
 	Sessions []store.Session
@@ -42,7 +42,7 @@ func contentsOf(t *testing.T, s store.Store) (c contents) {
 	return c
 }
 
-// failedWrites checks that a write that fails for one of its parts stores none of them.
+// failedWrites checks that a write of which one part fails stores nothing.
 func failedWrites(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	open, session, token := stock(t, s)
@@ -56,7 +56,7 @@ func failedWrites(t *testing.T, s store.Store) {
 
 	insertRun := func(r store.Run, key *store.Key) error { _, err := s.Runs().Insert(ctx, r, key); return err }
 	insertSession := func(r store.Session, key *store.Key) error { _, err := s.Sessions().Insert(ctx, r, key); return err }
-	late := func(object string) *store.Key { // replaces stock's, which has expired
+	late := func(object string) *store.Key { // replaces the expired key of stock
 		key := keyFor("ann", "k", object, start().Add(48*time.Hour))
 		key.NotBefore = start().Add(24 * time.Hour)
 		return key

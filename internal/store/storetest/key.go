@@ -46,7 +46,7 @@ func keyBothOrNeither(t *testing.T, s store.Store) {
 	wantErr(t, "an id that is taken", err, store.ErrExists)
 	_, err = s.Keys().Get(ctx, "runs", "ann", "fresh")
 	wantErr(t, "its key", err, store.ErrNotFound)
-	// Nor does it replace an expired one.
+	// It does not replace an expired key either.
 	_, err = s.Runs().Insert(ctx, a, keyFor("ann", "k", a.ID, start().Add(time.Hour)))
 	wantErr(t, "an id that is taken, with an expired key", err, store.ErrExists)
 	got, err = s.Keys().Get(ctx, "runs", "ann", "k")
@@ -93,7 +93,7 @@ func keyExpiry(t *testing.T, s store.Store) {
 	getRun(t, s, late.ID)
 }
 
-// keyRace sends one request fifty times at once: one call creates the run, and all others get its key.
+// keyRace sends one request fifty times concurrently: one call creates the run, and all others get its key.
 func keyRace(t *testing.T, s store.Store) {
 	for round := range 5 {
 		const racers = 50

@@ -123,7 +123,7 @@ func closeStore(t *testing.T, s store.Store) {
 	ok(t, s.Close())
 }
 
-// everything calls all methods from many goroutines, cancels some calls, and closes the store meanwhile.
+// everything calls all methods from many goroutines, cancels some calls, and closes the store during that.
 func everything(t *testing.T, s store.Store) {
 	const workers, rounds = 8, 20
 	var group sync.WaitGroup

@@ -69,7 +69,7 @@ func listBounds(t *testing.T, s store.Store) {
 		addEnded(t, s, r)
 		ids = append(ids, r.ID)
 	}
-	insert(t, s, openRun("ann", 9)) // has neither time
+	insert(t, s, openRun("ann", 9)) // has neither a start nor an end
 	zone := time.FixedZone("there", -7*3600)
 	for _, each := range []struct {
 		q    belljar.RunQuery
@@ -113,7 +113,7 @@ func listOrder(t *testing.T, s store.Store) {
 		"created_at:asc":   {a.ID, b.ID, c.ID},
 		"started_at:desc":  {b.ID, c.ID, a.ID},
 		"started_at:asc":   {a.ID, c.ID, b.ID},
-		"finished_at:asc":  {b.ID, c.ID, a.ID}, // none has finished: in order of insertion
+		"finished_at:asc":  {b.ID, c.ID, a.ID}, // none has finished: sorted by insertion
 		"finished_at:desc": {a.ID, c.ID, b.ID},
 	} {
 		for _, q := range []belljar.RunQuery{{Sort: sort}, {Sort: sort, UserID: "ann"}, {Sort: sort, Runtime: "native"}, {Sort: sort, UserID: "ann", Runtime: "native"}} {

@@ -47,7 +47,7 @@ func secretLife(t *testing.T, s store.Store) {
 	same(t, "left", list, []store.Secret{all, changed, bob})
 }
 
-// secretsAreSealed: no store takes the secrets of a request as they are.
+// secretsAreSealed: no store accepts unencrypted secrets of a request.
 func secretsAreSealed(t *testing.T, s store.Store) {
 	given := map[string]belljar.Secret{"TOKEN": {Value: "correct horse"}}
 	r := store.Run{Run: belljar.Run{ID: belljar.NewID(), Phase: belljar.PhaseQueued, CreatedAt: start()}, Spec: &belljar.RunSpec{Secrets: given}}

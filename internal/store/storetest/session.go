@@ -134,7 +134,7 @@ func sessionScopeKey(t *testing.T, s store.Store) {
 	others.Key = a.Key
 	addSession(t, s, others)
 	for range 2 {
-		addSession(t, s, openSession("ann", 3)) // without one
+		addSession(t, s, openSession("ann", 3)) // a session without a key
 	}
 	ok(t, s.Sessions().Update(ctx, a)) // its own key does not conflict
 	a = closed(a, start())
@@ -144,7 +144,7 @@ func sessionScopeKey(t *testing.T, s store.Store) {
 	wantErr(t, "back to life next to its successor", s.Sessions().Update(ctx, a), store.ErrExists)
 }
 
-// A released scope key is free for another session, and its former session cannot reclaim it.
+// A released scope key is free for another session, and its previous session cannot reclaim it.
 func sessionScopeGivenUp(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	a, b := openSession("ann", 0), openSession("ann", 1)
@@ -160,7 +160,7 @@ func sessionScopeGivenUp(t *testing.T, s store.Store) {
 	b.Key = "thread:2:default"
 	ok(t, s.Sessions().Update(ctx, b))
 	same(t, "a key does not change", getSession(t, s, b.ID).Key, "thread:1:default")
-	// After a session ends, in whatever state, the next one can use its key. The ended record keeps the key.
+	// After a session ends, in any terminal state, the next one can use its key. The ended record keeps the key.
 	for i, state := range []belljar.SessionState{belljar.SessionClosed, belljar.SessionExpired, belljar.SessionCrashed, belljar.SessionLost} {
 		b = getSession(t, s, b.ID)
 		b.State, b.EndedAt = state, new(start())

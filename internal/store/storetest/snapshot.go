@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// openSnapshot is a snapshot of user, made n seconds after start, with a digest and bytes.
+// openSnapshot returns a snapshot of user, made n seconds after start, with a digest and bytes.
 func openSnapshot(user, digest string, stored int64, n int) belljar.Snapshot {
 	return belljar.Snapshot{ID: belljar.NewID(), UserID: user, Digest: digest, StoredBytes: stored, CreatedAt: start().Add(time.Duration(n) * time.Second)}
 }

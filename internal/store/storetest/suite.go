@@ -91,7 +91,7 @@ func Run(t *testing.T, opts Options) {
 	}
 }
 
-// start is the time at which the tests begin. It has a time zone and nanoseconds, which no store keeps.
+// start returns the start time of the tests. It has a time zone and nanoseconds, which no store keeps.
 func start() time.Time {
 	return time.Date(2026, 3, 1, 9, 30, 0, 123456789, time.FixedZone("here", 2*3600))
 }

@@ -20,7 +20,7 @@ func tokenLife(t *testing.T, s store.Store) {
 	a.CreatedAt, a.RevokedAt, a.LastUsedAt = start(), nil, nil
 	ok(t, s.Tokens().Insert(ctx, a))
 	ok(t, s.Tokens().Insert(ctx, b))
-	a.Secret, b.Secret = "", "" // is never stored
+	a.Secret, b.Secret = "", "" // a Secret is never stored
 	got, err := s.Tokens().ByHash(ctx, a.Hash)
 	ok(t, err)
 	same(t, "by hash", got, a)
@@ -54,7 +54,7 @@ func tokenLife(t *testing.T, s store.Store) {
 	wantErr(t, "revoke", s.Tokens().Revoke(ctx, "nobody", at), store.ErrNotFound)
 }
 
-// tokensDeleted checks which tokens are deleted: those that have ended, however that was.
+// tokensDeleted checks that exactly the ended tokens are deleted, for each kind of end.
 func tokensDeleted(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	at := func(sec int) *time.Time { return new(start().Add(time.Duration(sec) * time.Second)) }
@@ -78,7 +78,7 @@ func tokensDeleted(t *testing.T, s store.Store) {
 	}
 }
 
-// signInLife checks what distinguishes sign-ins from keys: they are swept, counted, and spent once.
+// signInLife checks the differences between sign-ins and keys: they are swept, counted, and spent once.
 func signInLife(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	sign := func(id string, age time.Duration, life time.Duration) store.Token {

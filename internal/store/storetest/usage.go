@@ -44,7 +44,7 @@ func usageOnce(t *testing.T, s store.Store) {
 	addEnded(t, s, noLog)
 	want.ArtifactBytes, want.LogBytes, want.CPUSecondsToday, want.EgressBytesToday = 161, 107, 2, 1000
 	same(t, "after runs without figures", usageOf(t, s, "ann", start()), want)
-	inside := ended(openRun("ann", 5), start(), 64, 0) // its figures are partly those of others
+	inside := ended(openRun("ann", 5), start(), 64, 0) // its figures overlap with those of others
 	inside.SessionID, inside.Egress, inside.Charge = "session", &belljar.EgressReport{BytesIn: 64}, store.Charge{CPUSeconds: 0.25, EgressBytes: 3}
 	addEnded(t, s, inside)
 	ok(t, s.Users().Charge(t.Context(), "ann", store.Charge{CPUSeconds: 0.5, EgressBytes: 7}, start()))

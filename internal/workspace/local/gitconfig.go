@@ -2,8 +2,8 @@ package local
 
 import "strings"
 
-// strange returns the first key of a repository's configuration that is not known to be harmless; "" if there is none. A line that is
-// not understood is strange: git may read more in it.
+// strange returns the first key of a repository's configuration that is not known to be harmless; "" if there is none. A line that it
+// cannot parse counts as strange, because git may read more from it.
 func strange(config string) string {
 	section := ""
 	for line := range strings.SplitSeq(config, "\n") {
@@ -12,7 +12,7 @@ func strange(config string) string {
 		case line == "" || line[0] == '#' || line[0] == ';':
 			continue
 		case strings.HasSuffix(line, `\`):
-			return "a line that goes on"
+			return "a line that continues"
 		case line[0] == '[':
 			end := strings.LastIndexByte(line, ']')
 			if end != len(line)-1 || strings.Count(line, "[") > 1 || strings.Count(line, "]") > 1 {

@@ -1,4 +1,5 @@
-// Package local has one folder of this machine as the workspace of its operators. Its programs run without a sandbox.
+// Package local provides one folder of this machine as the workspace of its operators. Its programs run without a
+// sandbox.
 package local
 
 import (
@@ -12,7 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/workspace"
 )
 
-// Source has a folder as the workspace. Its engine makes sandboxes of the folder, and of nothing else.
+// Source provides a folder as the workspace. Its engine makes sandboxes of only that folder.
 type Source struct {
 	Engine belljar.Engine
 	Dir    string
@@ -36,7 +37,7 @@ func (s *Source) Open(ctx context.Context, caller belljar.Caller, session string
 		return workspace.Workspace{}, &belljar.Error{Code: belljar.CodeNotFound, Message: "session not found"}
 	}
 	spec := workspace.Spec("")
-	spec.WorkspaceExec = false // which would have a folder for temporary files made there
+	spec.WorkspaceExec = false // execution would need a folder for temporary files there
 	spec.Env = map[string]string{"HOME": s.Dir, "PWD": s.Dir}
 	w, err := s.known.Open(ctx, s.Engine.As(caller), caller.ID, spec)
 	w.Root, w.Git = s.Dir, s.git
@@ -45,7 +46,7 @@ func (s *Source) Open(ctx context.Context, caller belljar.Caller, session string
 
 func forbidden(text string) error { return &belljar.Error{Code: belljar.CodeForbidden, Message: text} }
 
-// Ready looks whether the folder is there.
+// Ready checks that the folder exists.
 func (s *Source) Ready(context.Context) workspace.Readiness {
 	if info, err := os.Stat(s.Dir); err != nil || !info.IsDir() {
 		return workspace.Readiness{State: "down", Circuit: "closed", Reason: "unreachable"}
@@ -62,7 +63,7 @@ func (s *Source) git(ctx context.Context) error {
 	defer root.Close()
 	info, err := root.Lstat(".git")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // git says so itself
+		return nil // git itself reports it
 	}
 	if err != nil || !info.IsDir() {
 		return unsafe(".git is not a folder")

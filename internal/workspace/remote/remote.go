@@ -1,5 +1,5 @@
-// Package remote has the workspaces that are elsewhere: sessions of another belljar, and sessions of this one whose sandbox is on a
-// machine elsewhere.
+// Package remote provides workspaces on other machines: sessions of another belljar, and sessions of this one whose sandbox is on another
+// machine.
 package remote
 
 import (
@@ -26,11 +26,11 @@ type Options struct {
 	URL, Key string // of the other belljar
 	Image    string // of a session that is made; "" is the other server's default
 	Guard    upstream.Options
-	// Ready learns how long it took to find out whether the server can be used, and why not; nil is none.
+	// Ready gets the duration of each check of the server, and the reason of a failure; nil is none.
 	Ready func(took time.Duration, why upstream.Reason)
 }
 
-// Source has sessions of another belljar. All callers share one key there: each has a scope of their own, and sees no other's session.
+// Source provides sessions of another belljar. All callers share one key there. Each has its own scope, and sees no other caller's session.
 type Source struct {
 	opts  Options
 	guard *upstream.Guard
@@ -68,7 +68,7 @@ func (s *Source) Close() error {
 	return nil
 }
 
-// Check returns why the other belljar cannot be used; nil if it can.
+// Check returns the reason why the other belljar cannot be used; nil if it can.
 func (s *Source) Check(ctx context.Context) error { return s.check.Ready(ctx) }
 
 // Ready returns the state of the other belljar.
@@ -76,15 +76,15 @@ func (s *Source) Ready(ctx context.Context) workspace.Readiness {
 	return readiness(ctx, s.Check, s.guard.Circuit)
 }
 
-// trust is how long a workspace is used without a further question whether it is there: each question takes as long as what a browser asked.
+// trust is how long a workspace is used without a check that it is alive: each check takes as long as a browser's own request.
 const trust = time.Second
 
-// patience is how long a request is repeated while the other belljar does not answer. A browser waits meanwhile.
+// patience is how long a request is retried while the other belljar does not answer. The browser waits for it.
 const patience = 3 * time.Second
 
 // Open returns a workspace of a caller. Its requests carry the id of the caller's.
 func (s *Source) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
-	// Of the client only its background work needs to be closed, which workspaces do not start.
+	// The client is never closed: only its background work requires that, and workspaces start none.
 	c, err := client.New(client.Options{
 		URL: s.guard.URL("", nil), Source: "workspace", Patience: patience, HTTP: &http.Client{Transport: carrier{s.guard, caller.RequestID, s.opts.Key}},
 	})
@@ -101,21 +101,21 @@ func (s *Source) Open(ctx context.Context, caller belljar.Caller, session string
 	return s.known.Open(ctx, c, mine, spec)
 }
 
-// nameOf is a caller's name there: of any characters, and of no use to guess who it is.
+// nameOf returns a caller's name at the other belljar: safe for all ids, and without a way to guess the caller from it.
 func nameOf(caller belljar.Caller) string {
 	sum := sha256.Sum256([]byte(caller.ID))
 	return hex.EncodeToString(sum[:16])
 }
 
-// carrier sends the requests of one caller. A browser sees the errors of the other belljar, such as that a file does not exist. It sees
-// nothing else that comes from there in place of an answer.
+// carrier sends the requests of one caller. It passes the other belljar's own errors to a browser, such as that a file does not exist, and
+// replaces all other error responses.
 type carrier struct {
 	guard *upstream.Guard
 	id    string // of the caller's request
 	key   string
 }
 
-// maxError is the longest error of the other belljar, in bytes.
+// maxError is the maximum length of an error of the other belljar, in bytes.
 const maxError = 64 << 10
 
 // RoundTrip implements [http.RoundTripper].
@@ -136,7 +136,7 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	// A refused key is a matter between two servers, which the caller's credentials have nothing to do with.
+	// A refused key concerns only the two servers, not the caller's credentials.
 	if err != nil || resp.StatusCode >= 500 || resp.StatusCode == http.StatusUnauthorized || !c.belljar(body) {
 		return unavailable(r), nil
 	}
@@ -144,7 +144,7 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// belljar reports whether an error is one of a belljar's, with nothing of ours in it.
+// belljar reports whether a body is an error of a belljar, and does not contain our key.
 func (c carrier) belljar(body []byte) bool {
 	var e struct {
 		Error struct {
@@ -157,7 +157,7 @@ func (c carrier) belljar(body []byte) bool {
 	return slices.ContainsFunc(belljar.Table(), func(row belljar.CodeInfo) bool { return row.Code == e.Error.Code })
 }
 
-// unavailable is the answer while the other belljar has none.
+// unavailable returns the response while the other belljar is unavailable.
 func unavailable(r *http.Request) *http.Response {
 	const body = `{"error":{"code":"runtime_unavailable","message":"the workspace is not available now"}}`
 	return &http.Response{

@@ -25,9 +25,9 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(leak.Main(m)) }
 
-const key = "alice" // of [apitest.Callers]
+const key = "alice" // a key of [apitest.Callers]
 
-// other is another belljar, behind faults.
+// other is another belljar, with faults in front.
 type other struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -100,7 +100,7 @@ func read(t *testing.T, w workspace.Workspace, path string) (string, error) {
 	return string(text), err
 }
 
-// Callers share a key and nothing else.
+// Callers share only a key.
 func TestCallers(t *testing.T) {
 	o := newOther(t)
 	s := o.open(t)
@@ -147,7 +147,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// What another belljar sends in place of an answer does not reach a browser.
+// Error responses of another belljar that are not its own errors do not reach a browser.
 func TestFaults(t *testing.T) {
 	o := newOther(t)
 	s := o.open(t)
@@ -181,7 +181,7 @@ func TestFaults(t *testing.T) {
 			defer o.breaks(nil)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			// A write is sent once where it may have been done.
+			// A write that may have succeeded is sent only once.
 			_, err := w.Engine.Files().Write(ctx, w.Session, belljar.FileWrite{Path: "a", Content: strings.NewReader("x"), Size: 1, Overwrite: true})
 			var e *belljar.Error
 			if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable {
@@ -199,7 +199,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// readiness asks until the check has its answer: a question has it in time on a machine that is not busy.
+// readiness polls until the check has its answer: on a machine that is not busy, the first call has it in
+// time.
 func readiness(t *testing.T, s *remote.Source) workspace.Readiness {
 	for {
 		if r := s.Ready(t.Context()); r.State != "degraded" {

@@ -10,14 +10,14 @@ import (
 	"github.com/belljar/belljar/internal/workspace"
 )
 
-// Machine is a machine elsewhere in which an engine of this process has its sandboxes.
+// Machine is another machine that holds the sandboxes of an engine in this process.
 type Machine interface {
 	Name() string // of its runtime
 	Ready(ctx context.Context) error
 	Circuit() string
 }
 
-// Sprite has the sessions of an engine in this process whose sandboxes are in a machine elsewhere.
+// Sprite provides the sessions of an engine in this process whose sandboxes are on another machine.
 type Sprite struct {
 	Engine  belljar.Engine
 	Machine Machine
@@ -28,10 +28,11 @@ type Sprite struct {
 
 var _ workspace.Source = (*Sprite)(nil)
 
-// Mode is sandbox: clients see no difference.
+// Mode returns sandbox: clients see no difference.
 func (*Sprite) Mode() string { return "sandbox" }
 
-// Open returns a workspace of a caller. The operator has accepted, by configuring the machine, what it does not enforce.
+// Open returns a workspace of a caller. By configuring the machine, the operator has accepted the limits that it does
+// not enforce.
 func (s *Sprite) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
 	w, err := s.open(ctx, caller, session)
 	if err == nil {
@@ -56,10 +57,10 @@ func (s *Sprite) Ready(ctx context.Context) workspace.Readiness {
 	return readiness(ctx, s.Machine.Ready, s.Machine.Circuit)
 }
 
-// readyTime is how long a question for the state may take. The check goes on, and a later question has its answer.
+// readyTime limits the wait for the state. The check continues, and a later call gets its result.
 const readyTime = 800 * time.Millisecond
 
-// readiness puts a check into words without anything of what it asked.
+// readiness describes a check without any data from its request or response.
 func readiness(ctx context.Context, check func(context.Context) error, circuit func() string) workspace.Readiness {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()

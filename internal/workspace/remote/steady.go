@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/workspace"
 )
 
-// steady is an engine whose machine loses its connection now and then: what only reads files is tried once more. The second attempt waits
+// steady is an engine whose machine sometimes loses its connection: calls that only read files are retried once. The second attempt waits
 // for the next connection.
 type steady struct{ workspace.Engine }
 
@@ -17,7 +17,7 @@ func (s steady) Files() belljar.Files { return steadyFiles{s.Engine.Files()} }
 
 type steadyFiles struct{ belljar.Files }
 
-// twice calls do once more if the connection was lost meanwhile.
+// twice repeats do once if the connection was lost during the call.
 func twice(ctx context.Context, do func() error) {
 	if belljar.CodeOf(do()) == belljar.CodeRuntimeUnavailable && ctx.Err() == nil {
 		_ = do()

@@ -1,4 +1,4 @@
-// Package sandbox has the workspaces that are sessions of an engine in this process.
+// Package sandbox provides workspaces that are sessions of an engine in this process.
 package sandbox
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/workspace"
 )
 
-// Source has the sessions of an engine as workspaces.
+// Source provides the sessions of an engine as workspaces.
 type Source struct {
 	Engine belljar.Engine
 	Image  string // of a session that is made; "" is the server's default
@@ -29,7 +29,7 @@ func (s *Source) Open(ctx context.Context, caller belljar.Caller, session string
 	return workspace.Open(ctx, s.Engine.As(caller), session, belljar.SessionSpec{})
 }
 
-// Ready is ready: the server's other checks are about all that it depends on.
+// Ready always reports ready: the server's other checks cover everything that it depends on.
 func (*Source) Ready(context.Context) workspace.Readiness {
 	return workspace.Readiness{State: "ready", Circuit: "closed"}
 }

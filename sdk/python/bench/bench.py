@@ -1,7 +1,7 @@
-"""What this package costs: ``python3 bench/bench.py [--count N]``, with BELLJAR_BIN or ../../bin/belljar.
+"""Measures the overhead of this package: ``python3 bench/bench.py [--count N]``, with BELLJAR_BIN or ../../bin/belljar.
 
-- from a fresh interpreter to the first result in local mode: import, start of belljar, session, ``echo hi``, and leaving;
-- a call against the same bytes over one bare http.client connection, both on one server in turns.
+- from a fresh interpreter to the first result in local mode: import, start of belljar, session, ``echo hi``, and exit;
+- a call, compared with the same bytes over one bare http.client connection, both in turns on one server.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def first_results(count: int) -> None:
 
 
 class Bare(http.client.HTTPConnection):
-    """http.client on a socket file."""
+    """An http.client connection over a Unix socket."""
 
     def __init__(self, path: str) -> None:
         super().__init__("belljar.local")
@@ -108,7 +108,7 @@ def overhead(count: int) -> None:
                 for name, (one, two, three) in cases.items():
                     times: list[list[float]] = [[], [], []]
                     for i in range(count + 20):
-                        for kind, call in enumerate((one, two, three)):  # in turns, so that all have the same machine
+                        for kind, call in enumerate((one, two, three)):  # in turns, so that all run under the same load
                             begun = time.perf_counter()
                             result = call()
                             if kind == 2:

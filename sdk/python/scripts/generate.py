@@ -1,9 +1,10 @@
-"""Writes what is made from something else.
+"""Generates source files.
 
-- ``belljar/_sync/`` from ``belljar/_async/``: the same without waiting.
-- ``belljar/types.py`` from ``spec/openapi.yaml``: what the API takes and answers, as TypedDicts.
+- ``belljar/_sync/`` from ``belljar/_async/``: the same code without await.
+- ``belljar/types.py`` from ``spec/openapi.yaml``: the API's requests and answers, as TypedDicts.
 
-``generate.py`` writes them; ``generate.py --check`` only says which are stale, and fails if any is.
+``generate.py`` writes them; ``generate.py --check`` only lists the stale ones, and fails if there
+are any.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ WORDS = [
     (r"a cancelled task, Ctrl-C", "Ctrl-C"),
 ]
 
-MADE = {"NewToken": ("Token", "secret")}  # answers that have a field that the schema gives only to them
+MADE = {"NewToken": ("Token", "secret")}  # answers with a field that the schema has only for them
 
 
 def _imports(names: str) -> str:
@@ -42,7 +43,7 @@ def _imports(names: str) -> str:
 
 
 def blocking(source: str, name: str) -> str:
-    """An async module as a sync one."""
+    """Converts an async module to a sync one."""
     text = source
     for pattern, to in WORDS:
         text = re.sub(pattern, to, text)  # type: ignore[arg-type]
@@ -50,7 +51,7 @@ def blocking(source: str, name: str) -> str:
 
 
 def types(spec: dict[str, Any]) -> str:
-    """The schemas of an API."""
+    """Generates the TypedDicts of an API's schemas."""
     out = [
         "# Made from spec/openapi.yaml by scripts/generate.py. Do not edit.",
         '"""What the API takes and answers, as it travels. Servers that are newer may tell more."""',
@@ -71,7 +72,7 @@ def types(spec: dict[str, Any]) -> str:
 def _class(name: str, schema: dict[str, Any]) -> list[str]:
     must = set(schema.get("required", []))
     properties = schema["properties"]
-    if any(keyword.iskeyword(field) for field in properties):  # which only a call can say, and a call knows one totality
+    if any(keyword.iskeyword(field) for field in properties):  # only the call syntax allows keywords; it has one totality
         pairs = ", ".join(f'"{field}": {_type(s, quoted=True)}' for field, s in properties.items())
         return [f'{name} = TypedDict("{name}", {{{pairs}}}, total=False)']
     base = "TypedDict"
@@ -121,7 +122,7 @@ def _type(schema: dict[str, Any], quoted: bool = False) -> str:
 
 
 def files() -> dict[Path, str]:
-    """All that is made, by where it belongs."""
+    """The generated files: their contents by path."""
     import yaml
 
     made = {PACKAGE / "types.py": types(yaml.safe_load(SPEC.read_text("utf-8")))}

@@ -1,4 +1,4 @@
-"""What the tests share: a real server, clients of both kinds, and servers that misbehave."""
+"""Shared fixtures: a real server, clients of both kinds, and servers that misbehave."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 REPOSITORY = ROOT.parent.parent
 BINARY = os.path.abspath(os.environ.get("BELLJAR_BIN") or REPOSITORY / "bin" / "belljar")
-LONG = 120.0  # seconds that anything may take on a busy machine
+LONG = 120.0  # seconds for any single step on a busy machine
 KEY = "a-key-for-the-tests-of-python"
 
 
 def alone() -> None:
-    """Takes away what whoever started the tests has set for other belljars, and has theirs be patient."""
+    """Removes settings for other servers from the environment, and gives the tests' server long timeouts."""
     for name in list(os.environ):
         if name.startswith(("SANDBOX_", "DOCKER_")) or name.lower().endswith("_proxy") or name in ("BELLJAR_SERVER", "BELLJAR_API_KEY"):
             del os.environ[name]
@@ -38,7 +38,7 @@ def alone() -> None:
     for name in ("SANDBOX_DEFAULT_STARTUP_TIMEOUT_SEC", "SANDBOX_DEFAULT_EXEC_TIMEOUT_SEC"):
         os.environ[name] = "300"
     os.umask(0o022)
-    for ignored in (signal.SIGINT, signal.SIGTERM):  # as by a shell's & and by nohup; programs that tests start would ignore them, too
+    for ignored in (signal.SIGINT, signal.SIGTERM):  # a shell's & and nohup ignore these; programs that tests start would inherit that
         if signal.getsignal(ignored) == signal.SIG_IGN:
             signal.signal(ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL)
 
@@ -47,7 +47,7 @@ alone()
 
 
 def until(what: Callable[[], Any], seconds: float = LONG) -> Any:
-    """Waits until something is so, and returns it."""
+    """Waits until a condition holds, and returns its value."""
     end = time.monotonic() + seconds
     while True:
         value = what()
@@ -59,12 +59,12 @@ def until(what: Callable[[], Any], seconds: float = LONG) -> Any:
 
 
 async def got(value: Any) -> Any:
-    """What a call of either client comes to."""
+    """The result of a call of either client."""
     return await value if inspect.isawaitable(value) else value
 
 
 async def each(values: Any) -> AsyncIterator[Any]:
-    """What either client yields."""
+    """The items of an iterator of either client."""
     if hasattr(values, "__aiter__"):
         async for value in values:
             yield value
@@ -74,10 +74,10 @@ async def each(values: Any) -> AsyncIterator[Any]:
 
 
 class Server:
-    """A real server on a socket file, which can be killed and started again."""
+    """A real server on a socket file, which tests can kill and restart."""
 
     def __init__(self) -> None:
-        self.dir = tempfile.mkdtemp(prefix="bjpy-", dir="/tmp")  # short: a socket's path has 107 bytes
+        self.dir = tempfile.mkdtemp(prefix="bjpy-", dir="/tmp")  # short: a socket's path has at most 107 bytes
         self.socket = os.path.join(self.dir, "api.sock")
         self.url = "unix:" + self.socket
         self.process: Optional[subprocess.Popen[bytes]] = None
@@ -92,7 +92,7 @@ class Server:
         )
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], LONG)
-        line = self.process.stdout.readline() if ready else b""  # it says so when it is ready, or ends
+        line = self.process.stdout.readline() if ready else b""  # printed when it is ready; empty if it ended
         self.process.stdout.close()
         if not line:
             self.kill()
@@ -119,7 +119,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server for all tests that do it no harm."""
+    """A shared server for tests that do not damage it."""
     if not os.access(BINARY, os.X_OK):
         pytest.fail(f"there is no {BINARY}: make build, or set BELLJAR_BIN")
     s = Server()
@@ -132,14 +132,14 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def fragile() -> Iterator[Server]:
-    """A server of a test's own."""
+    """A server for one test."""
     s = Server()
     try:
         s.start()
         yield s
     finally:
         if s.process is not None and s.process.poll() is not None:
-            s.start()  # so that it takes down what the killed one left
+            s.start()  # so that it removes the sandboxes of the killed server
         s.stop()
 
 
@@ -155,7 +155,7 @@ async def belljar(request: Any, server: Server) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def session(belljar: Any) -> AsyncIterator[Any]:
-    """A session of a test's own."""
+    """A session for one test."""
     s = await got(belljar.sessions.create())
     try:
         yield s
@@ -164,7 +164,7 @@ async def session(belljar: Any) -> AsyncIterator[Any]:
 
 
 class Stage:
-    """A server that says what a script says: each connection is given to the next of its acts."""
+    """A scripted server: each connection is handled by the next of its acts."""
 
     def __init__(self, *acts: Callable[[Any], None], forever: Optional[Callable[[Any], None]] = None) -> None:
         import socket
@@ -199,7 +199,7 @@ class Stage:
             if act is not None:
                 act(Actor(self, sock))
         except (ConnectionError, EOFError):
-            pass  # the client has gone
+            pass  # the client has closed the connection
         except BaseException as e:
             self.faults.append(e)
         finally:
@@ -265,7 +265,7 @@ class Actor:
         self.say(f"HTTP/1.1 {status} Status\r\nContent-Type: {kind}\r\nContent-Length: {len(raw)}\r\n{headers}\r\n", raw)
 
     def gone(self) -> None:
-        """Waits until the client has gone."""
+        """Waits until the client has closed the connection."""
         try:
             while self.sock.recv(65536):
                 pass
@@ -279,7 +279,7 @@ def error(code: str, message: str = "no", **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def stage() -> Iterator[Callable[..., Stage]]:
-    """Makes servers that say what a script says."""
+    """Starts scripted servers."""
     stages: list[Stage] = []
 
     def make(*acts: Callable[[Any], None], forever: Optional[Callable[[Any], None]] = None) -> Stage:

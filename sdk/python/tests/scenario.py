@@ -1,4 +1,4 @@
-"""The driver of test/scenario for this package: ``scenario.py [--async] SCENARIO``. test/scenario/README.md says what it does."""
+"""The driver of test/scenario for this package: ``scenario.py [--async] SCENARIO``. test/scenario/README.md describes it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from belljar import AsyncBelljar, Belljar, BelljarError
 
 
 async def got(value: Any) -> Any:
-    """What a call of either client comes to."""
+    """The result of a call of either client."""
     return await value if inspect.isawaitable(value) else value
 
 
 async def each(values: Any) -> AsyncIterator[Any]:
-    """What either client yields."""
+    """The items of an iterator of either client."""
     if hasattr(values, "__aiter__"):
         async for value in values:
             yield value
@@ -30,19 +30,19 @@ async def each(values: Any) -> AsyncIterator[Any]:
 
 
 async def leave(values: Any) -> None:
-    """Breaks a stream off."""
+    """Closes an iterator before its end."""
     await got(values.aclose() if hasattr(values, "aclose") else values.close())
 
 
 def given(what: Any) -> bytes:
-    """Bytes as a step writes them."""
+    """Decodes bytes of a step."""
     if isinstance(what, str):
         return what.encode()
     return a2b_base64(what["base64"]) if "base64" in what else what["repeat"].encode() * what["times"]
 
 
 def shown(data: bytes) -> Any:
-    """Bytes as a result writes them."""
+    """Encodes bytes for a result."""
     if len(data) > 1024:
         return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     try:
@@ -80,7 +80,7 @@ class Driver:
             print(json.dumps({"step": step["step"], "result": result}), flush=True)
 
     def options(self, how: dict[str, Any]) -> dict[str, Any]:
-        """A step's wishes as arguments of run and start."""
+        """Converts a step's options to arguments of run and start."""
         how = dict(how)
         if "stdin" in how:
             how["stdin"] = given(how["stdin"])

@@ -1,4 +1,4 @@
-"""Servers that misbehave, for both clients: no hang, nothing done twice, an error that helps."""
+"""Both clients against servers that misbehave: no hang, no repeated side effect, a useful error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ME = {"user_id": "ann"}
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses are a hundredth of what they are, so that nothing has to be waited for."""
+    """Shortens all pauses to a hundredth."""
     usual = _retry.Passing.pause
     monkeypatch.setattr(_retry.Passing, "pause", lambda self, tries: usual(self, tries) / 100)
 
@@ -92,7 +92,7 @@ async def test_what_cannot_be_repeated_is_not(connect: Any, stage: Any) -> None:
     with pytest.raises(b.UnreachableError) as e:
         await got(session.files.rename("a", "b"))
     assert len(s.requests) == 1 and isinstance(e.value, ConnectionError) and e.value.code == "runtime_unavailable" and e.value.hint
-    for failure in ({"error": "upstream reset"}, error("runtime_unavailable")):  # of a proxy that may have passed it on
+    for failure in ({"error": "upstream reset"}, error("runtime_unavailable")):  # from a proxy that may have forwarded the request
         s = stage(once(503, failure, "Retry-After: 0\r\n"), ok({"ok": True}))
         with pytest.raises(b.RuntimeUnavailableError):
             await got(_session(connect(s.url)).files.rename("a", "b"))
@@ -101,7 +101,7 @@ async def test_what_cannot_be_repeated_is_not(connect: Any, stage: Any) -> None:
 
 
 def _session(client: Any) -> Any:
-    """A session that nobody was asked for."""
+    """Makes a session without a request to a server."""
     kind = b.Session if isinstance(client, b.Belljar) else b.AsyncSession
     return kind(client.sessions, {"session_id": "s1", "state": "active"})
 
@@ -131,7 +131,7 @@ async def test_a_closed_idle_connection_does_no_harm(connect: Any, stage: Any) -
     await got(client.me())
     assert closed.wait(30)
     session = _session(client)
-    await got(session.files.rename("a", "b"))  # which must not be sent twice
+    await got(session.files.rename("a", "b"))  # a request that must not be sent twice
     assert s.connections == 2 and len(s.requests) == 2
 
 
@@ -150,7 +150,7 @@ async def test_a_storm_of_429_ends(connect: Any, stage: Any) -> None:
     client = connect(s.url, patience=5.0)
     with pytest.raises(b.RateLimitedError) as e:
         await got(client.me())
-    assert e.value.retry_after == 1000 and e.value.status == 429 and len(s.requests) == 1  # a hundredth is still too long
+    assert e.value.retry_after == 1000 and e.value.status == 429 and len(s.requests) == 1  # a hundredth of 1,000 s still exceeds the patience
     s = stage(forever=once(429, error("rate_limited"), "Retry-After: 0\r\n"))
     client = connect(s.url, patience=0.3)
     with pytest.raises(b.RateLimitedError):
@@ -229,10 +229,10 @@ async def test_what_is_not_http(connect: Any, stage: Any) -> None:
 
 
 async def test_nobody_there(connect: Any) -> None:
-    with socket.socket() as taken:  # it does not listen, and nobody else can
+    with socket.socket() as taken:  # bound but not listening, so that no other program can listen on it
         taken.bind(("127.0.0.1", 0))
         with pytest.raises(b.UnreachableError, match="cannot be reached"):
-            await got(connect(f"http://127.0.0.1:{taken.getsockname()[1]}", patience=600).me())  # it is not waited for
+            await got(connect(f"http://127.0.0.1:{taken.getsockname()[1]}", patience=600).me())  # fails without a retry
     with pytest.raises(b.UnreachableError):
         await got(connect("unix:/nowhere/at/all.sock", patience=600).me())
     with pytest.raises(b.UnreachableError):
@@ -353,7 +353,7 @@ async def test_uploads_are_read_once_and_said_how_long(connect: Any, stage: Any)
     big = bytes(range(256)) * 4000
 
     class Pipe:
-        """Something to read that does not know its length."""
+        """A file-like object of unknown length."""
 
         def __init__(self) -> None:
             self.left = io.BytesIO(big)

@@ -1,4 +1,4 @@
-"""Logs on servers that misbehave, for both clients."""
+"""Logs from servers that misbehave, for both clients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import belljar as b
 from belljar._async import transport as one
 from belljar._sync import transport as two
 
-__all__ = ["hurry"]  # which pytest takes from there
+__all__ = ["hurry"]  # a fixture for pytest
 
 
 def event(seq: int, name: str = "stdout", **more: Any) -> bytes:
@@ -29,12 +29,12 @@ END = {"event": "end", "data": {"exit_code": 0, "phase": "completed"}}
 async def test_a_log_goes_on_behind_what_came(connect: Any, stage: Any) -> None:
     half = chunk(event(3)[:-20])
     s = stage(
-        cut(STREAM, chunk(b"retry: 1000\n\n", event(1)), chunk(event(2)), half),  # in the midst of a frame
-        cut(STREAM, b"0\r\n\r\n"),  # the server ends, politely
+        cut(STREAM, chunk(b"retry: 1000\n\n", event(1)), chunk(event(2)), half),  # in the middle of a frame
+        cut(STREAM, b"0\r\n\r\n"),  # the server ends the answer properly
         once(502, b"", kind="text/html"),
         cut(b""),
         once(429, error("rate_limited"), "Retry-After: 0\r\n"),
-        cut(STREAM, chunk(event(2), event(3), event(4))),  # 2 once more
+        cut(STREAM, chunk(event(2), event(3), event(4))),  # frame 2 again
         cut(STREAM, chunk(b"event: event\ndata: {\"type\":\"event\",\"event\":\"resume\",\"data\":{},\"seq\":7}\n\n", event(7), event(8, "event", **END))),
     )
     client = connect(s.url)
@@ -140,7 +140,7 @@ async def test_a_callback_that_raises_cancels(connect: Any, stage: Any, failure:
     client = connect(s.url)
     with pytest.raises(type(failure)) as e:
         await got(client.run(["x"], on_output=fail))
-    await got(client.close())  # which waits for what is still to be done
+    await got(client.close())  # waits for the cleanup
     assert e.value is failure and b"/runs/r1/cancel" in s.requests[-1]
 
 
@@ -156,7 +156,7 @@ async def test_usage_that_breaks_off(connect: Any, stage: Any) -> None:
 
 
 async def test_results_that_the_answer_leaves_out(connect: Any, stage: Any) -> None:
-    """An answer that waited has the first of them only."""
+    """A complete answer contains only the first results."""
     first, last = {"type": "display", "data": {"text/plain": "1"}}, {"type": "value", "data": {"text/plain": "2"}}
     ended = {"id": "r1", "phase": "completed", "exit_code": 0}
     answer = {**ended, "stdout": "", "stderr": "", "results": [first], "results_truncated": True}

@@ -101,7 +101,7 @@ def test_a_program_that_leaves_in_the_midst_of_a_run() -> None:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: Any) -> Iterator[tuple[str, str]]:
-    """A server that speaks TLS, and its certificate."""
+    """A TLS server, and its certificate."""
     place = tmp_path_factory.mktemp("tls")
     cert, key = str(place / "cert.pem"), str(place / "key.pem")
     subprocess.run(
@@ -226,9 +226,9 @@ async def test_terminals_that_break(connect: Any, stage: Any) -> None:
 async def test_a_text_that_does_not_come(connect: Any, stage: Any) -> None:
     def act(a: Any) -> None:
         greet(a, frame({"type": "output", "data": "first\n"}), frame({"type": "output", "data": "sec"}))
-        a.more()  # what is typed
+        a.more()  # the input
         a.say(frame({"type": "output", "data": "ond\n"}))
-        while not select.select([a.sock], [], [], 0)[0]:  # up to its goodbye
+        while not select.select([a.sock], [], [], 0)[0]:  # until the client's close message
             a.say(frame({"type": "output", "data": "y\n"}) * 100)
         a.say(frame((1000).to_bytes(2, "big"), ws.CLOSE))
 
@@ -286,12 +286,12 @@ async def test_a_silent_websocket_is_given_up(connect: Any, stage: Any, monkeypa
     terminal = await got(client.terminals.attach("t1"))
     with pytest.raises(b.UnreachableError):
         await got(terminal.read())
-    assert seen.get(timeout=60)[0] == 0x80 | ws.PING  # the server may come later to it
+    assert seen.get(timeout=60)[0] == 0x80 | ws.PING  # the server may read it late
     await got(terminal.close())
 
 
 async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hold is given up in time, and at once by what is cancelled, though the program reads nothing."""
+    """close() returns in time, and at once on cancellation, even if the program reads nothing."""
     from belljar._async import stdin as one
     from belljar._sync import stdin as two
 
@@ -326,7 +326,7 @@ async def test_input_that_is_not_taken(connect: Any, stage: Any, monkeypatch: py
 
 
 async def test_input_that_is_taken_late(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that begins to read after the client's silence gets all of its input."""
+    """A program that starts reading after the client's silence timeout gets all of its input."""
     size = 16 << 20
     full, taken = threading.Event(), threading.Event()
 
@@ -358,7 +358,7 @@ async def test_input_that_is_taken_late(connect: Any, stage: Any, monkeypatch: p
 
 
 async def test_input_that_is_held_in_silence(connect: Any, stage: Any) -> None:
-    """A hold on which nothing is called answers pings, and knows the end of a run from that of a connection."""
+    """An idle stdin connection answers pings, and distinguishes the end of a run from a broken connection."""
 
     def act(a: Any) -> None:
         a.request()
@@ -410,7 +410,7 @@ async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage:
 
 
 async def test_a_line_on_a_terminal(session: Any) -> None:
-    terminal = await got(session.terminal(command="echo a''b; exit 3"))  # for sh -c, as for run
+    terminal = await got(session.terminal(command="echo a''b; exit 3"))  # run with sh -c, as for run
     await got(terminal.read_until("ab", LONG))
     while await got(terminal.read(LONG)):
         pass

@@ -1,4 +1,4 @@
-"""Both clients on a real server."""
+"""Both clients against a real server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_output_that_is_large_and_binary(belljar: Any) -> None:
     assert whole == bytes(range(256)) * 256 * 48
     await got(run.wait(LONG))
     other = await got(belljar.run(code=code, language="python"))
-    assert run.truncated and other.truncated and run.stdout_bytes == other.stdout_bytes  # the server's way to cut, and ours
+    assert run.truncated and other.truncated and run.stdout_bytes == other.stdout_bytes  # the server and the client cut the output in the same way
     assert run.raw["stdout_omitted_bytes"] == other.raw["stdout_omitted_bytes"]
 
 
@@ -207,7 +207,7 @@ async def test_code_remembers(session: Any) -> None:
     r = await got(session.code("print('out'); display('shown'); x + 1"))
     assert (r.value, r.stdout, r.context["state"], r.error) == ("42", "out\n", "kept", None) and [k["type"] for k in r.results] == ["display", "value"]
     seen: list[Any] = []
-    r = await got(session.code("print('out')\n1/0", on_output=seen.append))  # by the log
+    r = await got(session.code("print('out')\n1/0", on_output=seen.append))  # this reads the results from the log
     assert r.error["name"] == "ZeroDivisionError" and r.exit_code == 1 and all(f.type in ("stdout", "stderr") for f in seen)
     assert (await got(session.code("echo $((6 * 7))", language="bash"))).stdout == "42\n"
     assert [c["name"] for c in await got(session.contexts())] == ["bash", "python"]
@@ -265,7 +265,7 @@ async def test_terminals(belljar: Any, session: Any) -> None:
     await got(terminal.write("stty size; echo $((40 + 2))ü\n"))
     assert b"30 100" in await got(terminal.read_until("42ü", LONG))
     await got(terminal.write("echo wait''ing; read -r _; stty size; echo re''sized\n"))
-    await got(terminal.read_until("waiting", LONG))  # before its prompt, bash reads the size and sets it again
+    await got(terminal.read_until("waiting", LONG))  # bash reads and sets the size before each prompt, so wait for that
     await got(terminal.resize(50, 20))
     await got(terminal.write("\n"))
     assert b"20 50" in await got(terminal.read_until("resized", LONG))
@@ -278,7 +278,7 @@ async def test_terminals(belljar: Any, session: Any) -> None:
     with pytest.raises(b.ConflictError):
         await got(terminal.write("x"))
     back = await got(belljar.terminals.attach(id))
-    assert b"42" in await got(back.read(LONG))  # its history
+    assert b"42" in await got(back.read(LONG))  # the earlier output
     other = await got(belljar.terminals.attach(id))
     async for _ in each(back):
         pass
@@ -351,7 +351,7 @@ async def test_a_cancelled_task_cancels_its_run(server: Server) -> None:
                 await task
             await belljar._transport.leaving.wait()
             (newest,) = (await belljar.runs.list(session=session.id, limit=1))["items"]
-            while newest["phase"] == "starting" or phase == "killed" and newest["phase"] == "running":  # it has its grace
+            while newest["phase"] == "starting" or phase == "killed" and newest["phase"] == "running":  # the grace period after TERM
                 newest = (await belljar.runs.get(newest["id"])).raw  # type: ignore[assignment]
                 await asyncio.sleep(0.02)
             assert newest["phase"] == phase
@@ -366,9 +366,9 @@ def test_a_loop_after_another(server: Server) -> None:
         return (await client.run(["echo", "x"])).stdout
 
     assert asyncio.run(use()) == "x\n"
-    assert asyncio.run(use()) == "x\n"  # with connections of its own
+    assert asyncio.run(use()) == "x\n"  # with new connections
     asyncio.run(client.close())
-    gc.collect()  # asyncio warns of what the first loop left open, here and not in another test
+    gc.collect()  # triggers asyncio's warnings about the first loop here rather than in another test
 
 
 def test_a_forked_child_has_connections_of_its_own(server: Server) -> None:
@@ -389,7 +389,7 @@ def test_a_forked_child_has_connections_of_its_own(server: Server) -> None:
 
 
 def test_a_server_that_is_killed_and_comes_back(fragile: Server) -> None:
-    """A log that is followed loses nothing when the server is killed in its midst and started again."""
+    """A followed log loses nothing when the server is killed and restarted."""
     with b.Belljar(fragile.url, api_key=KEY, patience=LONG) as belljar:
         session = belljar.sessions.create()
         run = session.start("mkfifo go; for i in $(seq 1 3000); do echo $i; done; cat go; echo end", timeout=10 * LONG)

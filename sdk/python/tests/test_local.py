@@ -1,4 +1,4 @@
-"""A belljar of one's own: it starts, is shared, and leaves nothing, however its program ends."""
+"""A private belljar: it starts, is shared, and leaves nothing behind, however its program ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import belljar as b
 
 
 def program(text: str, **how: Any) -> subprocess.Popen[str]:
-    """Starts a Python program that knows this package."""
+    """Starts a Python program that can import this package."""
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **how.pop("env", {})}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(text)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, **how
@@ -27,7 +27,7 @@ def program(text: str, **how: Any) -> subprocess.Popen[str]:
 
 
 def ended(pid: int) -> bool:
-    """Whether there is no such process any more, but for one that nobody has buried."""
+    """Whether the process has ended; a zombie counts as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (FileNotFoundError, ProcessLookupError):
@@ -35,7 +35,7 @@ def ended(pid: int) -> bool:
 
 
 def heard(process: subprocess.Popen[str]) -> dict[str, str]:
-    """The line of words that a program prints first: pid=…, socket=…"""
+    """Parses the first line that a program prints: pid=…, socket=…"""
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, process.communicate()[1]
@@ -199,10 +199,10 @@ def test_one_that_dies_is_started_again() -> None:
         client.execute("echo x > f")
         assert client._transport is not None and client._transport.local is not None
         pid = client._transport.local.ready()["pid"]
-        os.kill(pid, signal.SIGKILL)  # which takes a moment
+        os.kill(pid, signal.SIGKILL)  # takes effect a moment later
         with pytest.raises(b.SessionExpiredError):
             client.execute("cat f", auto_retry=False)
-        assert client.execute("cat f")["exit_code"] == 1  # a new one, without the file
+        assert client.execute("cat f")["exit_code"] == 1  # a new session, without the file
         assert client._transport is not None and client._transport.local is not None
         again = client._transport.local.ready()["pid"]
         assert again != pid
@@ -219,7 +219,7 @@ def test_one_that_dies_is_started_again() -> None:
 
 @pytest.fixture
 def mortal(tmp_path: Path) -> tuple[str, Path]:
-    """A belljar that knows a session and dies of anything else that it is asked, and where it writes what that is."""
+    """A fake belljar that knows one session and exits on any other request, and the file to which it logs that request."""
     fake, asked = tmp_path / "belljar", tmp_path / "asked"
     fake.write_text(textwrap.dedent(f"""\
         #!{sys.executable}

@@ -1,4 +1,4 @@
-"""What is made from something else is up to date, and the wheel does what the README says."""
+"""Generated files are up to date, and the wheel works as the README describes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_no_file_is_long() -> None:
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: Any) -> Path:
-    """The Python of an empty project into which the wheel was installed, all of it offline."""
+    """The Python of an empty project with the wheel installed offline."""
     place = tmp_path_factory.mktemp("project")
     source = place / "source"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache"))

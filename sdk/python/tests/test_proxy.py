@@ -1,4 +1,4 @@
-"""Proxies: whom the environment sends to one, and that everything goes through it."""
+"""Proxies: the environment selects them, and all traffic goes through them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_no_proxy(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Middle:
-    """A proxy in front of a server, which it takes every name for."""
+    """A proxy in front of a server, which it reaches under every name."""
 
     def __init__(self, socket_path: str) -> None:
         self.path = socket_path

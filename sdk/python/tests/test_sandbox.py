@@ -1,4 +1,4 @@
-"""The thread API's client: on a belljar of its own, on a server, and on servers of the thread API that are not Belljar."""
+"""The thread API's client: on a private belljar, on a server, and on other servers of the thread API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def kind(request: Any) -> Any:
 
 @pytest.fixture(params=["local", "remote"])
 async def make(request: Any, kind: Any, server: Server) -> AsyncIterator[Callable[[], Any]]:
-    """Makes clients of each kind in each mode, which know the same threads."""
+    """Makes clients of each kind in each mode, all with the same threads."""
     clients: list[Any] = []
 
     def one() -> Any:
@@ -90,8 +90,8 @@ async def test_expiry(make: Any) -> None:
     await got(client.execute("echo x > f"))
     for _ in range(2):
         await got(other.get_or_create_session("u", "t"))
-        assert other.session_id == client.session_id  # a thread's session, whoever asks
-        await got(other.close_session())  # which is the end of it, for all
+        assert other.session_id == client.session_id  # both clients share the thread's session
+        await got(other.close_session())  # ends the session for both
         old = client.session_id
         with pytest.raises(b.SessionExpiredError) as e:
             await got(client.execute("cat f", auto_retry=False))
@@ -100,7 +100,7 @@ async def test_expiry(make: Any) -> None:
             await got(client.list_files())
         with pytest.raises(b.SessionExpiredError):
             await got(client.download_file("f", "/tmp/never"))
-        result = await got(client.execute("cat f"))  # in a new one, where the file is not
+        result = await got(client.execute("cat f"))  # in a new session, without the file
         assert result["exit_code"] == 1 and client.session_id != old and client.thread_id == "t"
     await got(client.close_session())
 
@@ -116,13 +116,13 @@ async def test_with(kind: Any, server: Server) -> None:
     assert client.session_id is None
     with b.Belljar(server.url, api_key=KEY) as belljar:
         assert belljar.sessions.get(id).state == "closed"
-    again = await got(client.get_or_create_session("u", "with"))  # a client can be used again
+    again = await got(client.get_or_create_session("u", "with"))  # a closed client is usable again
     assert again["status"] == "created" and again["session_id"] != id
     await got(client.close())
 
 
 async def test_as_it_is_called(kind: Any) -> None:
-    """Names, order and defaults of arguments are the thread API's."""
+    """Names, order and defaults of arguments match the thread API."""
     want = {
         "get_or_create_session": [("user_id", None), ("thread_id", None), ("timeout_minutes", 30)],
         "execute": [("command", None), ("timeout", 30), ("auto_retry", True)],
@@ -143,7 +143,7 @@ async def test_as_it_is_called(kind: Any) -> None:
 
 
 def foreign(prefix: str, detail: bool, sessions: list[str]) -> Any:
-    """A server of the thread API at a prefix, as somebody else may have written it."""
+    """An independent implementation of a thread API server, at a prefix."""
 
     def act(a: Any) -> None:
         while True:
@@ -201,7 +201,7 @@ async def test_servers_of_others(kind: Any, stage: Any, prefix: str, detail: boo
     assert not isinstance(e.value, b.SessionExpiredError)
     with pytest.raises(b.InternalError):
         await got(client.list_files())
-    await got(client.close())  # what goes wrong is logged
+    await got(client.close())  # an error is logged, not raised
     assert client.session_id is None and "Cleanup failed" in caplog.text
     assert len([r for r in s.requests if b" /thread" in r.split(b"\r\n")[0]]) == (1 if prefix == "" else len(s.requests))
 

@@ -19,7 +19,7 @@ SCENARIO = REPOSITORY / "test" / "scenario" / "scenario.json"
 
 @pytest.mark.parametrize("flags", [[], ["--async"]], ids=["sync", "async"])
 def test_scenario(server: Server, flags: list[str], tmp_path: Path) -> None:
-    file = shutil.copy(SCENARIO, tmp_path)  # that nobody changes meanwhile
+    file = shutil.copy(SCENARIO, tmp_path)  # a copy that no other test changes
     with b.Belljar(server.url, api_key=KEY) as operator:
         spec = {"user_id": "python" + "".join(flags)}
         key = operator._transport.ask(_ask("POST", "/api/v1/sandbox/admin/tokens", spec))["secret"]

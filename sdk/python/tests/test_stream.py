@@ -1,4 +1,4 @@
-"""Ten thousand lines with a forced reconnect every 500, on servers that are made up and on a real one."""
+"""Ten thousand lines with a forced reconnect every 500, on a scripted server and on a real one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_made_up(connect: Any, stage: Any) -> None:
         since = int(found.group(1)) if found else 0
         a.say(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\nretry: 1000\n\n")
         events = b"".join(event(seq) for seq in range(since + 1, min(since + PIECE, LINES + 1) + 1))
-        a.say(events, event(since + PIECE + 1)[: since % 97])  # which is cut at another place each time
+        a.say(events, event(since + PIECE + 1)[: since % 97])  # cut at a different place each time
         if since + PIECE > LINES:
             a.gone()
 
@@ -48,7 +48,7 @@ async def test_made_up(connect: Any, stage: Any) -> None:
 
 
 class Cutter:
-    """Stands before a server and cuts every connection that has brought so many lines, in the midst of a frame."""
+    """A proxy that cuts every connection after a number of lines, in the middle of a frame."""
 
     def __init__(self, path: str) -> None:
         self.path, self.cuts = path, 0
@@ -86,7 +86,7 @@ class Cutter:
                 while b"\n\n" in buf:
                     event, _, buf = buf.partition(b"\n\n")
                     to.sendall(event + b"\n\n")
-                    lines += event.count(b"\\n")  # as they are in JSON
+                    lines += event.count(b"\\n")  # newlines are escaped in JSON
                     if lines >= bound and b'"event":"end"' not in event:
                         self.cuts += 1
                         to.sendall(buf[:10])

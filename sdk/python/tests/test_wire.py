@@ -1,4 +1,4 @@
-"""Connections whose other side does not read for a while."""
+"""Connections whose other side pauses reading."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from belljar._wire_async import SLICE, AsyncWire, _Line
 
 
 class Pipe:
-    """The transport of a connection whose other side reads when it is told to."""
+    """The transport of a connection whose other side reads on request."""
 
     def __init__(self, line: _Line) -> None:
         self.line, self.sizes, self.wait = line, [], True  # type: ignore[var-annotated]
@@ -48,7 +48,7 @@ async def test_what_waits_to_be_sent() -> None:
     await both
     assert not wire.busy
     pipe.sizes, pipe.wait = [], False
-    await wire.send(bytes(3 * SLICE + 1), 5.0)  # the time is that of each slice
+    await wire.send(bytes(3 * SLICE + 1), 5.0)  # the timeout applies to each slice
     assert pipe.sizes == [SLICE, SLICE, SLICE, 1]
 
 
@@ -75,7 +75,7 @@ def test_a_time_without_end() -> None:
 
 
 class Wire:
-    """A connection on which a script of what comes is played; None is silence."""
+    """A connection that replays a script of incoming data; None is silence."""
 
     def __init__(self, *script: Optional[bytes]) -> None:
         self.script, self.sent, self.busy, self.closed = list(script), [], False, False  # type: ignore[var-annotated]
@@ -109,7 +109,7 @@ PONG, PING, HELLO = b"\x8a\x00", b"\x89\x00", b"\x81\x02hi"
 @pytest.mark.parametrize("kind, wired", [(Socket, Wire), (AsyncSocket, SlowWire)])
 async def test_input_that_is_not_read_excuses_a_missing_pong(connect: Any, kind: Any, wired: Any) -> None:
     async def heard(*script: Optional[bytes], typed: bool = False, busy: bool = False) -> tuple[bool, list[int]]:
-        """Whether a message came, and what was sent."""
+        """Whether a message arrived, and the frames that were sent."""
         wire = wired(*script)
         socket = kind(connect("http://x")._transport, wire, ws.Decoder(b""))
         if typed:

@@ -16,7 +16,7 @@ from belljar._run import RunState
 
 
 def body_of(raw: bytes, method: str, cuts: list[int], ends: bool = True) -> tuple[int, bytes, Answer]:
-    """Reads an answer that comes in pieces."""
+    """Parses an answer that arrives in pieces."""
     answer, body = Answer(method), b""
     pieces = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)]) if a < b]
     status = 0
@@ -119,7 +119,7 @@ def test_websocket_messages(size: int) -> None:
     decoder = _websocket.Decoder()
     decoder.feed(server_frame(_websocket.BINARY, data))
     assert decoder.next() == (_websocket.BINARY, data) and decoder.next() is None
-    sent = _websocket.encode(_websocket.BINARY, data)  # and ours, unmasked as a server does
+    sent = _websocket.encode(_websocket.BINARY, data)  # the client's frame, which must be masked
     at = 2 + (0 if size < 126 else 2 if size < 65536 else 8)
     mask, masked = sent[at : at + 4], sent[at + 4 :]
     assert sent[1] & 0x80 and bytes(b ^ mask[i % 4] for i, b in enumerate(masked)) == data
@@ -192,7 +192,7 @@ def test_head_and_tail_of_long_output(seed: int) -> None:
     if len(text) <= _frame.INLINE:
         assert (kept, gap, omitted) == (text, 0, 0)
     else:
-        assert kept == text[:gap] + text[gap + omitted :] and kept.decode()  # no character is cut
+        assert kept == text[:gap] + text[gap + omitted :] and kept.decode()  # no character is split
         assert _frame.INLINE - 8 < len(kept) <= _frame.INLINE
 
 

@@ -1,4 +1,5 @@
-// Runs the tests that `npm run pretest` has built, in two processes. Arguments name some of them: `npm test -- shell`.
+// Runs the tests that `npm run pretest` has built, in two processes. Arguments select tests by name:
+// `npm test -- shell`.
 import { spawn } from "node:child_process";
 import { readdirSync, statSync, writeFileSync } from "node:fs";
 
@@ -13,6 +14,6 @@ const entries = halves.filter((names) => names.length > 0).map((names, i) => {
   writeFileSync(entry, names.map((name) => `import "./${name}";\n`).join(""));
   return entry;
 });
-const bound = Number(process.versions.node.split(".")[0]) < 20 ? [] : ["--test-timeout=1800000"]; // of a process; node 18 has none
+const bound = Number(process.versions.node.split(".")[0]) < 20 ? [] : ["--test-timeout=1800000"]; // for a whole process; node 18 has no such option
 const runner = spawn(process.execPath, ["--test", "--test-concurrency=2", ...bound, ...entries], { stdio: "inherit" });
 runner.on("exit", (code) => (process.exitCode = code ?? 1));

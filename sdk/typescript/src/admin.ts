@@ -2,17 +2,17 @@ import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import type { AdminPage, Approval, ApprovalDecision, ApprovalPage, DetailedRun, KeyEntry, Phase, Quota, Token, TokenSpec, UserUsage } from "./types.js";
 
-/** Which runs of all users to list. */
+/** A filter for the runs of all users. */
 export interface AdminRunQuery {
   userId?: string | undefined;
   phase?: Phase | undefined;
   runtime?: string | undefined;
-  /** The image as requests name it. */
+  /** The image's name, as in requests. */
   image?: string | undefined;
   sessionId?: string | undefined;
-  /** `created_at`, `started_at` or `finished_at`, with `:asc` or `:desc`; `created_at:desc` if it is not given. */
+  /** `created_at`, `started_at` or `finished_at`, with `:asc` or `:desc`; `created_at:desc` by default. */
   sort?: string | undefined;
-  /** Runs in a page: 50 if it is not given, at most 200. */
+  /** Runs in a page: 50 by default, at most 200. */
   limit?: number | undefined;
   offset?: number | undefined;
 }
@@ -56,7 +56,7 @@ export class Admin {
     return items ?? [];
   }
 
-  /** usage lists the users with the highest usage, by the bytes of their artifacts. */
+  /** usage lists the users whose artifacts have the most bytes. */
   async usage(options: CallOptions & { limit?: number } = {}): Promise<UserUsage[]> {
     const { items } = await this.#connection.json<{ items: UserUsage[] | null }>(
       { method: "GET", path: route("admin", "usage"), query: { limit: options.limit } },
@@ -65,7 +65,7 @@ export class Admin {
     return items ?? [];
   }
 
-  /** approvals lists the requests that wait, or waited, for an operator, newest first. */
+  /** approvals lists the requests that wait or waited for an operator, newest first. */
   approvals(
     query: { state?: Approval["state"]; userId?: string; limit?: number; offset?: number } = {},
     options?: CallOptions,
@@ -77,7 +77,7 @@ export class Admin {
     );
   }
 
-  /** decide approves or denies a request. One that was decided before is a {@link ConflictError}. */
+  /** decide approves or denies a request. {@link ConflictError} if it is already decided. */
   decide(id: string, decision: ApprovalDecision, options?: CallOptions): Promise<Approval> {
     return this.#connection.json({ method: "POST", path: route("admin", "approvals", id), json: decision, once: true }, options);
   }
@@ -87,7 +87,7 @@ export class Admin {
     return this.#connection.json({ method: "GET", path: route("admin", "quotas", userId) }, options);
   }
 
-  /** setQuota replaces a user's whole quota: 0, or a field that is left out, is no limit. */
+  /** setQuota replaces a user's whole quota: 0, or a field that is left out, means no limit. */
   setQuota(userId: string, quota: Quota, options?: CallOptions): Promise<Quota> {
     return this.#connection.json({ method: "PUT", path: route("admin", "quotas", userId), json: quota }, options);
   }
@@ -102,7 +102,7 @@ export class Tokens {
     this.#connection = connection;
   }
 
-  /** create makes an API key for a user. Only this answer has its `secret`. */
+  /** create creates an API key for a user. Only this answer has its `secret`. */
   create(spec: TokenSpec, options?: CallOptions): Promise<Token> {
     return this.#connection.json({ method: "POST", path: route("admin", "tokens"), json: spec, once: true }, options);
   }

@@ -5,7 +5,7 @@ import { download, downloadAll, type DownloadOptions } from "./download.js";
 import { invalid } from "./error.js";
 import type { Artifact } from "./types.js";
 
-/** What finished runs left: the files that matched `capture_patterns`. */
+/** The artifacts of finished runs: the files that matched `capture_patterns`. */
 export class Artifacts {
   readonly #connection: Connection;
 
@@ -14,7 +14,7 @@ export class Artifacts {
     this.#connection = connection;
   }
 
-  /** list is sorted by path, and empty until the run has ended. */
+  /** list returns a run's artifacts, sorted by path. It is empty until the run has ended. */
   async list(runId: string, options?: CallOptions): Promise<Artifact[]> {
     const { items } = await this.#connection.json<{ items: Artifact[] | null }>(
       { method: "GET", path: route("runs", runId, "artifacts") },
@@ -23,17 +23,17 @@ export class Artifacts {
     return items ?? [];
   }
 
-  /** read returns an artifact's bytes, or a part of them. */
+  /** read returns the bytes of an artifact, or a part of them. */
   async read(runId: string, path: string, options: DownloadOptions = {}): Promise<Uint8Array> {
     return downloadAll(this.#connection, ask(runId, path), options);
   }
 
-  /** url is a link that downloads an artifact, good once within a minute: for an `<a download>` in a page. */
+  /** url returns a link that downloads an artifact, for an `<a download>` in a page. It works once, within a minute. */
   url(runId: string, path: string, options?: CallOptions): Promise<string> {
     return this.#connection.ticketUrl(ask(runId, path).path, {}, options);
   }
 
-  /** open opens an artifact of any size, to be read as it comes. */
+  /** open opens an artifact of any size, to read as it arrives. */
   async open(runId: string, path: string, options: DownloadOptions = {}): Promise<ByteStream> {
     return download(this.#connection, ask(runId, path), options);
   }

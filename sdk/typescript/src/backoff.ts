@@ -1,18 +1,18 @@
 import type { BelljarError } from "./error.js";
 
 /**
- * Passing is a failure that may be over when the same is tried again.
+ * Passing is a failure that may be temporary.
  * @internal
  */
 export class Passing extends Error {
   constructor(
-    /** What the caller hears if it is not. */
+    /** The caller's error if it is not temporary. */
     readonly error: BelljarError,
-    /** The earliest moment to try, in milliseconds from now; 0 is ours to choose. */
+    /** The earliest moment to try again, in milliseconds from now; 0 leaves it to this package. */
     readonly afterMs = 0,
-    /** How often it is worth it; 0 is no bound. */
+    /** The maximum number of retries; 0 is no limit. */
     readonly most = 0,
-    /** Whether the request has certainly not been carried out. */
+    /** Whether the server has certainly not acted on the request. */
     readonly undone = false,
   ) {
     super(error.message);
@@ -20,7 +20,7 @@ export class Passing extends Error {
 }
 
 /**
- * told is what a caller hears of an error.
+ * told returns the caller's error for an error.
  * @internal
  */
 export function told(error: unknown): unknown {
@@ -28,20 +28,20 @@ export function told(error: unknown): unknown {
 }
 
 /**
- * Tries is how often something has failed in a row, and until when it is worth to go on.
+ * Tries counts successive failures, and has the deadline for retries.
  * @internal
  */
 export class Tries {
   failures = 0;
-  #unsure = 0; // of those, how many may never get better
+  #unsure = 0; // failures that may be permanent
 
   constructor(
     readonly most: number,
-    /** Until when, on the clock that cannot be set: performance.now(). */
+    /** The deadline, on the monotonic clock: performance.now(). */
     public deadline: number,
   ) {}
 
-  /** again says for how many milliseconds to wait before trying again; undefined if it is not worth it. */
+  /** again returns the pause before the next try in milliseconds; undefined if there is none. */
   again(error: Passing): number | undefined {
     if (error.most > 0 && ++this.#unsure > error.most) return undefined;
     if (this.failures >= this.most) return undefined;
@@ -49,7 +49,7 @@ export class Tries {
     return performance.now() + pause > this.deadline ? undefined : pause;
   }
 
-  /** progress says that something has come of it. */
+  /** progress resets the failures and sets a new deadline. */
   progress(deadline: number): void {
     this.failures = this.#unsure = 0;
     this.deadline = deadline;
@@ -60,8 +60,8 @@ const first = 200;
 const longest = 30_000;
 
 /**
- * pauseOf says how long to wait before trying again after the given number of earlier failures, in milliseconds: from
- * 0.2 s, doubling, to 30 s, give or take a tenth (docs/compatibility.md#frames); never less than the server asked for.
+ * pauseOf returns the pause in milliseconds after the given number of earlier failures: from 0.2 s, doubling, to
+ * 30 s, give or take a tenth (docs/compatibility.md#frames). It is never less than the server asked for.
  * @internal
  */
 export function pauseOf(error: Passing, failures: number): number {
@@ -70,7 +70,7 @@ export function pauseOf(error: Passing, failures: number): number {
 }
 
 /**
- * sleep waits, and rejects with the signal's reason if that is aborted first.
+ * sleep waits, and rejects with the signal's reason once that is aborted.
  * @internal
  */
 export function sleep(ms: number, signal: AbortSignal): Promise<void> {

@@ -20,35 +20,35 @@ import { Terminals } from "./terminals.js";
 import { fetchTransport, type Transport } from "./transport.js";
 import type { Discovery, Login, LoginCode, Me, NetworkCheck, NetworkPreset, NetworkQuery, RunSpec } from "./types.js";
 
-/** Where the server is, who calls, and how patient the client is. */
+/** The server's address, the caller's credentials, and the client's patience. */
 export interface BelljarOptions {
-  /** Address of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock; else `$BELLJAR_SERVER`. */
+  /** Address of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock; by default `$BELLJAR_SERVER`. */
   baseUrl?: string | undefined;
-  /** A unix socket that the server listens on; node only. */
+  /** A unix socket on which the server listens; node only. */
   socketPath?: string | undefined;
-  /** The API key; else `$BELLJAR_API_KEY`. */
+  /** The API key; by default `$BELLJAR_API_KEY`. */
   apiKey?: string | undefined;
-  /** A JWT in place of an API key. */
+  /** A JWT instead of an API key. */
   token?: string | undefined;
-  /** The image of runs and sessions that name none: `host`, the machine's own programs, if this is not given. */
+  /** The image of runs and sessions that name none; by default `host`, the machine's own programs. */
   image?: string | undefined;
-  /** Says in the server's audit trail where requests come from; `typescript` if it is not given. */
+  /** The origin of requests in the server's audit trail; `typescript` by default. */
   source?: string | undefined;
-  /** For how long a request is retried while the server is unreachable or asks to wait, in milliseconds; 30,000. 0 disables retries. */
+  /** How long a request is retried while the server is unreachable or asks for a pause, in milliseconds; 30,000 by default. 0 disables retries. */
   patienceMs?: number | undefined;
-  /** How often a request is retried at most; 8. */
+  /** The maximum number of retries of a request; 8 by default. */
   maxRetries?: number | undefined;
-  /** How long the server may send nothing while the client waits for an answer, in milliseconds; 60,000. */
+  /** How long the server may send nothing while the client waits for an answer, in milliseconds; 60,000 by default. */
   silenceMs?: number | undefined;
-  /** Carries requests in place of the global fetch, or of this package's own HTTP on node. */
+  /** Sends requests instead of the global fetch, or of this package's own HTTP on node. */
   fetch?: typeof fetch | undefined;
-  /** Opens WebSockets in place of the global WebSocket, or of this package's own on node. */
+  /** Opens WebSockets instead of the global WebSocket, or of this package's own on node. */
   WebSocket?: WebSocketLike | undefined;
-  /** Carries requests in place of either, but not WebSockets. */
+  /** Carries requests in place of both, but not WebSockets. */
   transport?: Transport | undefined;
 }
 
-/** A client of one server. It holds no connection that would keep a process from ending. */
+/** A client of one server. Its connections do not keep a process from ending. */
 export class Belljar {
   /** The caller's runs. */
   readonly runs: Runs;
@@ -73,7 +73,7 @@ export class Belljar {
   readonly #connection: Connection;
   #server: LocalServer | undefined;
 
-  /** It does not talk to the server yet. */
+  /** It does not contact the server yet. */
   constructor(options: BelljarOptions = {}) {
     const { baseUrl, socketPath } = placeOf(options);
     this.#connection = new Connection({
@@ -82,7 +82,7 @@ export class Belljar {
       headers: headersOf(options),
       patienceMs: Math.max(options.patienceMs ?? 30_000, 0),
       maxRetries: Math.max(options.maxRetries ?? 8, 0),
-      silenceMs: Math.min(options.silenceMs ?? 60_000, 2 ** 31 - 1), // what a timer can wait for
+      silenceMs: Math.min(options.silenceMs ?? 60_000, 2 ** 31 - 1), // the longest possible timer
       transport: async () => {
         if (options.transport) return options.transport;
         const own = !options.fetch && (onNode || socketPath !== undefined);
@@ -105,8 +105,8 @@ export class Belljar {
   }
 
   /**
-   * local starts a private belljar on a socket, without a port or any setting. It ends with close(), and with this process,
-   * even if that is killed. Node only.
+   * local starts a private belljar on a socket, without a port or any setting. It ends with close(), and with this
+   * process, even if that is killed. Node only.
    */
   static async local(options: LocalOptions & Omit<BelljarOptions, "baseUrl" | "socketPath" | "apiKey" | "token"> = {}): Promise<Belljar> {
     const server = await (await platform()).startLocal(options);
@@ -122,17 +122,17 @@ export class Belljar {
     }
   }
 
-  /** run runs a program by itself to its end: `await belljar.run({ language: "python", code })`, or an array of arguments. */
+  /** run runs a program outside of a session and returns its result: `await belljar.run({ language: "python", code })`, or an array of arguments. */
   run(spec: RunSpec | string[], options?: RunOptions): Promise<RunResult> {
     return this.runs.run(spec, options);
   }
 
-  /** me returns the caller: the policy in force, the quotas, and what is used of them. */
+  /** me returns the caller, with the policy in force, the quotas and their usage. */
   me(options?: CallOptions): Promise<Me> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/me" }, options);
   }
 
-  /** runtimes returns the runtimes of the server, and why one does not work. */
+  /** runtimes returns the server's runtimes, with the reason for each that does not work. */
   runtimes(options?: CallOptions): Promise<Discovery> {
     return this.#connection.json({ method: "GET", path: "/api/v1/sandbox/runtimes" }, options);
   }
@@ -142,7 +142,7 @@ export class Belljar {
     return this.#connection.json({ method: "POST", path: "/api/v1/sandbox/network/check", json: query }, options);
   }
 
-  /** networkPresets returns the indexes and hosts of each preset of `egress` in an image (default `host`), or why it cannot be used. */
+  /** networkPresets returns the indexes and hosts of each preset of `egress` in an image (default `host`), or why the preset cannot be used. */
   async networkPresets(query: { base_image?: string } = {}, options?: CallOptions): Promise<NetworkPreset[]> {
     const { items } = await this.#connection.json<{ items?: NetworkPreset[] | null }>(
       { method: "GET", path: "/api/v1/sandbox/network/presets", query, longerMs: 120_000 }, options,
@@ -152,25 +152,25 @@ export class Belljar {
 
   /**
    * login signs in with a one-time code, or with an API key or JWT. The answer's token is the `token` of another client: it has the same
-   * user and role, and ends after at most 12 hours. A code works once, so that the request is not repeated.
+   * user and role, and expires after at most 12 hours. A code works once, so login does not repeat the request.
    */
   login(credential: { code: string } | { key: string }, options?: CallOptions): Promise<Login> {
     return this.#connection.json({ method: "POST", path: route("login"), json: credential, once: true }, options);
   }
 
-  /** logout ends the sign-in whose token this client has. */
+  /** logout ends the sign-in of this client's token. */
   async logout(options?: CallOptions): Promise<void> {
     await this.#connection.json({ method: "DELETE", path: route("login"), once: true }, options);
   }
 
-  /** loginLink makes a one-time code for this client's user, and the web page's address that signs in with it. It works once, within 5 minutes. */
+  /** loginLink makes a one-time code for this client's user, and a link to the web page that signs in with it. It works once, within 5 minutes. */
   loginLink(options?: CallOptions): Promise<LoginCode> {
     return this.#connection.json({ method: "POST", path: route("login", "codes"), once: true }, options);
   }
 
   /**
-   * ticketUrl is an address with a ticket in it, good once within a minute: for what cannot set headers, such as
-   * `new EventSource(await belljar.ticketUrl("/api/v1/sandbox/runs/…/logs"))`, and for links to downloads. The ticket is for this path
+   * ticketUrl returns an address with a ticket in it, which works once, within a minute. It is for code that cannot set headers, such as
+   * `new EventSource(await belljar.ticketUrl("/api/v1/sandbox/runs/…/logs"))`, and for download links. The ticket is for this path
    * and query. Segments of the path are percent-encoded.
    */
   ticketUrl(path: string, query: Record<string, string | number> = {}, options?: CallOptions): Promise<string> {
@@ -178,8 +178,8 @@ export class Belljar {
   }
 
   /**
-   * request asks for what this package has no method for. A request that must not be
-   * carried out twice is not repeated: GET, PUT and DELETE are, and POST with an Idempotency-Key.
+   * request sends a request for which this package has no method. It repeats only safe requests: GET, PUT and DELETE, and POST with an
+   * Idempotency-Key.
    */
   request<T = unknown>(
     method: string,
@@ -192,18 +192,18 @@ export class Belljar {
     return this.#connection.json<T>({ method, path, query, json, headers, once }, options);
   }
 
-  /** The process id of a local belljar; undefined for any other. */
+  /** The process id of a private belljar; undefined for any other. */
   get pid(): number | undefined {
     return this.#server?.pid;
   }
 
-  /** close ends every call and connection, and a local belljar with all its sandboxes. It may be called twice. */
+  /** close ends all calls and connections, and a local belljar with all its sandboxes. A second call is not an error. */
   async close(): Promise<void> {
     await this.#connection.close();
     await this.#server?.stop();
   }
 
-  /** `await using belljar = …` closes it at the end of the block. */
+  /** `await using belljar = …` closes the client at the end of the block. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close();
   }
@@ -222,7 +222,7 @@ function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: strin
   try {
     url = new URL(given);
   } catch {
-    // told below
+    // reported below
   }
   if (url?.username || url?.password) {
     throw invalid("baseUrl", "the address of the server has a user or a password", "leave it out, and give an API key");

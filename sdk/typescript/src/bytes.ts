@@ -3,7 +3,7 @@ import { invalid } from "./error.js";
 const encoder = new TextEncoder();
 
 /**
- * utf8 is a text's bytes.
+ * utf8 returns a text as UTF-8.
  * @internal
  */
 export function utf8(text: string): Uint8Array {
@@ -11,7 +11,7 @@ export function utf8(text: string): Uint8Array {
 }
 
 /**
- * textOf is the text that bytes are as UTF-8. What begins with U+FEFF keeps it: who writes it back changes nothing.
+ * textOf decodes UTF-8. It keeps a leading U+FEFF, so that writing the text back changes nothing.
  * @internal
  */
 export function textOf(bytes: Uint8Array): string {
@@ -19,17 +19,17 @@ export function textOf(bytes: Uint8Array): string {
 }
 
 /**
- * wellFormed is a text that is to be sent. An encoder would send U+FFFD in place of half a surrogate pair, without a word.
+ * wellFormed returns a text that can be sent. An encoder would silently send U+FFFD for half a surrogate pair.
  * @internal
  */
 export function wellFormed(field: string, text: string): string {
-  const { isWellFormed } = text as { isWellFormed?: () => boolean }; // from node 20 on
+  const { isWellFormed } = text as { isWellFormed?: () => boolean }; // since node 20
   if (isWellFormed ? !isWellFormed.call(text) : /\p{Surrogate}/u.test(text)) throw invalid(field, `${field} has half a surrogate pair in it`);
   return text;
 }
 
 /**
- * bytesOf is content that is to be sent, as bytes.
+ * bytesOf returns content as bytes.
  * @internal
  */
 export function bytesOf(content: string | Uint8Array): Uint8Array {
@@ -37,7 +37,7 @@ export function bytesOf(content: string | Uint8Array): Uint8Array {
 }
 
 /**
- * unbase64 is the bytes that base64 stands for.
+ * unbase64 decodes base64.
  * @internal
  */
 export function unbase64(text: string): Uint8Array {
@@ -52,7 +52,7 @@ export function unbase64(text: string): Uint8Array {
 }
 
 /**
- * base64 is how bytes travel in JSON.
+ * base64 encodes bytes for JSON.
  * @internal
  */
 export function base64(bytes: Uint8Array): string {
@@ -65,8 +65,8 @@ export function base64(bytes: Uint8Array): string {
 }
 
 /**
- * newKey is an unused Idempotency-Key. Pages without TLS have no randomUUID, and node 18 has no crypto at all; a
- * key must be unlike others and need not be a secret, so that Math.random will do there.
+ * newKey returns an unused Idempotency-Key. Pages without TLS have no randomUUID, and node 18 has no crypto at all. A key must be unique
+ * but need not be secret, so Math.random is good enough there.
  * @internal
  */
 export function newKey(): string {
@@ -77,7 +77,7 @@ export function newKey(): string {
 }
 
 /**
- * keyOf is an Idempotency-Key that can be sent: the given one, or a new one.
+ * keyOf returns a valid Idempotency-Key: the given one, or a new one.
  * @internal
  */
 export function keyOf(given: string | undefined): string {

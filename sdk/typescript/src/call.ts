@@ -1,10 +1,10 @@
 import { CanceledError, InternalError, TimeoutError, type BelljarError } from "./error.js";
 
-/** What every method takes. */
+/** Options of every method. */
 export interface CallOptions {
-  /** Gives the call up. It then fails with {@link CanceledError}, or {@link TimeoutError} for `AbortSignal.timeout()`. */
+  /** Aborts the call. It then fails with {@link CanceledError}, or {@link TimeoutError} for `AbortSignal.timeout()`. */
   signal?: AbortSignal | undefined;
-  /** How long the whole call may take, repeats and all, in milliseconds; no bound if it is not given. */
+  /** The limit for the whole call, including retries, in milliseconds; none by default. */
   timeoutMs?: number | undefined;
 }
 
@@ -13,14 +13,14 @@ const closed = Symbol("closed");
 const silent = Symbol("silent");
 
 /**
- * closing is the reason that a client's own signal is aborted with.
+ * closing is the abort reason of a client's own signal.
  * @internal
  */
 export const closing: unknown = closed;
 
 /**
- * Call is one call of a method: it ends when its caller gives it up, when its time is over and when the client closes.
- * Exactly one end() belongs to it, so that nothing of it is left on the signals.
+ * Call is one call of a method: it ends on an abort, after its timeout, and when the client closes. Each call needs
+ * exactly one end(), which removes its listeners from the signals.
  * @internal
  */
 export class Call {
@@ -28,7 +28,7 @@ export class Call {
   readonly #timer: ReturnType<typeof setTimeout> | undefined;
   readonly #deaf: (() => void) | undefined;
 
-  /** ended is called at its end: the client keeps track of its calls, and stops them when it closes. */
+  /** ended runs at the call's end: the client keeps track of its calls, and stops them when it closes. */
   constructor(
     options: CallOptions,
     readonly ended: () => void,
@@ -54,29 +54,29 @@ export class Call {
     this.ended();
   }
 
-  /** over is why the call has ended; undefined if it has not. */
+  /** over returns the reason why the call has ended; undefined if it has not. */
   over(): BelljarError | undefined {
     return this.signal.aborted ? endOf(this.signal.reason) : undefined;
   }
 }
 
-/** Who waits for a signal. Node warns of more than ten listeners, and one signal may be for any number of calls. */
-const waiting = new WeakMap<AbortSignal, { stops: Set<() => void>; heard: () => void }>();
+/** The listeners of each signal. Node warns of more than ten listeners, and many calls may share one signal. */
+const waiting = new WeakMap<AbortSignal, { stops: Set<() => void>; onAbort: () => void }>();
 
-// listen calls stop when a signal is aborted, until what it returns is called.
+// listen calls stop when a signal is aborted. The returned function removes the listener.
 function listen(signal: AbortSignal, stop: () => void): () => void {
   let room = waiting.get(signal);
   if (!room) {
     const stops = new Set<() => void>();
-    room = { stops, heard: () => stops.forEach((each) => each()) };
+    room = { stops, onAbort: () => stops.forEach((each) => each()) };
     waiting.set(signal, room);
-    signal.addEventListener("abort", room.heard, { once: true });
+    signal.addEventListener("abort", room.onAbort, { once: true });
   }
-  const { stops, heard } = room;
+  const { stops, onAbort } = room;
   stops.add(stop);
   return () => {
     if (!stops.delete(stop) || stops.size > 0) return;
-    signal.removeEventListener("abort", heard);
+    signal.removeEventListener("abort", onAbort);
     waiting.delete(signal);
   };
 }
@@ -91,55 +91,55 @@ function endOf(reason: unknown): BelljarError {
 }
 
 /**
- * Watch is over one request: it gives it up when the server says nothing for too long while it owes something, and when
- * its call ends.
+ * Watch guards one request: it aborts it when its call ends, or when the server sends nothing for too long on its
+ * turn.
  * @internal
  */
 export class Watch {
   readonly #controller = new AbortController();
-  readonly #heard: () => void;
+  readonly #onAbort: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     readonly call: Call,
     readonly silenceMs: number,
   ) {
-    this.#heard = () => this.#controller.abort(call.signal.reason);
-    if (call.signal.aborted) this.#heard();
-    else call.signal.addEventListener("abort", this.#heard, { once: true });
+    this.#onAbort = () => this.#controller.abort(call.signal.reason);
+    if (call.signal.aborted) this.#onAbort();
+    else call.signal.addEventListener("abort", this.#onAbort, { once: true });
   }
 
   get signal(): AbortSignal {
     return this.#controller.signal;
   }
 
-  /** silent tells whether the server has said nothing for too long. */
+  /** silent reports whether the server has sent nothing for too long. */
   get silent(): boolean {
     return this.signal.reason === silent;
   }
 
-  /** owe says that it is the server's turn, which may take moreMs longer. */
+  /** owe starts the server's turn, which may take moreMs longer. */
   owe(moreMs = 0): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#controller.abort(silent), Math.min(this.silenceMs + moreMs, 2 ** 31 - 1));
   }
 
-  /** mine says that it is ours. */
+  /** mine starts the client's turn. */
   mine(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
   }
 
-  /** end says that the request is over; what is left of it is cut. */
+  /** end ends the watch. It cuts the rest of the request. */
   end(cut = true): void {
     this.mine();
-    this.call.signal.removeEventListener("abort", this.#heard);
+    this.call.signal.removeEventListener("abort", this.#onAbort);
     if (cut) this.#controller.abort(silent);
   }
 }
 
 /**
- * stranger is the failure of an answer that no Belljar gives.
+ * foreign is the error for an answer that is not from a Belljar.
  * @internal
  */
 export function foreign(message: string, cause?: unknown): InternalError {

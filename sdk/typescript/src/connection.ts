@@ -5,19 +5,19 @@ import { CanceledError, invalid, RuntimeUnavailableError, type BelljarError } fr
 import { failureOf, strangerOf } from "./failure.js";
 import type { Answer, RequestBody, Transport } from "./transport.js";
 
-/** How a connection behaves: the part of the client's options that is about requests. */
+/** The part of the client's options that affects requests. */
 export interface ConnectionOptions {
   baseUrl: string;
   headers: Record<string, string>;
   patienceMs: number;
   maxRetries: number;
   silenceMs: number;
-  /** The server as people know it. */
+  /** The server's name in messages. */
   name: string;
   transport: () => Promise<Transport>;
 }
 
-/** Ask is one question to the server. */
+/** Ask is one request to the server. */
 export interface Ask {
   method: string;
   path: string;
@@ -26,43 +26,42 @@ export interface Ask {
   /** Sent as JSON. */
   json?: unknown;
   body?: RequestBody | undefined;
-  /** It must not be repeated after a failure that may have come behind its effect. */
+  /** Do not repeat the request after a failure, unless the server has certainly not acted on it. */
   once?: boolean | undefined;
-  /** How much longer than others its answer may take, in milliseconds. */
+  /** Extra time for the answer, in milliseconds. */
   longerMs?: number | undefined;
 }
 
 type Value = string | number | boolean | Date | undefined | null;
 
-/** Opened is an answer whose body is still to be read. */
+/** Opened is an answer whose body is still unread. */
 export interface Opened {
   answer: Answer;
-  /** The body as it comes; the server must not pause for too long while it is waited for. */
+  /** The body as it arrives. The server must not pause for too long while the client waits. */
   chunks(): AsyncGenerator<Uint8Array>;
-  /** close gives up what has not been read. */
+  /** close drops the unread rest. */
   close(): void;
 }
 
 const maxAnswer = 64 << 20;
-const slowest = 16; // bytes a millisecond, of an upload that cannot be watched
+const slowest = 16; // bytes a millisecond, for an upload without progress reports
 
 /**
- * Connection asks a server: with the caller's key, again where that is safe and may help, and never for longer than it was
- * told to.
+ * Connection sends requests to a server with the caller's key. It repeats them where that is safe and may help, within the given time.
  * @internal
  */
 export class Connection {
   readonly #closing = new AbortController();
-  readonly #calls = new Set<Call>(); // that go on
-  readonly #leaving = new Set<Promise<void>>(); // what is still to be done for calls that were given up
+  readonly #calls = new Set<Call>(); // in progress
+  readonly #leaving = new Set<Promise<void>>(); // remaining work for abandoned calls
   #transport: Promise<Transport> | undefined;
   #met = false;
-  /** exited is why a local server no longer answers; undefined if it may. */
+  /** exited returns the reason why a local server no longer answers; undefined if it may. */
   exited: (() => BelljarError | undefined) | undefined;
 
   constructor(readonly options: ConnectionOptions) {}
 
-  /** call begins a call of a method. */
+  /** call starts a call of a method. */
   call(options: CallOptions = {}): Call {
     const call = new Call(options, () => this.#calls.delete(call));
     this.#calls.add(call);
@@ -70,7 +69,7 @@ export class Connection {
     return call;
   }
 
-  /** json asks for JSON. */
+  /** json requests JSON. */
   async json<T>(ask: Ask, options: CallOptions = {}): Promise<T> {
     const call = this.call(options);
     try {
@@ -80,7 +79,7 @@ export class Connection {
     }
   }
 
-  /** open asks for an answer that is read as it comes. The call ends with the reading. */
+  /** open requests an answer that is read as it arrives. The call ends with the reading. */
   async open(ask: Ask, options: CallOptions = {}): Promise<Opened> {
     const call = this.call(options);
     try {
@@ -91,9 +90,9 @@ export class Connection {
     }
   }
 
-  /** ticketUrl is an address with a ticket for its path and query, good once within a minute. */
+  /** ticketUrl returns an address with a ticket for its path and query, which works once, within a minute. */
   async ticketUrl(path: string, query: Record<string, string | number | undefined> = {}, options?: CallOptions): Promise<string> {
-    const target = this.url(path, query).slice(this.options.baseUrl.length); // the server knows no path in front of it
+    const target = this.url(path, query).slice(this.options.baseUrl.length); // the server does not know the path prefix
     const { token } = await this.json<{ token: string }>(
       { method: "POST", path: route("tickets"), json: { path: target } },
       options,
@@ -101,7 +100,7 @@ export class Connection {
     return this.url(path, { ...query, token });
   }
 
-  /** opened is an answer to be read as it comes. With a call, reading ends that too. */
+  /** opened wraps an answer to read as it arrives. The end of the reading also ends call, if given. */
   opened(answer: Answer, watch: Watch, call?: Call): Opened {
     const end = (cut: boolean): void => {
       watch.end(cut);
@@ -153,10 +152,7 @@ export class Connection {
     throw strangerOf(answer);
   }
 
-  /**
-   * repeat sends a request, again if need be, and gives take an answer that is no failure. What take throws is a reason to
-   * repeat, too, if it is passing.
-   */
+  /** repeat sends a request, repeats it if necessary, and passes a successful answer to take. It also repeats if take throws a passing error. */
   async repeat<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
     for (const tries = this.tries(); ; ) {
       try {
@@ -167,12 +163,12 @@ export class Connection {
     }
   }
 
-  /** tries is how often something may be tried from now on. */
+  /** tries returns the retry budget of a new operation. */
   tries(): Tries {
     return new Tries(this.options.maxRetries, performance.now() + this.options.patienceMs);
   }
 
-  /** wait waits until it is worth to try again, or throws what the caller is to hear. */
+  /** wait waits before the next try, or throws the caller's error. */
   async wait(call: Call, error: unknown, tries: Tries, ask?: Ask): Promise<void> {
     const over = call.over();
     if (over) throw over;
@@ -185,7 +181,7 @@ export class Connection {
     });
   }
 
-  /** once sends a request a single time. Its error may be passing. */
+  /** once sends a request without retries. Its error may be a Passing. */
   async once<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
     const watch = new Watch(call, this.options.silenceMs + (ask.longerMs ?? 0));
     let taken = false;
@@ -209,14 +205,14 @@ export class Connection {
     const url = this.url(ask.path, ask.query);
     const headers: Record<string, string> = { Accept: "application/json", ...this.options.headers, ...ask.headers };
     for (const [name, value] of Object.entries(headers)) {
-      // A transport would report it as a failure of the network.
+      // A transport would report this as a failure of the network.
       if (/[^\t\x20-\x7e\x80-\xff]/.test(value)) throw invalid(name, `${name} has characters that cannot be sent`);
     }
     let body = ask.body;
-    let fault: { error: unknown } | undefined; // the caller's own, of what was to be sent
+    let fault: { error: unknown } | undefined; // an error of the caller's stream
     let sending = true;
     const turn = (ours: boolean): void => void (sending && (ours ? watch.mine() : watch.owe()));
-    if (body instanceof ReadableStream) body = heard(body, turn, (error) => (fault = { error }));
+    if (body instanceof ReadableStream) body = watched(body, turn, (error) => (fault = { error }));
     if (ask.json !== undefined) {
       headers["Content-Type"] = "application/json";
       body = JSON.stringify(ask.json);
@@ -235,7 +231,7 @@ export class Connection {
     }
   }
 
-  /** failure is the error that an answer tells. */
+  /** failure returns the error of an answer. */
   async failure(answer: Answer, watch: Watch): Promise<unknown> {
     let text = "";
     const decoder = new TextDecoder();
@@ -243,28 +239,28 @@ export class Connection {
       watch.owe();
       for await (const piece of answer.chunks()) {
         text += decoder.decode(piece, { stream: true });
-        if (text.length > 1 << 20) break; // it says enough, or nothing
+        if (text.length > 1 << 20) break; // enough, or useless
       }
     } catch {
-      // what has come says enough, or too little
+      // the part that has arrived is enough, or useless
     } finally {
       watch.mine();
     }
     return watch.call.over() ?? failureOf(answer, text);
   }
 
-  /** unreachable is a failure to get an answer at all. */
+  /** unreachable returns the error of a request without an answer. */
   unreachable(watch: Watch, error: unknown): unknown {
     const cause = systemOf(error);
     const stays = cause && !watch.call.over() && this.#unusable(cause, error);
     if (stays) return stays;
     const nobody = !watch.silent && isNobody(cause);
     const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, nobody && cause !== undefined);
-    // More likely a wrong address than one that will be right in a moment.
+    // A wrong address is more likely than a brief outage.
     return nobody && !this.#met ? told(failure) : failure;
   }
 
-  // unusable is the failure of a server whose TLS will be no other the next time.
+  // unusable returns the error for a server whose TLS will not work on a retry either.
   #unusable({ code, message }: SystemError, cause: unknown): RuntimeUnavailableError | undefined {
     const { name } = this.options;
     let body = {
@@ -276,7 +272,10 @@ export class Connection {
     return new RuntimeUnavailableError({ code: "runtime_unavailable", ...body }, { cause });
   }
 
-  /** broken is a failure that the server did not tell: passing, unless the call has ended. Of one that is undone it has seen nothing. */
+  /**
+   * broken returns the error of a failure without an answer: passing, unless the call has ended. undone means that
+   * the server has seen nothing of the request.
+   */
   broken(watch: Watch, message: string, error: unknown, undone = false): unknown {
     const over = watch.call.over() ?? this.exited?.();
     if (over) return over;
@@ -290,12 +289,12 @@ export class Connection {
     );
   }
 
-  /** met notes that the server has answered. */
+  /** met records that the server has answered. */
   met(): void {
     this.#met = true;
   }
 
-  /** transport is what carries the requests; it is made when the first needs it. */
+  /** transport returns the transport for requests, and creates it on first use. */
   transport(): Promise<Transport> {
     if (this.#closing.signal.aborted) {
       return Promise.reject(new CanceledError({ code: "canceled", message: "the client is closed" }));
@@ -303,29 +302,29 @@ export class Connection {
     return (this.#transport ??= this.options.transport());
   }
 
-  /** url is the whole address of a path. */
+  /** url returns the whole address of a path. */
   url(path: string, query?: Ask["query"]): string {
     const text = query instanceof URLSearchParams ? query.toString() : queryOf(query).toString();
     return this.options.baseUrl + path + (text ? "?" + text : "");
   }
 
-  /** closed is aborted when the client closes. */
+  /** closed is a signal that is aborted when the client closes. */
   get closed(): AbortSignal {
     return this.#closing.signal;
   }
 
-  /** leave notes what is still to be done for a call that was given up. Its failure has no caller to report it to. */
+  /** leave tracks remaining work for an abandoned call. Its failure has no caller to report it to. */
   leave(work: Promise<void>): void {
     const done = work.catch(() => {}).finally(() => this.#leaving.delete(done));
     this.#leaving.add(done);
   }
 
-  /** close ends every call and closes every connection, once what was given up is done. */
+  /** close finishes the work for abandoned calls, and then ends all calls and connections. */
   async close(): Promise<void> {
     if (this.#leaving.size > 0) await Promise.all(this.#leaving);
     this.#closing.abort(closing);
     for (const call of this.#calls) call.stop(closing);
-    const transport = await this.#transport?.catch(() => undefined); // one that could not be made needs no closing
+    const transport = await this.#transport?.catch(() => undefined); // a transport that could not be created needs no closing
     transport?.close();
   }
 }
@@ -334,9 +333,9 @@ function sizeOf(body: RequestBody | undefined): number {
   return body instanceof Blob ? body.size : body instanceof ReadableStream ? 0 : (body?.length ?? 0);
 }
 
-// heard returns a stream that tells whose turn it is, and reports its own failure to failed: a transport would report it as
-// one of the network.
-function heard(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
+// watched wraps a stream: it calls turn when the turn changes, and failed for an error of the stream, which a transport would
+// report as one of the network.
+function watched(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void, failed: (error: unknown) => void): ReadableStream<Uint8Array> {
   const reader = stream.getReader();
   return new ReadableStream<Uint8Array>({
     async pull(controller) {
@@ -357,7 +356,7 @@ function heard(stream: ReadableStream<Uint8Array>, turn: (ours: boolean) => void
 }
 
 /**
- * queryOf is a query as the API reads it: what is not given is left out.
+ * queryOf returns a query for the API, without undefined values.
  * @internal
  */
 export function queryOf(values: Record<string, Value> = {}): URLSearchParams {
@@ -374,7 +373,7 @@ export function queryOf(values: Record<string, Value> = {}): URLSearchParams {
  */
 export function route(...parts: string[]): string {
   for (const part of parts) {
-    // An address would be taken apart differently than it was put together.
+    // The address would be parsed into other parts.
     if (typeof part !== "string" || part === "" || part === "." || part === "..") throw invalid("id", `"${part}" is no id`);
   }
   try {
@@ -385,7 +384,7 @@ export function route(...parts: string[]): string {
 }
 
 /**
- * kindOf is an answer's media type, without parameters.
+ * kindOf returns an answer's media type, without parameters.
  * @internal
  */
 export function kindOf(answer: Answer): string {
@@ -393,7 +392,7 @@ export function kindOf(answer: Answer): string {
 }
 
 /**
- * join makes one array of pieces.
+ * join concatenates pieces into one array.
  * @internal
  */
 export function join(pieces: Uint8Array[], size = pieces.reduce((sum, piece) => sum + piece.length, 0)): Uint8Array {
@@ -409,7 +408,7 @@ export function join(pieces: Uint8Array[], size = pieces.reduce((sum, piece) => 
 
 type SystemError = Error & { code: string };
 
-// systemOf is what node says at the bottom of a failure, if it does.
+// systemOf returns the innermost system error of a failure on node, if there is one.
 function systemOf(error: unknown): SystemError | undefined {
   for (let e = error, depth = 0; e instanceof Error && depth < 4; e = e.cause, depth++) {
     if (typeof (e as Partial<SystemError>).code === "string") return e as SystemError;
@@ -422,8 +421,8 @@ function reasonOf(error: unknown): string {
   return said instanceof Error ? said.message || (said as SystemError).code : String(said);
 }
 
-// isNobody tells whether a request failed because nothing listens at the address, as far as one can see.
+// isNobody reports whether a request apparently failed because nothing listens at the address.
 function isNobody(cause: SystemError | undefined): boolean {
   if (cause) return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EACCES"].includes(cause.code);
-  return typeof document !== "undefined"; // a browser does not tell
+  return typeof document !== "undefined"; // a browser gives no reason
 }

@@ -5,16 +5,16 @@ import { told } from "./backoff.js";
 import { invalid } from "./error.js";
 import type { RequestBody } from "./transport.js";
 
-/** What files are written from. What can be read only once is sent only once: such a write is not repeated, and throws the content's own error. */
+/** The contents of a file to write. A stream can be read only once, so such a write is not repeated, and throws the stream's own error. */
 export type Content = string | Uint8Array | ArrayBuffer | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>;
 
 /**
- * bodyOf is content as a request sends it.
+ * bodyOf returns content as a request body.
  * @internal
  */
 export function bodyOf(content: Content): RequestBody {
   if (content instanceof ArrayBuffer) return new Uint8Array(content);
-  if (typeof content === "string") return bytesOf(content); // without a charset of fetch's own
+  if (typeof content === "string") return bytesOf(content); // fetch would add a charset
   if (content instanceof Uint8Array || content instanceof Blob || content instanceof ReadableStream) return content;
   if (typeof content?.[Symbol.asyncIterator] !== "function") throw invalid("content", "content is neither text nor bytes");
   const pieces = content[Symbol.asyncIterator]();
@@ -31,14 +31,14 @@ export function bodyOf(content: Content): RequestBody {
 }
 
 /**
- * blobOf gathers content.
+ * blobOf reads content into a Blob.
  * @internal
  */
 export async function blobOf(content: Content): Promise<Blob> {
   return content instanceof Blob ? content : new Response(bodyOf(content) as BodyInit).blob();
 }
 
-/** Bytes that come from the server: loop over them, or take them whole. Either can be done once. */
+/** Bytes from the server: loop over them, or read them whole. Either works once. */
 export class ByteStream implements AsyncIterable<Uint8Array> {
   readonly #opened: Opened;
   readonly #skip: number;
@@ -73,19 +73,19 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
     }
   }
 
-  /** bytes is all of it. */
+  /** bytes returns all of the bytes. */
   async bytes(): Promise<Uint8Array> {
     const pieces: Uint8Array[] = [];
     for await (const piece of this) pieces.push(piece);
     return join(pieces);
   }
 
-  /** text is all of it as UTF-8. */
+  /** text returns the whole content as UTF-8. */
   async text(): Promise<string> {
     return textOf(await this.bytes());
   }
 
-  /** readable is the same as a web stream. */
+  /** readable returns the bytes as a web stream. */
   readable(): ReadableStream<Uint8Array> {
     const pieces = this[Symbol.asyncIterator]();
     return new ReadableStream<Uint8Array>({
@@ -95,13 +95,13 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
         else controller.enqueue(value);
       },
       cancel: async () => {
-        this.#opened.close(); // a piece that is waited for comes no more
+        this.#opened.close(); // ends a pending read
         await pieces.return().catch(() => {});
       },
     });
   }
 
-  /** cancel gives up what has not been read. */
+  /** cancel drops the unread rest. */
   cancel(): void {
     this.#opened.close();
   }

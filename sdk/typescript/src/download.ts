@@ -3,16 +3,16 @@ import { join, type Ask, type Connection, type Opened } from "./connection.js";
 import { ByteStream } from "./content.js";
 import { BelljarError, invalid } from "./error.js";
 
-/** Which part of something is wanted. */
+/** The part to download. */
 export interface DownloadOptions extends CallOptions {
-  /** Bytes to leave out at the beginning. */
+  /** Bytes to skip at the beginning. */
   offset?: number | undefined;
-  /** Bytes at most; all if it is not given. */
+  /** Maximum number of bytes; all by default. */
   limit?: number | undefined;
 }
 
 /**
- * download asks for bytes, or a part of them. What begins behind the end is nothing to read, and no failure.
+ * download requests bytes, or a part of them. A part behind the end is empty, not an error.
  * @internal
  */
 export async function download(connection: Connection, ask: Ask, options: DownloadOptions): Promise<ByteStream> {
@@ -31,13 +31,13 @@ export async function download(connection: Connection, ask: Ask, options: Downlo
     }
     throw error;
   }
-  // Something on the way may not know ranges.
+  // A server or proxy in between may not support ranges.
   const skip = ranged && opened.answer.status !== 206 ? offset : 0;
   return new ByteStream(opened, skip, limit);
 }
 
 /**
- * downloadAll is the same, whole. It is asked for again when it breaks off.
+ * downloadAll reads the whole answer of download. It repeats a request that breaks off.
  * @internal
  */
 export async function downloadAll(connection: Connection, ask: Ask, options: DownloadOptions): Promise<Uint8Array> {

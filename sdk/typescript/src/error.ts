@@ -1,9 +1,9 @@
 import type { components } from "./openapi.js";
 
-/** What went wrong, for programs. The list grows with the server: expect codes that are not here. */
+/** The error codes. Newer servers may add codes: expect unknown ones. */
 export type Code = components["schemas"]["Error"]["code"];
 
-/** An error as the server writes it. */
+/** An error in the server's JSON. */
 export interface ErrorBody {
   code: string;
   message: string;
@@ -11,34 +11,34 @@ export interface ErrorBody {
   hint?: string;
 }
 
-/** What an error knows beyond what the server wrote. */
+/** Data about an error beyond the server's text. */
 export interface ErrorExtras {
-  /** HTTP status of the answer; undefined if there was none. */
+  /** HTTP status of the answer; undefined without one. */
   status?: number | undefined;
-  /** Seconds after which the same request may be sent again, if the server said so. */
+  /** Seconds to wait before the same request, if the server gave them. */
   retryAfter?: number | undefined;
-  /** The request in the server's log. */
+  /** The request's id in the server's log. */
   requestId?: string | undefined;
   cause?: unknown;
 }
 
 /**
- * Every failure that is the caller's fault or Belljar's. A program that fails in a sandbox is none: it is the outcome of
- * its run. There is a subclass for each {@link Code}; one that is not known here yet comes as this class.
+ * A failure of the caller or of Belljar. A program that fails in a sandbox is not an error: the outcome of its run
+ * shows it. There is a subclass for each {@link Code}; an unknown code gets this class.
  */
 export class BelljarError extends Error {
   override readonly name: string = "BelljarError";
-  /** What went wrong, for programs. */
+  /** The error code, for programs. */
   readonly code: Code | (string & {});
-  /** HTTP status of the answer; undefined if the failure is not the server's. */
+  /** HTTP status of the answer; undefined if there was none. */
   readonly status: number | undefined;
-  /** What is to blame: often `field`, `provided`, `maximum`. */
+  /** Details of the cause: often `field`, `provided`, `maximum`. */
   readonly details: Record<string, unknown>;
-  /** The next thing to do; "" if there is no advice. */
+  /** The next step; "" if there is no advice. */
   readonly hint: string;
-  /** Seconds after which the same request may be sent again; undefined if the server did not say. */
+  /** Seconds to wait before the same request; undefined if the server gave none. */
   readonly retryAfter: number | undefined;
-  /** The request in the server's log, if it has come so far. */
+  /** The request's id in the server's log, if it got that far. */
   readonly requestId: string | undefined;
 
   constructor(body: ErrorBody, extras: ErrorExtras = {}) {
@@ -52,23 +52,23 @@ export class BelljarError extends Error {
   }
 }
 
-/** The request is wrong: details.field names the field. */
+/** The request is invalid: details.field names the field. */
 export class InvalidRequestError extends BelljarError {
   override readonly name = "InvalidRequestError";
 }
-/** No such version of the specification: details.supported has those there are. */
+/** The server does not support this version of the specification: details.supported lists its versions. */
 export class InvalidSpecVersionError extends BelljarError {
   override readonly name = "InvalidSpecVersionError";
 }
-/** The API key or token is missing or not known. */
+/** The API key or token is missing or unknown. */
 export class UnauthorizedError extends BelljarError {
   override readonly name = "UnauthorizedError";
 }
-/** This is for others, such as operators. */
+/** The caller may not do this; operators, for example, may. */
 export class ForbiddenError extends BelljarError {
   override readonly name = "ForbiddenError";
 }
-/** It does not exist, no longer exists, or is not for this caller. */
+/** It does not exist, no longer exists, or the caller has no access. */
 export class NotFoundError extends BelljarError {
   override readonly name = "NotFoundError";
 }
@@ -76,19 +76,19 @@ export class NotFoundError extends BelljarError {
 export class IdempotencyConflictError extends BelljarError {
   override readonly name = "IdempotencyConflictError";
 }
-/** The thing is in a state that does not allow this. */
+/** The current state does not allow the request. */
 export class ConflictError extends BelljarError {
   override readonly name: string = "ConflictError";
 }
-/** The session has ended, however it did: details.state says how. A new one has to be opened. */
+/** The session has ended; details.state gives the reason. Open a new one. */
 export class SessionExpiredError extends ConflictError {
   override readonly name = "SessionExpiredError";
 }
-/** The file is not the one in ifMatch: something else has written it. */
+/** The file does not match ifMatch: something else has written it. */
 export class PreconditionFailedError extends BelljarError {
   override readonly name = "PreconditionFailedError";
 }
-/** Too many requests: retryAfter says when to come back. */
+/** Too many requests: retryAfter gives the pause. */
 export class RateLimitedError extends BelljarError {
   override readonly name = "RateLimitedError";
 }
@@ -96,11 +96,11 @@ export class RateLimitedError extends BelljarError {
 export class QuotaExceededError extends BelljarError {
   override readonly name = "QuotaExceededError";
 }
-/** The policy does not allow what was asked for: details say which rule. */
+/** The policy does not allow the request: details name the rule. */
 export class PolicyDeniedError extends BelljarError {
   override readonly name = "PolicyDeniedError";
 }
-/** The time for the call was over. */
+/** The call took too long. */
 export class TimeoutError extends BelljarError {
   override readonly name = "TimeoutError";
 }
@@ -108,38 +108,38 @@ export class TimeoutError extends BelljarError {
 export class CanceledError extends BelljarError {
   override readonly name = "CanceledError";
 }
-/** The request is too large: details give the limit. */
+/** The request is too large: details has the limit. */
 export class PayloadTooLargeError extends BelljarError {
   override readonly name = "PayloadTooLargeError";
 }
-/** The path leaves the workspace. */
+/** The path leads out of the workspace. */
 export class PathEscapesError extends BelljarError {
   override readonly name = "PathEscapesError";
 }
-/** The server, or what it isolates with, is not there or cannot be reached. */
+/** The server, or its isolation runtime, is not available or cannot be reached. */
 export class RuntimeUnavailableError extends BelljarError {
   override readonly name = "RuntimeUnavailableError";
 }
-/** The image is not here and cannot be had. */
+/** The image is not on the server and cannot be fetched. */
 export class ImageUnavailableError extends BelljarError {
   override readonly name = "ImageUnavailableError";
 }
-/** What came is no image, or one that cannot be used. */
+/** The data is not an image, or the image cannot be used. */
 export class ImageInvalidError extends BelljarError {
   override readonly name = "ImageInvalidError";
 }
-/** The workspace or the host is full: details.scope says which. */
+/** The workspace or the host is full: details.scope names it. */
 export class DiskFullError extends BelljarError {
   override readonly name = "DiskFullError";
 }
-/** A fault of Belljar's, or an answer that is not Belljar's. */
+/** A fault of Belljar, or an answer that is not from a Belljar. */
 export class InternalError extends BelljarError {
   override readonly name = "InternalError";
 }
 
 type Kind = new (body: ErrorBody, extras?: ErrorExtras) => BelljarError;
 
-/** The class of every code. Its type makes a code without one a compile error. */
+/** The class of every code. The type makes a missing code a compile error. */
 export const errorKinds: Readonly<Record<Code, Kind>> = {
   invalid_request: InvalidRequestError,
   invalid_spec_version: InvalidSpecVersionError,
@@ -166,7 +166,7 @@ export const errorKinds: Readonly<Record<Code, Kind>> = {
 const endedStates = ["closed", "expired", "crashed", "lost"];
 
 /**
- * errorOf makes the error of the class that its code has.
+ * errorOf creates the error of its code's class.
  * @internal
  */
 export function errorOf(body: ErrorBody, extras: ErrorExtras = {}): BelljarError {
@@ -178,7 +178,7 @@ export function errorOf(body: ErrorBody, extras: ErrorExtras = {}): BelljarError
 }
 
 /**
- * invalid is the error of a value that need not be sent to know that it is wrong.
+ * invalid is the error for a value that is wrong before it is sent.
  * @internal
  */
 export function invalid(field: string, message: string, hint?: string): InvalidRequestError {

@@ -10,7 +10,7 @@ export interface ServerEvent {
 const maxEvent = 8 << 20;
 
 /**
- * eventsOf reads server-sent events. One that the stream breaks off in is left out.
+ * eventsOf parses server-sent events. It leaves out an event that the end of the stream cuts off.
  * @internal
  */
 export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<ServerEvent> {
@@ -44,7 +44,7 @@ export async function* eventsOf(chunks: AsyncIterable<Uint8Array>): AsyncGenerat
 }
 
 /**
- * objectOf reads an event's data.
+ * objectOf parses an event's data.
  * @internal
  */
 export function objectOf<T extends object>(data: string): T {

@@ -7,8 +7,7 @@ const soonestMs = 50;
 const latestMs = 24 * 3600 * 1000;
 
 /**
- * failureOf is the error that an answer tells with its status and body. It is passing if the same request may be answered
- * otherwise later.
+ * failureOf returns the error of an answer with a failure status. It is passing if a retry may succeed.
  * @internal
  */
 export function failureOf(answer: Answer, text: string): unknown {
@@ -23,14 +22,14 @@ export function failureOf(answer: Answer, text: string): unknown {
   switch (answer.status) {
     case 429:
     case 503: {
-      if (afterMs === undefined) return error; // it will not be better soon
-      // One that does not say how long is a server that starts or ends, perhaps; or one that cannot do it at all.
+      if (afterMs === undefined) return error; // waiting will not help soon
+      // Without retry_after_sec, the server may be starting or stopping, or may be unable to do it at all.
       const unsure = body && body.code !== "rate_limited" && body.details?.["retry_after_sec"] === undefined;
       return new Passing(error, Math.max(afterMs, soonestMs), unsure ? 2 : 0, answer.status === 429);
     }
     case 502:
     case 504:
-      if (!body) return new Passing(error); // what stands before the server says that it is away
+      if (!body) return new Passing(error); // a proxy in front of the server reports that it is unreachable
   }
   return error;
 }
@@ -42,7 +41,7 @@ function bodyOf(text: string): ErrorBody | undefined {
       return error as ErrorBody;
     }
   } catch {
-    // no JSON: not Belljar's
+    // no JSON: not from a Belljar
   }
   return undefined;
 }
@@ -53,7 +52,7 @@ const likely: Record<number, string> = {
 };
 
 /**
- * strangerOf is the failure of an answer that no Belljar gives.
+ * strangerOf is the error for an answer that is not from a Belljar.
  * @internal
  */
 export function strangerOf(answer: Answer, cause?: unknown): BelljarError {
@@ -83,7 +82,8 @@ function secondsOf(given: string | null): number | undefined {
 }
 
 /**
- * retryAfter is in how many milliseconds an answer asks to come back: seconds or a date; undefined if it does not.
+ * retryAfter returns the pause that an answer requests, given in seconds or as a date, in milliseconds; undefined if
+ * there is none.
  * @internal
  */
 export function retryAfter(given: string | null, now = Date.now()): number | undefined {

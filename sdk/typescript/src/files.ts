@@ -6,15 +6,15 @@ import { BelljarError, invalid } from "./error.js";
 import { download, downloadAll, type DownloadOptions } from "./download.js";
 import type { FileEntry, FileList, FileMatches, FileSearch, Space, UploadResult } from "./types.js";
 
-/** How a file is written. */
+/** Options for writing a file. */
 export interface WriteOptions extends CallOptions {
-  /** Replace an existing file, which is a {@link ConflictError} otherwise. */
+  /** Replace an existing file. Otherwise it causes a {@link ConflictError}. */
   overwrite?: boolean | undefined;
-  /** Permission bits; 0o644 if it is not given, and with `ifMatch` those of the file. */
+  /** Permission bits; 0o644 by default, and with `ifMatch` those of the file. */
   mode?: number | undefined;
   /**
-   * Replace the file only if its content has this `etag` of {@link Files.part} or of an earlier write, or with `*` if there is a file; else
-   * that is a {@link PreconditionFailedError}. `overwrite` is then not needed.
+   * Replace the file only if its content has this `etag` of {@link Files.part} or of an earlier write, or with `*` if a file exists. Otherwise it
+   * throws {@link PreconditionFailedError}. `overwrite` is then not needed.
    */
   ifMatch?: string | undefined;
 }
@@ -22,30 +22,30 @@ export interface WriteOptions extends CallOptions {
 /** A file, or a part of one. */
 export interface FilePart {
   content: Uint8Array;
-  /** Bytes of the whole file. */
+  /** The size of the whole file in bytes. */
   size: number;
-  /** Where the next part begins; undefined at the end. */
+  /** The offset of the next part; undefined at the end. */
   nextOffset?: number | undefined;
-  /** The ETag of the file, if this is the whole. */
+  /** The ETag of the file, if this is the whole file. */
   etag?: string | undefined;
 }
 
-/** One file of many. */
+/** One file of several. */
 export interface NamedContent {
   path: string;
   content: string | Uint8Array;
   mode?: number | undefined;
 }
 
-/** What an archive is. */
+/** The format of an archive. */
 export type ArchiveFormat = "tar" | "tar.gz" | "zip";
 
 const archiveTypes: Record<ArchiveFormat, string> = { tar: "application/x-tar", "tar.gz": "application/gzip", zip: "application/zip" };
 
-// How much longer than others an answer may take that waits for a sandbox.
+// Extra time for an answer that waits for a sandbox.
 const longerMs = 60_000;
 
-/** The workspace of a session. `x` and `/workspace/x` are the same file; a path that leaves it is a {@link PathEscapesError}. */
+/** The workspace of a session. `x` and `/workspace/x` are the same file; a path that leads out of the workspace is a {@link PathEscapesError}. */
 export class Files {
   readonly #connection: Connection;
   readonly #session: string;
@@ -56,7 +56,7 @@ export class Files {
     this.#session = session;
   }
 
-  /** write writes a file, whole or not at all, of any size. Folders above it are made. */
+  /** write writes a file of any size, whole or not at all. It makes missing parent folders. */
   async write(path: string, content: Content, options: WriteOptions = {}): Promise<FileEntry> {
     const { entry } = await this.#connection.json<{ entry: FileEntry }>(
       {
@@ -69,17 +69,17 @@ export class Files {
     return entry;
   }
 
-  /** url is a link that downloads a file, good once within a minute: for an `<a download>` in a page. */
+  /** url returns a link that downloads a file, for an `<a download>` in a page. It works once, within a minute. */
   url(path: string, options?: CallOptions): Promise<string> {
     return this.#connection.ticketUrl(this.#route("raw"), { path }, options);
   }
 
-  /** archiveUrl is a link that downloads a folder, good once within a minute. */
+  /** archiveUrl returns a link that downloads a folder. It works once, within a minute. */
   archiveUrl(path = ".", format: ArchiveFormat = "tar", options?: CallOptions): Promise<string> {
     return this.#connection.ticketUrl(this.#route("archive"), { path, format }, options);
   }
 
-  /** writeAll writes many small files, all of them or none: at most 1,000 of 2 MiB together. */
+  /** writeAll writes many small files, all of them or none: at most 1,000 files and 2 MiB in total. */
   async writeAll(
     files: Record<string, string | Uint8Array> | NamedContent[],
     options: Omit<WriteOptions, "mode" | "ifMatch"> = {},
@@ -94,7 +94,7 @@ export class Files {
     return stored.entries;
   }
 
-  /** read returns a file's bytes, or a part of them. */
+  /** read returns the bytes of a file, or a part of them. */
   read(path: string, options: DownloadOptions = {}): Promise<Uint8Array> {
     return downloadAll(this.#connection, this.#raw(path), options);
   }
@@ -112,7 +112,7 @@ export class Files {
     return textOf(await this.read(path, options));
   }
 
-  /** open opens a file of any size, to be read as it comes. */
+  /** open opens a file of any size, to read as it arrives. */
   open(path: string, options: DownloadOptions = {}): Promise<ByteStream> {
     return download(this.#connection, this.#raw(path), options);
   }
@@ -133,12 +133,12 @@ export class Files {
     }
   }
 
-  /** list lists a folder: 1,000 entries unless limit says otherwise, at most 10,000. */
+  /** list lists a folder: 1,000 entries by default, at most 10,000. */
   list(path = ".", options: CallOptions & { recursive?: boolean; limit?: number } = {}): Promise<FileList> {
     return this.#post("list", { path, recursive: options.recursive, limit: options.limit }, options);
   }
 
-  /** mkdir makes a folder and its parents; an existing folder is no error. */
+  /** mkdir makes a folder and its parents. An existing folder is not an error. */
   async mkdir(path: string, options: CallOptions & { mode?: number } = {}): Promise<void> {
     await this.#post("mkdir", { path, mode: octal(options.mode) }, options);
   }
@@ -148,27 +148,27 @@ export class Files {
     await this.#post("rename", { from, to, overwrite: options.overwrite }, options, true);
   }
 
-  /** delete removes a file, or a folder; one that is not empty with `recursive` only. */
+  /** delete removes a file or folder. A folder that is not empty needs `recursive`. */
   async delete(path: string, options: CallOptions & { recursive?: boolean } = {}): Promise<void> {
     await this.#post("delete", { path, recursive: options.recursive }, options, true);
   }
 
-  /** search looks for files and lines, for at most 5 seconds. */
+  /** search searches file names and lines, for at most 5 seconds. */
   search(what: FileSearch, options?: CallOptions): Promise<FileMatches> {
     return this.#post("search", what, options);
   }
 
-  /** archive is a folder, or a file, in an archive. */
+  /** archive returns a folder or file as an archive. */
   async archive(path = ".", format: ArchiveFormat = "tar", options: CallOptions = {}): Promise<ByteStream> {
     return download(this.#connection, { method: "GET", path: this.#route("archive"), query: { path, format }, longerMs }, options);
   }
 
-  /** space returns the space of the workspace, used and total. */
+  /** space returns the used and total space of the workspace. */
   space(options?: CallOptions): Promise<Space> {
     return this.#connection.json({ method: "GET", path: this.#route("space"), longerMs }, options);
   }
 
-  /** upload writes files below a folder, and replaces existing ones: all of them or, after an error, none. */
+  /** upload writes files below a folder, and replaces existing ones. It writes all of them or, after an error, none. */
   async upload(files: Record<string, Content> | { path: string; content: Content }[], options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
     const boundary = newKey();
     const form: BlobPart[] = [];
@@ -185,7 +185,7 @@ export class Files {
     );
   }
 
-  /** unpack writes the files of an archive below a folder: all of them or, after an error, none. */
+  /** unpack writes the files of an archive below a folder. It writes all of them or, after an error, none. */
   unpack(archive: Content, format: ArchiveFormat, options: CallOptions & { dir?: string } = {}): Promise<UploadResult> {
     const type = archiveTypes[format];
     if (!type) throw invalid("format", `"${format}" is no format of archives`, "formats are tar, tar.gz, zip");

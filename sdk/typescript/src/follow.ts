@@ -7,15 +7,15 @@ import { strangerOf } from "./failure.js";
 import { isNote, Texts, type Frame, type RawFrame } from "./frame.js";
 import type { StartedRun } from "./types.js";
 
-/** How a log is followed. */
+/** Options for following a log. */
 export interface FollowOptions extends CallOptions {
-  /** The first seq that is wanted; 1 if it is not given, `"tail"` for what comes from now on. */
+  /** The first seq; 1 by default, `"tail"` for new frames only. */
   from?: number | "tail" | undefined;
 }
 
 /**
- * follow reads a run's log to its end. A connection that breaks is opened again behind the last frame that came: no frame
- * is missed, and none comes twice.
+ * follow reads a run's log to its end. It reopens a broken connection after the last frame: no frame is missing or
+ * repeated.
  * @internal
  */
 export async function* follow(connection: Connection, runId: string, options: FollowOptions): AsyncGenerator<Frame> {
@@ -30,15 +30,15 @@ export async function* follow(connection: Connection, runId: string, options: Fo
   }
 }
 
-// tailOf is the seq that the tail begins with, so that a connection that breaks before the first frame loses none.
+// tailOf returns the first seq of the tail: a connection that breaks before the first frame then loses none.
 async function tailOf(connection: Connection, runId: string, call: Call): Promise<number> {
   const run = await connection.json<StartedRun>({ method: "GET", path: route("runs", runId) }, { signal: call.signal });
   const last = run.last_seq ?? 0;
-  return isEnd(run.phase) ? Math.max(last, 1) : last + 1; // the end event is never history
+  return isEnd(run.phase) ? Math.max(last, 1) : last + 1; // the end event always counts as new
 }
 
 /**
- * isEnd tells whether a run in a phase has ended.
+ * isEnd reports whether a run in a phase has ended.
  * @internal
  */
 export function isEnd(phase: string): boolean {
@@ -46,8 +46,8 @@ export function isEnd(phase: string): boolean {
 }
 
 class Follower {
-  #gap = 0; // where a server has left something out without a word
-  #over = false; // the server has said that nothing more comes
+  #gap = 0; // the first seq of a gap that the server did not announce
+  #over = false; // the server has no more frames
 
   constructor(
     readonly connection: Connection,
@@ -59,17 +59,17 @@ class Follower {
   async *frames(): AsyncGenerator<RawFrame> {
     const { patienceMs } = this.connection.options;
     for (const tries = this.connection.tries(); ; ) {
-      let heard = false;
+      let received = false;
       try {
         for await (const raw of this.#read()) {
-          heard = true;
+          received = true;
           yield raw;
           if (raw.type === "event" && raw.event === "end") return;
         }
         if (this.#over) return;
         throw new Passing(foreign("the server ended the log before its end"));
       } catch (error) {
-        if (heard) tries.progress(performance.now() + 10 * patienceMs); // it is worth more than one that never was there
+        if (received) tries.progress(performance.now() + 10 * patienceMs); // a stream that worked gets more patience
         await this.connection.wait(this.call, error, tries);
       }
     }
@@ -86,7 +86,7 @@ class Follower {
       this.#over = true;
       return;
     }
-    let resumed = false; // the server has said that frames are gone
+    let resumed = false; // the server has announced a gap
     for await (const { data } of eventsOf(chunks())) {
       const raw = objectOf<RawFrame>(data);
       if (typeof raw.seq !== "number" || typeof raw.type !== "string") throw foreign("the stream cannot be read");
@@ -97,7 +97,7 @@ class Follower {
       if (raw.seq < this.next) continue;
       if (raw.seq > this.next && !resumed) {
         const gap = missing(this.next, raw.seq - 1);
-        if (this.#gap === this.next) throw gap; // twice the same is one that will stay
+        if (this.#gap === this.next) throw gap; // a gap that occurs twice is permanent
         this.#gap = this.next;
         throw new Passing(gap);
       }
@@ -115,7 +115,7 @@ function missing(from: number, to: number): InternalError {
 }
 
 /**
- * openOnce asks for a stream, once.
+ * openOnce requests a stream, once.
  * @internal
  */
 export async function openOnce(connection: Connection, call: Call, ask: Ask): Promise<ReturnType<Connection["opened"]>> {

@@ -1,20 +1,20 @@
 import { unbase64, utf8 } from "./bytes.js";
 import { foreign } from "./call.js";
 
-/** Something that the program printed. */
+/** Output of the program. */
 export interface OutputFrame {
   /** The frame's number in the run's log, from 1 without a gap. */
   seq: number;
   type: "stdout" | "stderr";
-  /** `build` for what a compiler prints before the program runs; the program's own has none. */
+  /** `build` for the output of a compiler before the program runs; undefined for the program's own. */
   readonly step?: string | undefined;
-  /** The bytes. */
+  /** The output as bytes. */
   readonly data: Uint8Array;
-  /** The same as text; a character that two frames share is in the second. What is no UTF-8 is U+FFFD. */
+  /** The bytes as text, with U+FFFD for invalid UTF-8. A character that two frames share is in the second. */
   readonly text: string;
 }
 
-/** Something that happened: `phase`, `start`, `end`, `error`, or another event of a newer server. */
+/** An event: `phase`, `start`, `end`, `error`, or another event of a newer server. */
 export interface EventFrame {
   seq: number;
   type: "event";
@@ -22,14 +22,14 @@ export interface EventFrame {
   data: Record<string, unknown>;
 }
 
-/** A sign of life, about every 10 seconds. */
+/** A heartbeat, about every 10 seconds. */
 export interface HeartbeatFrame {
   seq: number;
   type: "heartbeat";
   time: Date;
 }
 
-/** The log was cut here: it was at its cap. */
+/** The log was cut here, at its cap. */
 export interface TruncatedFrame {
   seq: number;
   type: "truncated";
@@ -43,11 +43,11 @@ export interface ResultFrame {
   text: string;
 }
 
-/** One entry of a run's log. A newer server may send types that are not here: leave them alone. */
+/** One entry of a run's log. A newer server may send other types: ignore them. */
 export type Frame = OutputFrame | ResultFrame | EventFrame | HeartbeatFrame | TruncatedFrame;
 
 /**
- * RawFrame is a frame as it travels.
+ * RawFrame is a frame in its JSON form.
  * @internal
  */
 export interface RawFrame {
@@ -62,7 +62,7 @@ export interface RawFrame {
 }
 
 /**
- * isNote tells whether a frame is for one reader only: it borrows a seq and is not in the log.
+ * isNote reports whether a frame is for one reader only: it borrows a seq and is not in the log.
  * @internal
  */
 export function isNote(frame: RawFrame): boolean {
@@ -70,7 +70,7 @@ export function isNote(frame: RawFrame): boolean {
 }
 
 /**
- * Texts makes frames of a log, and text of its bytes: one for each reader.
+ * Texts creates the frames of a log and decodes their text. Each reader needs its own.
  * @internal
  */
 export class Texts {
@@ -92,7 +92,7 @@ export class Texts {
       case "truncated":
         return { seq: raw.seq, type: "truncated", reason: raw.reason ?? "" };
     }
-    return raw as unknown as Frame; // of a newer server
+    return raw as unknown as Frame; // from a newer server
   }
 
   output(seq: number, type: "stdout" | "stderr", encoding: string, data: unknown, step?: string): OutputFrame {
@@ -106,7 +106,7 @@ export class Texts {
   }
 }
 
-/** TextFrame makes bytes of its text on first use. */
+/** TextFrame encodes its text to bytes on first use. */
 class TextFrame implements OutputFrame {
   #bytes: Uint8Array | undefined;
 
@@ -123,12 +123,12 @@ class TextFrame implements OutputFrame {
 }
 
 /**
- * Decoder is a TextDecoder that knows whether it holds the beginning of a character.
+ * Decoder is a TextDecoder that knows whether it holds an incomplete character.
  * @internal
  */
 export class Decoder {
   #decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  /** Whether the last bytes were the beginning of a character. */
+  /** Whether the last bytes may end within a character. */
   pending = false;
 
   decode(bytes: Uint8Array): string {
@@ -137,7 +137,7 @@ export class Decoder {
   }
 }
 
-// unfinished tells whether bytes may end within a character. It may say yes too often, never no.
+// unfinished reports whether bytes may end within a character. It may have false positives, but no false negatives.
 function unfinished(bytes: Uint8Array, before: boolean): boolean {
   const last = bytes[bytes.length - 1]!;
   if (last < 0x80) return false;

@@ -16,13 +16,13 @@ export class Images {
     this.#connection = connection;
   }
 
-  /** list is sorted by ref. */
+  /** list returns the images, sorted by ref. */
   async list(options?: CallOptions): Promise<Image[]> {
     const { items } = await this.#connection.json<{ items: Image[] | null }>({ method: "GET", path: route("images") }, options);
     return items ?? [];
   }
 
-  /** get returns the image of a name or digest. */
+  /** get returns an image by its name or digest. */
   get(ref: string, options?: CallOptions): Promise<Image> {
     return this.#connection.json({ method: "GET", path: route("images", "inspect"), query: { ref } }, options);
   }
@@ -38,7 +38,7 @@ export class Images {
 
   /**
    * import imports an image from a tar archive, which may be compressed: an OCI layout, one of `docker save`, or a root file system.
-   * Without a name it has the one in the archive. For operators.
+   * The default name is the one in the archive. For operators.
    */
   import(archive: Content, options: CallOptions & { name?: string; onProgress?: (progress: ImageProgress) => void } = {}): Promise<Image> {
     const ask: Ask = {
@@ -48,7 +48,7 @@ export class Images {
     return this.#follow(ask, options.name ?? "", options);
   }
 
-  /** tag adds a name to an image. If another image has the name, it moves. For operators. */
+  /** tag adds a name to an image. If another image has the name, the name moves. For operators. */
   tag(ref: string, name: string, options?: CallOptions): Promise<Image> {
     return this.#connection.json({ method: "POST", path: route("images", "tag"), json: { ref, name } }, options);
   }
@@ -58,12 +58,15 @@ export class Images {
     await this.#connection.json({ method: "DELETE", path: route("images"), query: { ref }, once: true }, options);
   }
 
-  /** prune removes images that no sandbox uses: `all`, those unused for a time, or the least recently used above a size. For operators. */
+  /**
+   * prune removes images that no sandbox uses: `all`, those unused for a time, or the least recently used ones above a total size. For
+   * operators.
+   */
   prune(bounds: ImagePrune, options?: CallOptions): Promise<ImagePruned> {
     return this.#connection.json({ method: "POST", path: route("images", "prune"), json: bounds, once: true, longerMs: 60_000 }, options);
   }
 
-  // follow asks for an image and reads how it comes along.
+  // follow requests an image and reports the progress.
   async #follow(ask: Ask, ref: string, options: CallOptions & { onProgress?: (progress: ImageProgress) => void }): Promise<Image> {
     const { answer, chunks, close } = await this.#connection.open(
       { ...ask, headers: { ...ask.headers, Accept: "text/event-stream" } },

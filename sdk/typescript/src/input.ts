@@ -11,18 +11,18 @@ const pieceBytes = 32 << 10;
 const partingMs = 10_000;
 
 /**
- * Why the input of a run has ended: client, run_ended, one of its limits (stdin_max_bytes, stdin_max_frame_bytes, stdin_bps,
- * stdin_idle_timeout_sec), or connection_lost, of which the program knows nothing: open its input again.
+ * Why the input of a run has ended: client, run_ended, one of its limits (stdin_max_bytes, stdin_max_frame_bytes, stdin_bps, stdin_idle_timeout_sec), or
+ * connection_lost. The program does not notice connection_lost: open its input again.
  */
 export type InputEnd = "client" | "run_ended" | "connection_lost" | (string & {});
 
-/** A hold on the standard input of an interactive run. */
+/** A connection to the standard input of an interactive run. */
 export class RunInput {
   /** Resolves when input has ended, with the reason. */
   readonly closed: Promise<InputEnd>;
   #reason: InputEnd | undefined;
-  #told: Partial<ErrorBody> = {}; // by the server, of the reason
-  #ended = false; // the server has been told so
+  #told: Partial<ErrorBody> = {}; // the server's data about the reason
+  #ended = false; // stdin_close has been sent
   #finish!: (reason: InputEnd) => void;
 
   readonly #socket: Socket;
@@ -77,18 +77,18 @@ export class RunInput {
     }
   }
 
-  /** end closes the program's input for all clients: it reads end of file. It waits for that, and throws if the program has not got all of it. */
+  /** end closes the program's input for all clients: the program reads end of file. It waits for that, and throws if the program did not get all input. */
   async end(): Promise<void> {
     const told = this.#send({ type: "stdin_close" });
     this.#ended = true;
-    await told.catch(() => {}); // what closed it tells why
+    await told.catch(() => {}); // the cause is reported below
     const reason = await this.closed;
     if (reason !== "client" && reason !== "run_ended") throw this.#refusal(reason);
   }
 
-  /** close gives up this hold, once the program has taken what was written or does not in ten seconds. Its input stays open. */
+  /** close closes this connection, once the program has taken its input or after ten seconds. The program's input stays open. */
   async close(): Promise<void> {
-    // A server drops what it has not passed on when the connection ends. It reads a message only after it has passed on the one before.
+    // When the connection ends, the server drops input that it has not passed on. It reads a message only after it has passed on the previous one.
     void this.#send({ type: "stdin", encoding: "utf8", data: "" }).catch(() => {}); // the input may have ended
     await this.#socket.close(1000, "", partingMs);
     this.#finish("connection_lost");
@@ -110,7 +110,7 @@ export class RunInput {
     return refusal(reason, this.#told, cause);
   }
 
-  // watch reads what the server says: something every ten seconds, or it is gone.
+  // watch reads the server's messages, which come at least every ten seconds. It cuts a connection that is silent for silenceMs.
   async #watch(silenceMs: number): Promise<void> {
     for (;;) {
       const late = setTimeout(() => this.#socket.cut(), silenceMs);
@@ -121,7 +121,7 @@ export class RunInput {
       try {
         frame = JSON.parse(got.data) as RawFrame;
       } catch {
-        this.#socket.cut(); // not a server of ours
+        this.#socket.cut(); // not a Belljar server
         return this.#finish("connection_lost");
       }
       if (frame.type !== "event") continue;

@@ -1,23 +1,23 @@
 import type { BelljarError } from "./error.js";
 
-/** How a private belljar is started: see `Belljar.local()`. */
+/** Options for starting a private belljar: see `Belljar.local()`. */
 export interface LocalOptions {
-  /** The program; else `$BELLJAR_BIN`, else `belljar` on the PATH. */
+  /** The program; by default `$BELLJAR_BIN`, else `belljar` on the PATH. */
   binary?: string | undefined;
-  /** Folder for its data, which stays from one start to the next; without it, nothing is kept. */
+  /** Folder for its data, which persists between starts; without it, nothing is kept. */
   data?: string | undefined;
   /** Settings of the server, such as `{ image_pull: "never" }`: see docs/config.md. */
   set?: Record<string, string | number | boolean> | undefined;
-  /** Environment of the program, over this process's own. */
+  /** Environment variables of the program, in addition to those of this process. */
   env?: Record<string, string> | undefined;
-  /** How long it may take until it is ready, in milliseconds; 30,000 if it is not given. */
+  /** The time limit for its start, in milliseconds; 30,000 by default. */
   startTimeoutMs?: number | undefined;
-  /** Gets what it logs, line by line. By default that is dropped. */
+  /** Receives the program's log, line by line. By default the log is dropped. */
   log?: ((line: string) => void) | undefined;
 }
 
 /**
- * LocalServer is a private belljar that runs.
+ * LocalServer is a running private belljar.
  * @internal
  */
 export interface LocalServer {
@@ -26,8 +26,8 @@ export interface LocalServer {
   apiKey: string;
   pid: number;
   version: string;
-  /** stop ends it and all its sandboxes, and returns when it is gone. It may be called twice. */
+  /** stop ends the server and all its sandboxes, and returns when it has exited. A second call is not an error. */
   stop(): Promise<void>;
-  /** exited is the error of every call once it has ended; undefined while it runs. */
+  /** exited returns the error of every call once the server has ended; undefined while it runs. */
   exited(): BelljarError | undefined;
 }

@@ -35,7 +35,7 @@ export interface paths {
         put?: never;
         /**
          * Approve or deny a request that waits
-         * @description An approved request continues, and a denied one ends; its user sees the note. A second decision is a conflict, and details say by whom and when. If the server has no room for the request now, it still waits, and can be approved later.
+         * @description An approved request continues, and a denied one ends; its user sees the note. A second decision is a conflict, and details name the operator and the time. If the server has no room for the request now, it still waits, and can be approved later.
          */
         post: operations["admin-decide-approval"];
         delete?: never;

@@ -3,12 +3,12 @@ import type { Dial } from "./socket.js";
 import type { Transport } from "./transport.js";
 
 /**
- * Platform is what a browser has not got. src/node has it; src/browser says so. Either is loaded only when it is needed,
- * so that browsers never see the former.
+ * Platform has the features that browsers lack. src/node implements them; src/browser throws errors. Both load only
+ * on demand, so that browsers never see the former.
  * @internal
  */
 export interface Platform {
-  /** httpTransport carries requests, over a unix socket if a path is given. */
+  /** httpTransport sends requests, over a unix socket if a path is given. */
   httpTransport(socketPath?: string): Transport;
   /** dial opens a WebSocket, over a unix socket if a path is given. */
   dial(socketPath?: string): Dial;
@@ -17,13 +17,13 @@ export interface Platform {
 }
 
 /**
- * onNode tells whether node's modules are there.
+ * onNode reports whether node's modules are available.
  * @internal
  */
 export const onNode = typeof process !== "undefined" && typeof process.versions?.node === "string";
 
 /**
- * platform loads what only node has.
+ * platform loads the code for node or for browsers.
  * @internal
  */
 export function platform(): Promise<Platform> {

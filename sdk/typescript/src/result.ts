@@ -5,8 +5,8 @@ import type { Result, Run, RunFailure, StartedRun } from "./types.js";
 const half = 512 << 10;
 
 /**
- * Excerpt keeps what a stream printed: all of it up to 1 MiB, else its beginning and its end, half of that each, without the
- * characters that the gap cuts through.
+ * Excerpt keeps a stream's output: all of it up to 1 MiB, else half of that from its beginning and half from its end.
+ * It drops the characters that the gap would split.
  * @internal
  */
 export class Excerpt {
@@ -29,7 +29,7 @@ export class Excerpt {
     this.#tail.push(bytes);
     this.#tailSize += bytes.length;
     while (this.#tailSize - this.#tail[0]!.length >= half) this.#tailSize -= this.#tail.shift()!.length;
-    if (this.#tail.length > 4096) this.#tail = [join(this.#tail, this.#tailSize)]; // of many small ones
+    if (this.#tail.length > 4096) this.#tail = [join(this.#tail, this.#tailSize)]; // for many small pieces
   }
 
   get truncated(): boolean {
@@ -43,7 +43,7 @@ export class Excerpt {
   }
 }
 
-// wholeEnd leaves out a character at the end of UTF-8 that is not whole.
+// wholeEnd drops an incomplete character at the end of UTF-8.
 function wholeEnd(bytes: Uint8Array): Uint8Array {
   const start = bytes.length - 1 - [...bytes.subarray(-3)].reverse().findIndex((byte) => (byte & 0xc0) !== 0x80);
   const first = bytes[start] ?? 0;
@@ -51,13 +51,13 @@ function wholeEnd(bytes: Uint8Array): Uint8Array {
   return start + length > bytes.length ? bytes.subarray(0, start) : bytes;
 }
 
-// wholeStart leaves out the end of a character at the start of UTF-8.
+// wholeStart drops an incomplete character at the start of UTF-8.
 function wholeStart(bytes: Uint8Array): Uint8Array {
   return bytes.subarray(Math.max(bytes.subarray(0, 4).findIndex((byte) => (byte & 0xc0) !== 0x80), 0));
 }
 
 /**
- * Output is what a program printed on one stream, as text or as bytes; the other is made on first use.
+ * Output is a program's output on one stream, as text or as bytes; it makes the other form on first use.
  * @internal
  */
 export class Output {
@@ -66,7 +66,7 @@ export class Output {
 
   constructor(
     printed: string | Uint8Array,
-    /** The middle is missing. */
+    /** Whether the middle is missing. */
     readonly truncated: boolean,
   ) {
     if (typeof printed === "string") this.#text = printed;
@@ -77,24 +77,24 @@ export class Output {
     return (this.#bytes ??= utf8(this.#text!));
   }
 
-  /** text has U+FFFD where the bytes are no UTF-8. */
+  /** text has U+FFFD for bytes that are not UTF-8. */
   get text(): string {
     return (this.#text ??= textOf(this.#bytes!));
   }
 }
 
-/** How a run ended, and what it printed. A program that fails is no error: look at {@link RunResult.ok}. */
+/** The outcome and output of a run. A program that fails is not an error: see {@link RunResult.ok}. */
 export class RunResult {
   readonly #stdout: Output;
   readonly #stderr: Output;
 
   /** @internal */
   constructor(
-    /** The run as the server shows it. */
+    /** The run as in the server's answer. */
     readonly run: Run,
     stdout: Output,
     stderr: Output,
-    /** What code in a context has shown, in order. It comes from the program: never make its HTML part of a page. */
+    /** The results of code in a context, in order. They come from the program: never make their HTML part of a page. */
     readonly results: Result[] = [],
   ) {
     this.#stdout = stdout;
@@ -105,7 +105,7 @@ export class RunResult {
   get id(): string {
     return this.run.id;
   }
-  /** completed, failed, killed or timed_out. */
+  /** The phase: completed, failed, killed or timed_out. */
   get phase(): Run["phase"] {
     return this.run.phase;
   }
@@ -113,51 +113,51 @@ export class RunResult {
   get exitCode(): number | null {
     return this.run.exit_code;
   }
-  /** Whether the program has ended with 0. */
+  /** Whether the program ended with exit code 0. */
   get ok(): boolean {
     return this.phase === "completed" && this.exitCode === 0;
   }
-  /** Why it did not simply complete, such as nonzero_exit, execution_timeout, cpu_time_exceeded, oom_killed; "" if it did. */
+  /** Why it did not complete normally, such as nonzero_exit, execution_timeout, cpu_time_exceeded, oom_killed; "" if it did. */
   get reason(): string {
     return this.run.reason_code ?? "";
   }
-  /** What the output of a failed run says about the reason: type, message and frames; undefined if it says nothing. */
+  /** The failure reason in the output of a failed run: type, message and frames; undefined if the output has none. */
   get failure(): RunFailure | undefined {
     return this.run.failure;
   }
-  /** How its program was compiled: argv, exit_code, output …; undefined where none is. */
+  /** The compilation of the program: argv, exit_code, output …; undefined if there was none. */
   get build(): Run["build"] {
     return this.run.build;
   }
-  /** What happened, for people; "" if there is nothing to say. */
+  /** The reason, for people; "" if there is none. */
   get message(): string {
     return this.run.message ?? "";
   }
-  /** What to do next; "" if there is no advice. */
+  /** The next thing to do; "" if there is no advice. */
   get hint(): string {
     return this.run.hint ?? "";
   }
-  /** What went wrong without being fatal, such as limits that are not enforced. */
+  /** Problems that were not fatal, such as limits that are not enforced. */
   get warnings(): string[] {
     return this.run.warnings ?? [];
   }
-  /** By what each limit (cpu, memory, pids, disk, wall_time) is enforced, or what stands in; one that is not is absent. */
+  /** The mechanism that enforces each limit (cpu, memory, pids, disk, wall_time), or its substitute. A limit that is not enforced is absent. */
   get limitsEnforced(): Record<string, string> {
     return this.run.limits_enforced ?? {};
   }
-  /** What it printed, as text. */
+  /** The standard output, as text. */
   get stdout(): string {
     return this.#stdout.text;
   }
-  /** What it printed on its standard error, as text. */
+  /** The standard error, as text. */
   get stderr(): string {
     return this.#stderr.text;
   }
-  /** What it printed, as bytes. */
+  /** The standard output, as bytes. */
   get stdoutBytes(): Uint8Array {
     return this.#stdout.bytes;
   }
-  /** What it printed on its standard error, as bytes. */
+  /** The standard error, as bytes. */
   get stderrBytes(): Uint8Array {
     return this.#stderr.bytes;
   }
@@ -166,18 +166,18 @@ export class RunResult {
     const text = this.results.filter((r) => r.type === "value").at(-1)?.data?.["text/plain"];
     return typeof text === "string" ? text : "";
   }
-  /** How code in a context failed: name, value, frames and traceback; undefined if it did not. */
+  /** The failure of code in a context: name, value, frames and traceback; undefined if it succeeded. */
   get error(): Result | undefined {
     return this.results.find((r) => r.type === "error");
   }
-  /** Whether the middle of one of them is missing. The whole log is in `runs.frames`, as far as the server kept it. */
+  /** Whether the middle of stdout or stderr is missing. The whole log is in `runs.frames`, as far as the server kept it. */
   get truncated(): boolean {
     return this.#stdout.truncated || this.#stderr.truncated || this.run.truncated === true;
   }
 }
 
 /**
- * resultOf reads the answer to a run that was waited for.
+ * resultOf makes a result from the answer to a run with wait.
  * @internal
  */
 export function resultOf(run: StartedRun): RunResult {
@@ -192,7 +192,7 @@ export function resultOf(run: StartedRun): RunResult {
 const types = ["value", "display", "error", "input", "cut"];
 
 /**
- * resultsOf reads the results of a log, from its lines.
+ * resultsOf parses the results in a log's lines.
  * @internal
  */
 export function resultsOf(lines: string): Result[] {
@@ -201,7 +201,7 @@ export function resultsOf(lines: string): Result[] {
       const result = JSON.parse(line) as Result;
       return types.includes(result?.type) ? [result] : [];
     } catch {
-      return []; // the program has sent what is no result
+      return []; // the program sent an invalid result
     }
   });
 }

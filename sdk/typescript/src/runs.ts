@@ -10,41 +10,41 @@ import type { Doorway } from "./socket.js";
 import type { Cancellation, InlineFile, Result, Run, RunPage, RunSpec, StartedRun, UsageSample } from "./types.js";
 import { watchUsage } from "./usage.js";
 
-/** How a run is started. */
+/** Options for starting a run. */
 export interface StartOptions extends CallOptions {
   /**
-   * A repeated request with the same key, within ten minutes, returns the first one's run; at most 128 characters. Without
-   * it every call is a request of its own, which this package repeats under one key of its own making.
+   * A repeated request with the same key, within ten minutes, returns the first one's run; at most 128 characters. Without a key, every call is a
+   * separate request; this package generates a key to repeat it.
    */
   idempotencyKey?: string | undefined;
 }
 
-/** How a run is run to its end. */
+/** Options for a run with its result. */
 export interface RunOptions extends StartOptions {
-  /** Receives the output as it comes. The package waits for its promise, so a slow receiver gets frames more slowly. */
+  /** Receives the output as it arrives. The package waits for its promise, so a slow receiver slows down the frames. */
   onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
 }
 
-/** Which runs to list. */
+/** A filter for runs. */
 export interface RunQuery {
   phase?: Run["phase"] | undefined;
   runtime?: string | undefined;
   baseImage?: string | undefined;
   sessionId?: string | undefined;
-  /** Part of the image's name, or of the message. */
+  /** A part of the image's name, or of the message. */
   q?: string | undefined;
   startedFrom?: Date | undefined;
   startedTo?: Date | undefined;
   finishedFrom?: Date | undefined;
   finishedTo?: Date | undefined;
-  /** created_at, started_at or finished_at, with :asc or :desc; created_at:desc if it is not given. */
+  /** created_at, started_at or finished_at, with :asc or :desc; created_at:desc by default. */
   sort?: string | undefined;
-  /** Runs in a page: 50 if it is not given, at most 200. */
+  /** Runs in a page: 50 by default, at most 200. */
   limit?: number | undefined;
   offset?: number | undefined;
 }
 
-/** What a run is waited for at a time: proxies cut what is silent for longer. */
+/** The wait of one request: proxies cut connections that are silent for longer. */
 const waitSec = 30;
 
 /** The caller's runs. */
@@ -60,9 +60,7 @@ export class Runs {
     this.#image = image;
   }
 
-  /**
-   * run runs a program to its end. If its signal is aborted, or its time is over, it cancels the run.
-   */
+  /** run runs a program to its end. If its signal is aborted, or its time is over, it cancels the run. */
   async run(spec: RunSpec | string[], options: RunOptions = {}): Promise<RunResult> {
     const key = keyOf(options.idempotencyKey);
     const call = this.#connection.call(options);
@@ -82,7 +80,7 @@ export class Runs {
     }
   }
 
-  /** start starts a run and returns it at once, queued or starting. */
+  /** start starts a run and returns it without waiting for its end, queued or starting. */
   async start(spec: RunSpec | string[], options: StartOptions = {}): Promise<StartedRun> {
     const call = this.#connection.call(options);
     try {
@@ -125,34 +123,34 @@ export class Runs {
   }
 
   /**
-   * frames follows a run's log to its end, from the seq that `from` says. Broken connections and restarts of the server are
-   * bridged: no frame is missed and none comes twice. Leave the loop, or abort the signal, to stop.
+   * frames follows a run's log to its end, beginning with the seq `from`. It survives broken connections and server restarts: no frame is missing or
+   * repeated. Leave the loop, or abort the signal, to stop.
    */
   frames(id: string, options: FollowOptions = {}): AsyncGenerator<Frame, void, undefined> {
     return follow(this.#connection, id, options);
   }
 
-  /** output is what a run prints, without the other frames. */
+  /** output yields a run's output, without the other frames. */
   async *output(id: string, options: FollowOptions = {}): AsyncGenerator<OutputFrame, void, undefined> {
     for await (const frame of this.frames(id, options)) {
       if (frame.type === "stdout" || frame.type === "stderr") yield frame;
     }
   }
 
-  /** input opens the standard input of a run that was started with `interactive: true`, until the signal is aborted. */
+  /** input opens the standard input of a run that was started with `interactive: true`. Aborting the signal closes the connection. */
   input(id: string, options: CallOptions = {}): Promise<RunInput> {
     return RunInput.open(this.#doorway, id, options);
   }
 
   /**
-   * usage yields what a run's sandbox uses, about once a second, from the start of the sandbox until the run ends. A run in a session
+   * usage yields the resource usage of a run's sandbox, about once a second, from the start of the sandbox until the run ends. A run in a session
    * has the figures of the session's sandbox.
    */
   usage(id: string, options?: CallOptions): AsyncGenerator<UsageSample> {
     return watchUsage(this.#connection, route("runs", id, "usage"), options);
   }
 
-  /** cancel ends a run: TERM, a grace period, KILL. It returns at once. One that has ended is left as it is. */
+  /** cancel ends a run: TERM, a grace period, KILL. It returns at once. It does not change a run that has ended. */
   cancel(id: string, options?: CallOptions): Promise<Cancellation> {
     return this.#connection.json({ method: "POST", path: route("runs", id, "cancel") }, options);
   }
@@ -171,7 +169,7 @@ export class Runs {
     };
   }
 
-  // withResults is an answer with all results: it has no more than the first 4 MiB of them.
+  // withResults adds the missing results to an answer, which has only the first 4 MiB of them.
   async #withResults(call: Call, run: StartedRun): Promise<StartedRun> {
     if (!run.results_truncated) return run;
     const { items, truncated } = await this.#connection.json<{ items: Result[]; truncated: boolean }>({ method: "GET", path: route("runs", run.id, "results") }, { signal: call.signal });
@@ -195,7 +193,7 @@ export class Runs {
     return new RunResult(run, stdout!, stderr!, resultsOf(lines));
   }
 
-  // tell hands out a frame. A program whose watcher fails has no reader left.
+  // tell passes a frame to onOutput. If onOutput fails, it stops the call.
   async #tell(call: Call, frame: OutputFrame, onOutput: RunOptions["onOutput"]): Promise<void> {
     try {
       await onOutput?.(frame);
@@ -205,7 +203,7 @@ export class Runs {
     }
   }
 
-  // abandon cancels a run whose caller has given it up, behind his back. Its id is asked for by the key of its request.
+  // abandon cancels a run in the background after its caller has aborted the call. It finds an unknown id by the request's key.
   #abandon(spec: RunSpec | string[], key: string, id: string | undefined): void {
     const bound = { timeoutMs: 10_000 };
     const cancel = async (): Promise<void> => {
@@ -217,7 +215,7 @@ export class Runs {
 }
 
 /**
- * specOf is what is asked of a run, in the form of an object.
+ * specOf returns the spec of a run as an object.
  * @internal
  */
 export function specOf(asked: RunSpec | string[]): RunSpec {

@@ -3,12 +3,12 @@ import { Belljar, type BelljarOptions } from "./belljar.js";
 import type { CallOptions } from "./call.js";
 import type { Session } from "./session.js";
 
-/** A session as the shell API shows it. */
+/** A session in the shell API. */
 export interface SessionInfo {
   id: string;
   image: string;
   status: "running" | "expired" | "destroyed" | "crashed" | (string & {});
-  /** Of its shell, after the last command. */
+  /** The shell's directory after the last command. */
   cwd: string;
   createdAt: Date;
   expiresAt: Date;
@@ -27,9 +27,12 @@ interface Wire {
 
 const page = 200;
 
-/** A small client for sandboxes with a shell. Programs in their workspaces may be executed. {@link Belljar} has more. */
+/**
+ * A small client for sandboxes with a shell. Their workspaces allow programs to be executed. {@link Belljar} is the full
+ * client.
+ */
 export class SandboxClient {
-  /** The same server with all there is. */
+  /** The full client of the same server. */
   readonly belljar: Belljar;
   readonly #image: string | undefined;
 
@@ -38,7 +41,7 @@ export class SandboxClient {
     this.#image = options.image;
   }
 
-  /** createSession makes a new session. It ends when it was not used for `ttlSeconds`. */
+  /** createSession makes a new session. It ends after `ttlSeconds` without use. */
   async createSession(options: { image?: string; ttlSeconds?: number } & CallOptions = {}): Promise<Session> {
     const { id } = await this.belljar.connection.json<Wire>(
       {
@@ -55,9 +58,9 @@ export class SandboxClient {
     return this.belljar.sessions.get(id, options);
   }
 
-  /** listSessions returns all sessions, newest first, also those that have ended. */
+  /** listSessions returns all sessions, newest first, including those that have ended. */
   async listSessions(options?: CallOptions): Promise<SessionInfo[]> {
-    const all = new Map<string, SessionInfo>(); // by id: pages move when sessions come
+    const all = new Map<string, SessionInfo>(); // by id: a new session shifts the pages
     for (let offset = 0; ; offset += page) {
       const list = await this.belljar.connection.json<Wire[]>(
         { method: "GET", path: "/v1/sessions", query: { limit: page, offset } },

@@ -2,7 +2,7 @@ import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import type { SecretSpec, StoredSecret } from "./types.js";
 
-/** The secrets that the caller stores, which runs and sessions name: `secrets: { TOKEN: { from: "TOKEN" } }`. No answer has a value. */
+/** The secrets that the caller stores. Runs and sessions refer to them: `secrets: { TOKEN: { from: "TOKEN" } }`. No answer has a value. */
 export class Secrets {
   readonly #connection: Connection;
 
@@ -11,7 +11,7 @@ export class Secrets {
     this.#connection = connection;
   }
 
-  /** set stores a secret, or gives the one of that name a new value. `shared` is for operators: every user may use it. */
+  /** set stores a secret, or gives an existing one a new value. `shared` is for operators: every user may use it. */
   set(name: string, spec: SecretSpec, options?: CallOptions): Promise<StoredSecret> {
     return this.#connection.json({ method: "PUT", path: route("secrets", name), json: spec }, options);
   }
@@ -22,7 +22,7 @@ export class Secrets {
     return items ?? [];
   }
 
-  /** remove removes a secret. Runs and sessions that have it keep it. */
+  /** remove removes a secret. Existing runs and sessions with it keep it. */
   async remove(name: string, options: CallOptions & { shared?: boolean } = {}): Promise<void> {
     const query = options.shared ? { shared: true } : {};
     await this.#connection.json({ method: "DELETE", path: route("secrets", name), query, once: true }, options);

@@ -7,13 +7,13 @@ import type { StartOptions } from "./runs.js";
 import { Session } from "./session.js";
 import type { Scope, SessionPage, SessionSpec, SessionState } from "./types.js";
 
-/** Which sessions to list. */
+/** A filter for sessions. */
 export interface SessionQuery {
-  /** Those that have ended, too. */
+  /** Include sessions that have ended. */
   all?: boolean | undefined;
-  /** Beginning of their scope, such as `workflow:run_123:`. */
+  /** A prefix of their scope, such as `workflow:run_123:`. */
   keyPrefix?: string | undefined;
-  /** Sessions in a page: 50 if it is not given, at most 200. */
+  /** Sessions in a page: 50 by default, at most 200. */
   limit?: number | undefined;
   offset?: number | undefined;
 }
@@ -32,8 +32,8 @@ export class Sessions {
   }
 
   /**
-   * create makes a new session, and returns when it can be used. If an operator must approve it first, that may take
-   * long; {@link PolicyDeniedError} if it is denied, or not approved in time.
+   * create creates a session, and returns when it can be used. If an operator must approve it first, this may take long; {@link
+   * PolicyDeniedError} if it is denied, or not approved in time.
    */
   async create(spec: SessionSpec = {}, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : (this.#image ?? "host")) };
@@ -42,8 +42,8 @@ export class Sessions {
   }
 
   /**
-   * open returns the live session of a scope as it is, or makes one; its `created` says which. Concurrent calls make one session.
-   * Without an image it has the server's default.
+   * open returns the live session of a scope unchanged, or creates it; `created` is true for a new one. Concurrent calls create one
+   * session. Without an image, the session has the server's default image.
    */
   async open(spec: SessionSpec & { scope: Scope }, options: StartOptions = {}): Promise<Session> {
     const body = { ...spec, base_image: spec.base_image ?? (spec.template ? undefined : this.#image) };
@@ -74,8 +74,8 @@ export class Sessions {
   }
 
   /**
-   * closeAll ends every session whose scope begins with a prefix, such as `workflow:run_123:`, and returns their ids.
-   * With `retainSeconds` they end after that time: until then you can inspect them.
+   * closeAll ends every session whose scope begins with a prefix, such as `workflow:run_123:`, and returns their ids. With
+   * `retainSeconds` they end after that time; until then you can inspect them.
    */
   async closeAll(keyPrefix: string, options: CallOptions & { retainSeconds?: number } = {}): Promise<string[]> {
     const { closed } = await this.#connection.json<{ closed: string[] | null }>(
@@ -88,10 +88,10 @@ export class Sessions {
     return closed ?? [];
   }
 
-  /** #approved waits until a session that an operator must approve can be used. */
+  /** #approved waits until an operator has approved a session and it can be used. */
   async #approved(state: SessionState, call: Call): Promise<void> {
     while (state.approval && state.state === "starting") {
-      await sleep(1000, call.signal).catch(() => {}); // the next request says that it was aborted
+      await sleep(1000, call.signal).catch(() => {}); // the next request reports the abort
       state = await this.#connection.json<SessionState>({ method: "GET", path: route("sessions", state.session_id) }, { signal: call.signal });
     }
     if (state.approval && state.state !== "active" && state.state !== "hibernated") {
@@ -100,7 +100,7 @@ export class Sessions {
     }
   }
 
-  // ask asks for a session and waits until it can be used, in one call: its time is for both.
+  // ask requests a session and waits until it can be used, in one call: the timeout covers both.
   async #ask<T extends SessionState>(path: string, spec: SessionSpec, options: StartOptions): Promise<T> {
     const call = this.#connection.call(options);
     try {
@@ -111,7 +111,7 @@ export class Sessions {
           longerMs: 1000 * (
             Math.max(spec.startup_timeout_sec ?? 0, 60) + (spec.git ? Math.max(spec.startup_timeout_sec ?? 0, 120) : 0) +
             (spec.packages ? 600 : 0) + (spec.egress?.presets?.length ? 120 : 0) +
-            (spec.template ? 7200 : 0) // it may have to be built again first
+            (spec.template ? 7200 : 0) // it may have to be rebuilt first
           ),
         },
         { signal: call.signal },

@@ -10,39 +10,39 @@ import { Texts, type OutputFrame } from "./frame.js";
 import { Excerpt, Output } from "./result.js";
 import type { Run } from "./types.js";
 
-/** How a command is given to a session's shell. */
+/** Options for a command in a session's shell. */
 export interface ExecOptions extends Omit<CallOptions, "timeoutMs"> {
-  /** How long the command may take; the session's timeout if it is not given. It is then interrupted, and exitCode is 124. */
+  /** The time limit for the command; the session's timeout by default. The command is then interrupted, and exitCode is 124. */
   timeoutMs?: number | undefined;
-  /** Keep stdout and stderr apart, on pipes; else both are one terminal. */
+  /** Keep stdout and stderr apart, on pipes; otherwise both are one terminal. */
   separate?: boolean | undefined;
-  /** The command's whole standard input; it is empty if this is not given. */
+  /** The command's whole standard input; empty by default. */
   stdin?: string | undefined;
-  /** Gets what the command prints as it comes. Its promise is waited for. */
+  /** Receives the command's output as it arrives. exec waits for its promise. */
   onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
   idempotencyKey?: string | undefined;
 }
 
-/** What became of a command in a session's shell. */
+/** The result of a command in a session's shell. */
 export interface ExecResult {
-  /** 124 if its time was over, 128+n if a signal ended it, 125 if it never began. */
+  /** 124 after a timeout, 128+n if a signal ended it, 125 if it never began. */
   exitCode: number;
-  /** Where the next command starts. */
+  /** The directory in which the next command starts. */
   cwd: string;
-  /** What it printed, both streams as they came: at most 1 MiB of each, of more the beginning and the end. */
+  /** The output of both streams in order of arrival: at most 1 MiB of each. A longer stream keeps its beginning and its end. */
   output: string;
-  /** Whether a part of the output is missing. */
+  /** Whether some of the output is missing. */
   truncated: boolean;
   durationMs: number;
   /** The output's bytes. */
   outputBytes: Uint8Array;
-  /** With `separate`, what it printed on its standard output; else the same as output. */
+  /** With `separate`, the command's standard output; otherwise equal to output. */
   stdout: string;
-  /** With `separate`, what it printed on its standard error. */
+  /** With `separate`, the command's standard error. */
   stderr: string;
-  /** The run that the command was. */
+  /** The id of the command's run. */
   runId: string;
-  /** `kept`, or `replaced` if the next command finds a new shell, in the same directory but without the variables. */
+  /** `kept`, or `replaced` if the next command has a new shell, in the same directory but without the variables. */
   shell: "kept" | "replaced" | (string & {});
   timedOut: boolean;
   signal: string;
@@ -75,8 +75,7 @@ interface Chunk {
 }
 
 /**
- * exec gives a command to a session's shell and follows it to its end, over broken connections, too. Given up, it cancels
- * the command.
+ * exec runs a command in a session's shell and follows it to its end, across broken connections. An abort cancels the command.
  * @internal
  */
 export async function exec(connection: Connection, session: string, cmd: string, options: ExecOptions): Promise<ExecResult> {
@@ -101,8 +100,8 @@ export async function exec(connection: Connection, session: string, cmd: string,
 
 class Command {
   runId: string | undefined;
-  fault: { error: unknown } | undefined; // of onOutput
-  #seq = 0; // of the last frame that came
+  fault: { error: unknown } | undefined; // the error of onOutput
+  #seq = 0; // the last received frame
   readonly #texts = new Texts();
   readonly #all = new Excerpt();
   readonly #parts = { stdout: new Excerpt(), stderr: new Excerpt() };
@@ -123,7 +122,7 @@ class Command {
         }));
       } catch (error) {
         if (!(error instanceof Passing) || this.runId === undefined) {
-          await this.connection.wait(this.call, error, tries); // the same request finds the same run
+          await this.connection.wait(this.call, error, tries); // the same key finds the same run
         }
       }
     }
@@ -147,7 +146,7 @@ class Command {
         case "error": {
           const { error } = objectOf<{ error: ErrorBody }>(data);
           const told = errorOf(error);
-          // The server could not go on telling; the command does go on.
+          // The server could not continue the stream, but the command continues.
           throw this.runId !== undefined && told.code === "runtime_unavailable" ? new Passing(told) : told;
         }
       }
@@ -155,7 +154,7 @@ class Command {
     throw new Passing(foreign("the server ended the stream before the command"));
   }
 
-  // takeUp follows the command by its run's log.
+  // takeUp follows the command through its run's log.
   async #takeUp(runId: string): Promise<Done> {
     const options = { signal: this.call.signal, from: this.#seq + 1 };
     for await (const frame of follow(this.connection, runId, options)) {
@@ -197,7 +196,7 @@ class Command {
   }
 }
 
-// abandon cancels a command whose caller has given it up, behind his back. Its run is asked for by the key of its request.
+// abandon cancels a command in the background after its caller has aborted the call. It finds an unknown run by the request's key.
 function abandon(connection: Connection, ask: Ask, runId: string | undefined): void {
   const bound = { timeoutMs: 10_000 };
   const cancel = async (): Promise<void> => {

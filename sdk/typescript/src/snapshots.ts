@@ -4,10 +4,10 @@ import { bodyOf, type ByteStream, type Content } from "./content.js";
 import { download } from "./download.js";
 import type { Snapshot, SnapshotPage } from "./types.js";
 
-// How much longer than others an answer may take that carries an archive.
+// Extra time for an answer with an archive.
 const longerMs = 600_000;
 
-/** The caller's snapshots: saved files of sessions. `session.snapshot()` makes one, `sessions.create({ snapshot })` a session of it. */
+/** The caller's snapshots: saved files of sessions. `session.snapshot()` makes one, `sessions.create({ snapshot })` makes a session from it. */
 export class Snapshots {
   readonly #connection: Connection;
 
@@ -26,17 +26,17 @@ export class Snapshots {
     return this.#connection.json({ method: "GET", path: route("snapshots"), query: { limit: query.limit, offset: query.offset } }, options);
   }
 
-  /** remove removes a snapshot. Sessions and runs that were made of it keep their files. */
+  /** remove removes a snapshot. Sessions and runs that began with it keep their files. */
   async remove(id: string, options?: CallOptions): Promise<void> {
     await this.#connection.json({ method: "DELETE", path: route("snapshots", id), once: true }, options);
   }
 
-  /** export is a snapshot as a tar archive, whose SHA-256 is its digest. */
+  /** export returns a snapshot as a tar archive, whose SHA-256 is its digest. */
   export(id: string, options: CallOptions = {}): Promise<ByteStream> {
     return download(this.#connection, { method: "GET", path: route("snapshots", id, "archive"), longerMs }, options);
   }
 
-  /** import makes a snapshot of a tar archive, which may be compressed with gzip or zstd. */
+  /** import makes a snapshot from a tar archive, which may be compressed with gzip or zstd. */
   import(archive: Content, options: CallOptions & { name?: string } = {}): Promise<Snapshot> {
     return this.#connection.json(
       {

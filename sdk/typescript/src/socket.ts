@@ -5,10 +5,10 @@ import { RuntimeUnavailableError } from "./error.js";
 import { onNode, platform } from "./platform.js";
 import type { Answer } from "./transport.js";
 
-/** What came over a WebSocket: a message, or its end. */
+/** Data received over a WebSocket: a message, or its end. */
 export type Received = { kind: "text"; data: string } | { kind: "binary"; data: Uint8Array } | Closed;
 
-/** How a WebSocket ended; 1006 is a connection that broke. */
+/** The end of a WebSocket; code 1006 is a broken connection. */
 export interface Closed {
   kind: "closed";
   code: number;
@@ -17,31 +17,31 @@ export interface Closed {
 
 /** Socket is an open WebSocket. Only one receive may wait at a time. */
 export interface Socket {
-  /** receive waits for what comes. After the end it tells the end again. */
+  /** receive waits for a message. After the end it returns the end again. */
   receive(): Promise<Received>;
-  /** send resolves when the network has taken the message. It rejects once the connection is over. */
+  /** send resolves when the network has taken the message. It rejects after the end. */
   send(data: string | Uint8Array): Promise<void>;
-  /** close says goodbye, and cuts the connection if the other side does not answer in time. */
+  /** close sends a close frame, and cuts the connection if the other side does not answer in time. */
   close(code?: number, reason?: string, waitMs?: number): Promise<void>;
-  /** cut ends the connection at once. */
+  /** cut ends the connection without a close frame. */
   cut(): void;
 }
 
-/** Refused is a server's answer in place of a WebSocket. */
+/** Refused is a server's HTTP answer instead of a WebSocket. */
 export class Refused extends Error {
   constructor(readonly answer: Answer) {
     super(`the server answered ${answer.status} in place of a WebSocket`);
   }
 }
 
-/** Dial opens a WebSocket with headers, as only node can. It rejects with {@link Refused} if there is another answer. */
+/** Dial opens a WebSocket with headers, which only node supports. It rejects with {@link Refused} for any other answer. */
 export type Dial = (url: string, headers: Record<string, string>, signal: AbortSignal) => Promise<Socket>;
 
-/** A WebSocket as browsers have it: what can be given in place of the global one. */
+/** The WebSocket class of browsers, or a replacement for it. */
 export type WebSocketLike = new (url: string) => WebSocket;
 
 /**
- * Doorway opens WebSockets: with headers where that is possible, with a ticket elsewhere.
+ * Doorway opens WebSockets: with headers where that is possible, otherwise with a ticket.
  * @internal
  */
 export class Doorway {
@@ -51,7 +51,7 @@ export class Doorway {
     readonly socketPath: string | undefined,
   ) {}
 
-  /** open opens a WebSocket, once. Its error may be passing. */
+  /** open opens a WebSocket, without retries. Its error may be a Passing. */
   async open(call: Call, path: string, query: URLSearchParams): Promise<Socket> {
     const { connection } = this;
     const watch = new Watch(call, connection.options.silenceMs);
@@ -79,7 +79,7 @@ export class Doorway {
     } catch (error) {
       if (error instanceof Refused) throw await connection.failure(error.answer, watch);
       if (error instanceof Passing || (error as { code?: unknown }).code === "canceled") throw error;
-      if (error instanceof Error && "hint" in error) throw error; // of the ticket's request
+      if (error instanceof Error && "hint" in error) throw error; // from the ticket's request
       throw connection.unreachable(watch, error);
     } finally {
       watch.end(false);
@@ -95,7 +95,7 @@ function noWebSocket(): RuntimeUnavailableError {
 
 const mostQueued = 16 << 20;
 
-/** StandardSocket is a WebSocket of the platform. It cannot be slowed down: who reads too slowly loses it. */
+/** StandardSocket is a WebSocket of the platform. It has no flow control: a reader that is too slow loses the connection. */
 class StandardSocket implements Socket {
   readonly #queue: Received[] = [];
   #queued = 0;
@@ -126,7 +126,7 @@ class StandardSocket implements Socket {
       };
       const done = (): void => signal.removeEventListener("abort", stop);
       signal.addEventListener("abort", stop, { once: true });
-      socket.onerror = () => {}; // the end tells
+      socket.onerror = () => {}; // onclose reports the error
       socket.onclose = ({ code }) => {
         done();
         reject(new Error(`the WebSocket could not be opened (${code})`));
@@ -190,7 +190,7 @@ class StandardSocket implements Socket {
 }
 
 /**
- * partingMs is how long the other side may take to say goodbye.
+ * partingMs is the time limit for the other side's close frame.
  * @internal
  */
 export const partingMs = 2000;

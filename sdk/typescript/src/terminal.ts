@@ -7,17 +7,17 @@ import { Decoder } from "./frame.js";
 import type { Doorway, Received, Socket } from "./socket.js";
 import type { TerminalState } from "./types.js";
 
-/** What one who follows a terminal sees. */
+/** An event of a terminal. */
 export type TerminalEvent =
-  /** What was on the terminal before (at most once, first), or what comes. */
+  /** Earlier output of the terminal (at most once, first), or new output. */
   | { kind: "history" | "output"; data: Uint8Array; text: string }
-  /** The program has ended; 128+n if a signal ended it. */
+  /** The program has ended; exitCode is 128+n if a signal ended it. */
   | { kind: "exit"; exitCode: number }
   /** Another client has taken the terminal over. */
   | { kind: "replaced" }
   /** This reader was too slow: attach again for the history. */
   | { kind: "overflow" }
-  /** The session, the terminal or its time has ended, or the server stops (`shutdown`: attach again). */
+  /** The session, the terminal or its time has ended, or the server is stopping (`shutdown`: attach again). */
   | { kind: "closed"; reason: string };
 
 interface Message {
@@ -35,12 +35,11 @@ interface Message {
 }
 
 const pieceBytes = 32 << 10;
-const pingMs = 15_000; // who says nothing for twice as long is gone
+const pingMs = 15_000; // silence of twice this time means a lost connection
 
 /**
- * Terminal is a terminal that is followed: loop over it for what comes. The loop ends behind the program's end (exit) and
- * when there is nothing more to see (replaced, overflow, closed); it throws when the connection breaks, and then
- * {@link Terminal.reattach} leads back to the terminal.
+ * Terminal is an attachment to a terminal: loop over it for its events. The loop ends after the program's end (exit) and after the last
+ * event (replaced, overflow, closed). It throws when the connection breaks; {@link Terminal.reattach} then returns to the terminal.
  */
 export class Terminal implements AsyncIterable<TerminalEvent> {
   readonly #doorway: Doorway;
@@ -70,7 +69,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     const { connection } = doorway;
     const call = connection.call(options);
     const tries = connection.tries();
-    // A terminal that is made must not be made twice.
+    // A request that creates a terminal must not be repeated.
     const once = path !== route("terminals");
     try {
       for (;;) {
@@ -127,14 +126,14 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     return Terminal.attach(this.#doorway, route("terminals"), new URLSearchParams({ terminal_id: this.id }), options);
   }
 
-  /** close detaches from the terminal, whose program continues for a while. It may be called twice. */
+  /** close detaches from the terminal, whose program continues for a while. A second call is not an error. */
   async close(): Promise<void> {
     this.#left = true;
     this.#deaf();
     await this.#socket.close();
   }
 
-  /** next waits for what comes; undefined at the end. */
+  /** next waits for the next event; undefined at the end. */
   async next(): Promise<TerminalEvent | undefined> {
     while (!this.#ended) {
       const got = await this.#receive();
@@ -150,16 +149,16 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   }
 
   #said = 0; // bytes
-  #read = 0; // of those, that the server has certainly read
-  #asked: number | undefined; // what had been said before the ping that is not answered
+  #read = 0; // bytes that the server has certainly read
+  #asked: number | undefined; // #said at the last ping, until that is answered
 
-  // receive waits for a message. While it is quiet the other side is asked whether it is still there. It answers in order, and
-  // waits while the program does not read its input: then silence says nothing.
+  // receive waits for a message. It pings a silent server, which answers in order, and waits while the program does not read its input: then
+  // silence means nothing.
   async #receive(): Promise<Received> {
     const timer = setInterval(() => {
       if (this.#asked !== undefined) return void (this.#said === this.#read && this.#socket.cut());
       this.#asked = this.#said;
-      this.#socket.send('{"type":"ping"}').catch(() => {}); // the end tells
+      this.#socket.send('{"type":"ping"}').catch(() => {}); // the connection's end reports the error
     }, Math.min(pingMs, this.#doorway.connection.options.silenceMs));
     try {
       return await this.#socket.receive();
@@ -196,10 +195,10 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
         this.#read = this.#asked ?? this.#read;
         this.#asked = undefined;
     }
-    return undefined; // these, and what newer servers say
+    return undefined; // these messages, and unknown ones of newer servers
   }
 
-  // conclude tells how a connection ended that did not tell of the program's end.
+  // conclude returns or throws the end of a connection without an exit event.
   #conclude(code: number, reason: string): TerminalEvent | undefined {
     this.#ended = true;
     this.#deaf();
@@ -229,7 +228,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     });
   }
 
-  // deaf takes this terminal off the signals.
+  // deaf removes this terminal's signal listeners.
   #deaf(): void {
     for (const end of [this.#signal, this.#doorway.connection.closed]) end?.removeEventListener("abort", this.#stop);
   }
@@ -244,7 +243,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   }
 }
 
-// greet waits for the server's first message. Its error may be passing.
+// greet waits for the server's first message. Its error may be a Passing.
 async function greet(socket: Socket, connection: Connection): Promise<Message> {
   const timer = setTimeout(() => socket.cut(), connection.options.silenceMs);
   try {

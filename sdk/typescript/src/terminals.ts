@@ -5,21 +5,21 @@ import type { Doorway } from "./socket.js";
 import { Terminal } from "./terminal.js";
 import type { TerminalState } from "./types.js";
 
-/** What can be asked of a terminal. */
+/** The spec of a new terminal. */
 export interface TerminalSpec {
-  /** 80 if it is not given; 1 to 1000. */
+  /** 80 by default; 1 to 1000. */
   cols?: number | undefined;
-  /** 24 if it is not given; 1 to 1000. */
+  /** 24 by default; 1 to 1000. */
   rows?: number | undefined;
-  /** A program and its arguments; the session's shell if it is not given. */
+  /** A program and its arguments; the session's shell by default. */
   command?: string[] | undefined;
-  /** For people. */
+  /** A name for people. */
   name?: string | undefined;
-  /** Several clients may type; else the one that attaches last has the terminal. */
+  /** Several clients may type; otherwise the terminal belongs to the client that attached last. */
   shared?: boolean | undefined;
 }
 
-/** Which terminal to reattach to: by its id, or by its token. */
+/** The terminal to reattach to: its id, or its token. */
 export type TerminalPlace = { id: string } | { token: string };
 
 /** The terminals in the caller's sessions. */
@@ -44,7 +44,7 @@ export class Terminals {
     return Terminal.attach(this.#doorway, route("sessions", sessionId, "terminals"), query, options);
   }
 
-  /** attach reattaches to a terminal. Its first event is the history, if there is any. */
+  /** attach reattaches to a terminal. The first event is the history, if there is any. */
   attach(place: TerminalPlace, options: CallOptions & { history?: boolean } = {}): Promise<Terminal> {
     const query = new URLSearchParams("id" in place ? { terminal_id: place.id } : { session_id: place.token });
     if (options.history === false) query.set("resume", "false");

@@ -1,4 +1,4 @@
-/** What a request sends. A stream can be sent once, so that such a request is never repeated. */
+/** The body of a request. A stream can be sent only once, so such a request is never repeated. */
 export type RequestBody = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
 
 /** One HTTP request, ready to be sent. */
@@ -8,31 +8,31 @@ export interface TransportRequest {
   url: string;
   headers: Record<string, string>;
   body?: RequestBody | undefined;
-  /** Ends the request, and the reading of its answer. */
+  /** Aborts the request, and the reading of its answer. */
   signal: AbortSignal;
-  /** Called whenever a part of the body has been sent, by a transport that hears of it: the server is not silent then. */
+  /** A transport with progress reports calls this after each part of the body that it has sent: the server is not silent then. */
   onSent?: (() => void) | undefined;
 }
 
-/** An answer whose headers have come. Either its body is read or it is discarded. */
+/** An answer whose headers have arrived. The caller must read or discard its body. */
 export interface Answer {
   status: number;
   header(name: string): string | null;
-  /** The body as it comes. Leaving the loop early closes the connection. */
+  /** The body as it arrives. Leaving the loop early closes the connection. */
   chunks(): AsyncIterable<Uint8Array>;
   discard(): void;
 }
 
-/** Transport carries requests: over `fetch`, or over node's HTTP. Give your own to test or to go other ways. */
+/** Transport carries requests: over `fetch`, or over node's HTTP. Provide your own for tests or other networks. */
 export interface Transport {
-  /** send rejects only if there is no answer. Redirects are not followed: the API key is for this server. */
+  /** send rejects only if there is no answer. It does not follow redirects: the API key is for this server. */
   send(request: TransportRequest): Promise<Answer>;
   close(): void;
 }
 
 const isNode = typeof process !== "undefined" && typeof process.versions?.node === "string";
 
-/** fetchTransport carries requests with a `fetch`; the global one if none is given. */
+/** fetchTransport carries requests with a `fetch`; by default with the global one. */
 export function fetchTransport(use: typeof fetch = globalThis.fetch.bind(globalThis)): Transport {
   return {
     async send({ method, url, headers, body, signal }) {
@@ -45,7 +45,7 @@ export function fetchTransport(use: typeof fetch = globalThis.fetch.bind(globalT
         cache: "no-store",
       };
       if (body instanceof ReadableStream) {
-        // Browsers send streams over HTTP/2 only, so there they are gathered.
+        // Browsers send streams over HTTP/2 only, so the body is read into memory there.
         init.body = isNode ? body : await new Response(body).blob();
         init.duplex = "half";
       } else if (body !== undefined) {
@@ -56,7 +56,7 @@ export function fetchTransport(use: typeof fetch = globalThis.fetch.bind(globalT
         status: response.status,
         header: (name) => response.headers.get(name),
         chunks: () => chunksOf(response.body),
-        discard: () => void response.body?.cancel().catch(() => {}), // it is over either way
+        discard: () => void response.body?.cancel().catch(() => {}), // the body is discarded in any case
       };
     },
     close() {},
@@ -77,6 +77,6 @@ async function* chunksOf(body: ReadableStream<Uint8Array> | null): AsyncGenerato
       yield value;
     }
   } finally {
-    if (!whole) void reader.cancel().catch(() => {}); // a body that broke off can no longer be cancelled
+    if (!whole) void reader.cancel().catch(() => {}); // a broken body can no longer be cancelled
   }
 }

@@ -1,64 +1,64 @@
-// The nouns of the API, under the names that its documentation has. All come from spec/openapi.yaml; what the server says
-// keeps the server's names (snake_case), what this package adds is in camelCase.
+// The types of the API, under the names in its documentation. All come from spec/openapi.yaml. Data from the server keeps
+// the server's names (snake_case); additions of this package are in camelCase.
 import type { components, operations } from "./openapi.js";
 
 type Schemas = components["schemas"];
 
-/** A run as the server shows it. */
+/** A run as in the server's answer. */
 export type Run = Schemas["ShownRun"];
-/** A run as it was started, with its output if it was waited for. */
+/** A run after its start, with its output if the request waited for it. */
 export type StartedRun = Schemas["StartedRun"];
-/** Where a run stands. The last four are the end: completed, failed, killed, timed_out. */
+/** The phase of a run. The last four are final: completed, failed, killed, timed_out. */
 export type Phase = Run["phase"];
-/** What can be asked of a run. Give `base_image` for one by itself; `command`, or `code` and its `language`. */
+/** The spec of a run. Give `base_image` for a run outside of a session; `command`, or `code` and its `language`. */
 export type RunSpec = Omit<Schemas["RunSpec"], "spec_version" | "files"> & {
   spec_version?: string;
-  /** Small files that go with the request, 1 MB together: by path, or as the API writes them. */
+  /** Small files in the request, 1 MB together: by path, or in the form of the API. */
   files?: InlineFile[] | Record<string, string | Uint8Array>;
 };
-/** A small file that goes with a request, base64. */
+/** A small file in a request, base64. */
 export type InlineFile = Schemas["InlineFile"];
-/** Bounds of what a run may use. */
+/** Resource limits of a run. */
 export type Resources = Schemas["Resources"];
-/** Who asked for a run to end, and where it stood right then. */
+/** The origin of a run's cancellation, and the run's phase at that moment. */
 export type Cancellation = Schemas["Cancellation"];
 /** One page of runs. */
 export type RunPage = Schemas["RunPage"];
 /** A file captured from a run. */
 export type Artifact = Schemas["Artifact"];
-/** A living interpreter of a session. */
+/** A live interpreter of a session. */
 export type Context = Schemas["Context"];
-/** What can be asked of a context. */
+/** The spec of a context. */
 export type ContextSpec = Schemas["ContextSpec"];
-/** The context that a run's code was executed in. */
+/** The context in which a run's code was executed. */
 export type ContextRun = Schemas["ContextRun"];
-/** What the output of a failed run says about the reason. The program writes its output: never make it HTML. */
+/** The failure reason in the output of a failed run. The program writes its output: never make it HTML. */
 export type RunFailure = Schemas["RunFailure"];
-/** One place of a failure's stack, the innermost first. */
+/** One frame of a failure's stack, the innermost first. */
 export type FailureFrame = Schemas["FailureFrame"];
-/** Something that code in a context has shown. */
+/** A result of code in a context. */
 export type Result = Schemas["Result"];
-/** A session as the server shows it. */
+/** A session as in the server's answer. */
 export type SessionState = Schemas["Session"];
-/** What can be asked of a session. */
+/** The spec of a session. */
 export type SessionSpec = Schemas["SessionOpening"];
-/** What programs may reach with `network_policy` `allowlist`. */
+/** The destinations that programs may reach with `network_policy` `allowlist`. */
 export type Egress = Schemas["Egress"];
-/** What left a sandbox, and what was denied. */
+/** The traffic that left a sandbox, and the denied traffic. */
 export type EgressReport = Schemas["EgressReport"];
-/** A Git repository that a workspace begins with. */
+/** A Git repository with which a workspace begins. */
 export type GitSpec = Schemas["GitSpec"];
-/** The repository that it began with, with the commit. */
+/** The repository of a workspace, with the commit. */
 export type GitSource = Schemas["GitSource"];
-/** What a session may reach. */
+/** The network rules of a session. */
 export type NetworkSpec = Schemas["NetworkSpec"];
-/** A question what would happen to a URL. */
+/** A query whether a program could connect to a URL. */
 export type NetworkQuery = Schemas["NetworkQuery"];
-/** What a preset stands for, or why it cannot be used. */
+/** The contents of a preset, or why it cannot be used. */
 export type NetworkPreset = Schemas["NetworkPreset"];
-/** The answer. */
+/** The answer to a network query. */
 export type NetworkCheck = Schemas["NetworkCheck"];
-/** What a session is found by. */
+/** The scope by which a session is found. */
 export type Scope = Schemas["Scope"];
 /** One page of sessions. */
 export type SessionPage = Schemas["SessionPage"];
@@ -66,31 +66,31 @@ export type SessionPage = Schemas["SessionPage"];
 export type FileEntry = Schemas["FileEntry"];
 /** A listing of a folder. */
 export type FileList = Schemas["FileList"];
-/** What to search for: a `name`, `content`, or both. */
+/** A search: for a `name`, `content`, or both. */
 export type FileSearch = Schemas["FileSearch"];
-/** What a search found. */
+/** The matches of a search. */
 export type FileMatches = Schemas["FileMatches"];
-/** What a workspace holds and may hold. */
+/** The used and total space of a workspace. */
 export type Space = Schemas["Space"];
-/** What an upload brought. */
+/** The result of an upload. */
 export type UploadResult = Schemas["UploadResult"];
-/** A terminal as the server shows it. */
+/** A terminal as in the server's answer. */
 export type TerminalState = Schemas["Terminal"];
 /** A port that a program in a session listens on. */
 export type Port = Schemas["Port"];
 /** A host name at which browsers reach a port. */
 export type Preview = Schemas["Preview"];
-/** An image that is on the server. */
+/** An image on the server. */
 export type Image = Schemas["Image"];
-/** How far a pull has come. */
+/** The progress of a pull. */
 export type ImageProgress = Schemas["ImageProgress"];
-/** What the server can isolate with. */
+/** The isolation runtimes of the server. */
 export type Discovery = Schemas["Discovery"];
-/** Who the caller is and what he may. */
+/** The caller's identity and permissions. */
 export type Me = Schemas["Me"];
-/** Which images to remove. At least one bound is given. */
+/** The images to remove. At least one bound is required. */
 export type ImagePrune = Schemas["ImagePrune"];
-/** The images that were removed, and the bytes that they took. */
+/** The removed images, and the bytes that they took. */
 export type ImagePruned = Schemas["ImagePruned"];
 /** One page of all users' runs. */
 export type AdminPage = Schemas["AdminPage"];
@@ -98,43 +98,43 @@ export type AdminPage = Schemas["AdminPage"];
 export type DetailedRun = Schemas["DetailedRun"];
 /** One idempotency key in force. */
 export type KeyEntry = Schemas["KeyEntry"];
-/** A request that waits, or waited, for an operator. */
+/** A request that waits or waited for an operator. */
 export type Approval = Schemas["Approval"];
-/** What an operator decides. */
+/** An operator's decision. */
 export type ApprovalDecision = Schemas["ApprovalDecision"];
 /** One page of approvals. */
 export type ApprovalPage = Schemas["ApprovalPage"];
-/** What one user uses. */
+/** The usage of one user. */
 export type UserUsage = Schemas["UserUsage"];
-/** How much one user may have. */
+/** The quota of one user. */
 export type Quota = Schemas["Quota"];
 /** A secret of a run or session: its value, or the name of a stored one. */
 export type Secret = Schemas["Secret"];
-/** A secret to be stored. */
+/** The spec of a stored secret. */
 export type SecretSpec = Schemas["SecretSpec"];
 /** A stored secret, without its value. */
 export type StoredSecret = Schemas["StoredSecret"];
 /** The saved files of a session. */
 export type Snapshot = Schemas["Snapshot"];
-/** A workspace on the server's disk that stays when a session or run with it ends. */
+/** A workspace on the server's disk that outlives the sessions and runs with it. */
 export type Volume = Schemas["Volume"];
-/** An image, packages, environment and files by a name. */
+/** A named set of an image, packages, environment and files. */
 export type Template = Schemas["Template"];
-/** What a template is made of. */
+/** The spec of a template. */
 export type TemplateSpec = Schemas["TemplateSpec"];
-/** What `/workspace` is made of. */
+/** The storage of `/workspace`. */
 export type Workspace = Schemas["Workspace"];
 /** One page of snapshots. */
 export type SnapshotPage = Schemas["SnapshotPage"];
-/** The copies of a session. */
+/** The result of a fork: the copies of a session. */
 export type Fork = Schemas["Fork"];
 /** An API key. */
 export type Token = Schemas["Token"];
-/** What can be asked of a new API key. */
+/** The spec of a new API key. */
 export type TokenSpec = Schemas["TokenSpec"];
-/** A sign-in: the `token` of a client. */
+/** A sign-in: its `token` is for a client. */
 export type Login = operations["login"]["responses"]["200"]["content"]["application/json"];
-/** A one-time code, and the web page's address that signs in with it. */
+/** A one-time code, and a link to the web page that signs in with it. */
 export type LoginCode = operations["create-login-code"]["responses"]["200"]["content"]["application/json"];
-/** What a living sandbox uses at a moment. Figures without an honest source are absent. */
+/** The resource usage of a live sandbox at a moment. Figures without a reliable source are absent. */
 export type UsageSample = Schemas["UsageSample"];

@@ -7,7 +7,7 @@ import { strangerOf } from "./failure.js";
 import type { UsageSample } from "./types.js";
 
 /**
- * watchUsage reads samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere.
+ * watchUsage yields samples until the run or session has ended. A broken connection ends it with an error: the server keeps no samples.
  * @internal
  */
 export async function* watchUsage(connection: Connection, path: string, options?: CallOptions): AsyncGenerator<UsageSample> {

@@ -2,7 +2,9 @@ import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
 import type { Volume } from "./types.js";
 
-/** The caller's volumes: workspaces on the server's disk. `sessions.create({ workspace: { volume } })` makes a session with one. */
+/**
+ * The caller's volumes: workspaces on the server's disk. `sessions.create({ workspace: { volume } })` creates a session with one.
+ */
 export class Volumes {
   readonly #connection: Connection;
 
@@ -11,7 +13,7 @@ export class Volumes {
     this.#connection = connection;
   }
 
-  /** create makes an empty volume. */
+  /** create creates an empty volume of `mb` MiB. */
   create(spec: { name: string; mb: number }, options?: CallOptions): Promise<Volume> {
     return this.#connection.json({ method: "POST", path: route("volumes"), json: spec, once: true }, options);
   }
@@ -21,7 +23,7 @@ export class Volumes {
     return this.#connection.json({ method: "GET", path: route("volumes", name) }, options);
   }
 
-  /** list returns the caller's volumes by name. */
+  /** list returns the caller's volumes, sorted by name. */
   async list(options?: CallOptions): Promise<Volume[]> {
     const page = await this.#connection.json<{ items: Volume[] }>({ method: "GET", path: route("volumes") }, options);
     return page.items;

@@ -1,4 +1,4 @@
-// What operators do, against a real belljar.
+// Operators' calls, against a real belljar.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
@@ -127,7 +127,7 @@ test("images are imported, tagged, removed and pruned", async () => {
   await assert.rejects(belljar.images.import("no archive", { name: "x:1" }), ImageInvalidError);
 });
 
-// tarOf is a tar archive of one file.
+// tarOf returns a tar archive of one file.
 function tarOf(name: string, content: string): Uint8Array {
   const header = Buffer.alloc(512);
   header.write(name, 0);

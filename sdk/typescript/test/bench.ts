@@ -1,4 +1,5 @@
-// What this package costs over plain fetch of the same route, in the same run: `npm run bench`.
+// Measures the overhead of this package over plain fetch of the same route, in the same run:
+// `npm run bench`.
 import { Belljar } from "belljar-sdk";
 import { serve } from "./world.js";
 
@@ -8,7 +9,7 @@ function quantile(times: number[], q: number): number {
   return [...times].sort((a, b) => a - b)[Math.floor(times.length * q)]!;
 }
 
-/** compare measures two ways in turn, so that whatever else this machine does meets both. */
+/** compare measures two ways in turns, so that both run under the same load. */
 async function compare(what: string, plain: () => Promise<unknown>, ours: () => Promise<unknown>, times = rounds): Promise<void> {
   for (let i = 0; i < 50; i++) await Promise.all([plain(), ours()]);
   const [a, b]: [number[], number[]] = [[], []];
@@ -28,7 +29,7 @@ const server = await serve({ after: (end) => ends.push(end) });
 const belljar = new Belljar({ baseUrl: server.url, apiKey: server.apiKey });
 const headers = { "X-API-KEY": server.apiKey, "Content-Type": "application/json" };
 
-// What makes something carries a key, ours as well as the plain one: the server has work with that.
+// Requests that create something carry a key in both cases, because keys cost the server time.
 const ask = async (method: string, path: string, body?: unknown, key = false): Promise<unknown> => {
   const named = key ? { ...headers, "Idempotency-Key": crypto.randomUUID() } : headers;
   const response = await fetch(server.url + path, { method, headers: named, ...(body ? { body: JSON.stringify(body) } : {}) });

@@ -1,4 +1,4 @@
-// The SDK in a real Chromium, on a page of another origin than its server.
+// The SDK in a real Chromium, on a page whose origin differs from its server's.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
@@ -11,7 +11,7 @@ import { atEnd, limitMs, serve, tempDir, within, type Owner } from "./world.js";
 
 const known = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"].map((name) => `/usr/bin/${name}`);
 const chromium = [process.env["CHROMIUM"], ...known].find((path) => path && existsSync(path));
-// make test has installed it as root on Debian, where its absence is a failure.
+// As root on Debian, make test has installed Chromium, so its absence is a failure.
 const skip = !chromium && !(existsSync("/etc/debian_version") && process.getuid?.() === 0) && "no chromium here";
 
 const script = `
@@ -105,7 +105,7 @@ test("all of it works in a browser", { skip }, async (t) => {
   assert.deepEqual(asked.filter((path) => path.includes("/node/")), [], "what only node has");
 });
 
-/** show opens a page and returns what it says when it has something to say. */
+/** show opens a page and returns the result that the page reports. */
 async function show(t: Owner, origin: string): Promise<Record<string, unknown>> {
   const dir = tempDir(t, "/tmp");
   const child = spawn(chromium!, [
@@ -114,7 +114,7 @@ async function show(t: Owner, origin: string): Promise<Record<string, unknown>> 
   ], { stdio: ["ignore", "ignore", "pipe"], env: { ...process.env, HOME: dir, TMPDIR: dir }, detached: true });
   const gone = once(child, "close");
   atEnd(t, async () => {
-    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, "SIGKILL"); // it is many processes
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid!, "SIGKILL"); // Chromium is many processes
     await gone;
   });
   let said = "";

@@ -1,4 +1,4 @@
-// Calls that are given up, and wrong arguments and answers.
+// Cancelled calls, and wrong arguments and answers.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -17,7 +17,7 @@ test("a client that closes has cancelled what was given up before", async (t) =>
       cancelled.push(request.url!);
       return json(response, 200, { run_id: "r7", phase: "running" });
     }
-    if (request.url!.includes("wait=30s")) return; // it takes its time
+    if (request.url!.includes("wait=30s")) return; // no answer yet
     if (request.url!.endsWith("/shell")) {
       response.writeHead(200, { "Content-Type": "text/event-stream" }).write('event: start\ndata: {"run_id":"r7"}\n\n');
       return;
@@ -39,7 +39,7 @@ test("a stream that is cancelled while its server says nothing is left at once",
   const stream = await client(t, server.url, { silenceMs: Infinity }).sessions.use("s").files.open("f");
   const reader = stream.readable().getReader();
   assert.equal(Buffer.from((await reader.read()).value!).toString(), "first");
-  await new Promise((resolve) => setImmediate(resolve)); // the next piece is waited for
+  await new Promise((resolve) => setImmediate(resolve)); // lets the reader wait for the next piece
   await within("the cancellation", reader.cancel(), 20_000);
   await until("the connection's end", () => server.sockets.size === 0);
 });

@@ -1,4 +1,4 @@
-// All there is, against a real belljar.
+// The whole API, against a real belljar.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import {
@@ -29,7 +29,7 @@ test("code that remembers", async (t) => {
   const result = await session.code("print('out'); display('shown'); x + 1");
   assert.deepEqual([result.value, result.stdout, result.error, result.results.map((r) => r.type)], ["42", "out\n", undefined, ["display", "value"]]);
   const printed: string[] = [];
-  const failed = await session.code("print('out')\n1/0", { onOutput: (frame) => void printed.push(frame.type) }); // by the log
+  const failed = await session.code("print('out')\n1/0", { onOutput: (frame) => void printed.push(frame.type) }); // this reads the results from the log
   assert.deepEqual([failed.error?.name, failed.exitCode, printed.includes("stdout")], ["ZeroDivisionError", 1, true]);
   assert.equal((await session.code("const y = await Promise.resolve(5); y", { language: "js" })).value, "5");
   assert.deepEqual((await session.contexts()).map((c) => c.name), ["javascript", "python"]);
@@ -56,7 +56,7 @@ test("shell API: sessions that remember", async (t) => {
   assert.equal(text(await session.read("dir/a.txt", { maxBytes: 3 })), "sec");
   assert.deepEqual([...(await session.read("/workspace/b.bin"))], [0, 255, 128]);
   await session.write("prog", "#!/bin/sh\necho ran");
-  assert.equal((await session.exec("cd /workspace; chmod +x prog; ./prog")).output, "ran\n"); // programs may be executed there
+  assert.equal((await session.exec("cd /workspace; chmod +x prog; ./prog")).output, "ran\n"); // the workspace allows programs to be executed
 
   const again = await sandboxes.getSession(session.id);
   assert.equal((await again.exec("echo $WHO")).output, "you\n");
@@ -76,7 +76,7 @@ test("shell API: sessions that remember", async (t) => {
 
 test("shell API: commands that take long, read, kill and print too much", async (t) => {
   const session = await keep(t);
-  for (let timeoutMs = 500; ; timeoutMs *= 4) { // a busy machine may not have begun by then
+  for (let timeoutMs = 500; ; timeoutMs *= 4) { // a busy machine may need longer to start
     const late = await session.exec("echo begun; : > /workspace/begun; sleep 6000", { timeoutMs });
     assert.deepEqual([late.exitCode, late.timedOut], [124, true]);
     if (!(await session.files.exists("begun"))) continue;
@@ -107,7 +107,7 @@ test("a command that is given up ends", async (t) => {
   await until("its output", () => begun);
   stop.abort();
   assert.ok((await within("the end", failed)) instanceof CanceledError);
-  await within("the next command", session.exec("true")); // it waits for the one before
+  await within("the next command", session.exec("true")); // commands run one after the other
 
   const angry = session.exec("echo begun; sleep 600", { onOutput: () => { throw new Error("no more"); } });
   await assert.rejects(angry, /no more/);
@@ -124,7 +124,7 @@ test("a command's stream that breaks is taken up", async (t) => {
     for await (const piece of answer.body ?? []) {
       passed += text(piece as Uint8Array);
       response.write(piece);
-      // Once before the command is known, once in the midst of it.
+      // Break once before the run's id is known, and once in the middle of the output.
       if (request.url!.endsWith("/shell") && (broken === 0 || (broken === 1 && passed.includes("chunk")))) {
         broken++;
         response.destroy();
@@ -179,7 +179,8 @@ test("runs: one that is given up is cancelled", async () => {
   const stop = new AbortController();
   const running = belljar.run({ command: ["sleep", "600"], labels: { given: "up" } }, { signal: stop.signal }).catch((e: unknown) => e);
   const mine = async (): Promise<string[]> => ((await belljar.runs.list({ phase: "running" })).items ?? []).filter((r) => r.labels?.["given"]).map((r) => r.id);
-  // A run that is waited for may go on record only at its end: so wait for its key's sake only a moment.
+  // The server may record a run that is waited for only at its end, so do not wait for its record for
+  // long.
   await Promise.race([until("the run", async () => (await mine()).length > 0), new Promise((r) => setTimeout(r, 300))]);
   stop.abort();
   assert.ok((await within("the end", running)) instanceof CanceledError);
@@ -222,7 +223,7 @@ test("runs: input while they run", async () => {
   assert.equal((await within("an answer", output.next())).value?.text, "got one\n");
   await input.write(Buffer.from("zwö\n"));
   assert.equal((await within("an answer", output.next())).value?.text, "got zwö\n");
-  await input.close(); // gives up this hold only
+  await input.close(); // closes only this connection
   const more = await belljar.runs.input(run.id);
   await more.write("three\n");
   await more.end();
@@ -313,7 +314,7 @@ test("files: all operations", async (t) => {
 
   await files.writeAll({ "a/1": "one", "a/2": Uint8Array.of(255) });
   await assert.rejects(files.writeAll([{ path: "a/3", content: "x" }, { path: "a/1", content: "y" }]), ConflictError);
-  assert.equal(await files.exists("a/3"), false); // all or nothing
+  assert.equal(await files.exists("a/3"), false); // all or none
   assert.equal(await files.exists("a/1"), true);
   assert.deepEqual((await files.list("a")).entries!.map((e) => [e.path, e.type]), [["a/1", "file"], ["a/2", "file"]]);
   assert.equal((await files.list(".", { recursive: true, limit: 2 })).truncated, true);
@@ -411,13 +412,13 @@ test("terminals: bytes, and a paste that is long", async (t) => {
   assert.ok(all.endsWith("\uFFFDü"), JSON.stringify(all.slice(-10)));
 });
 
-test("terminals: a connection that breaks is told, and the terminal is there again", async (t) => {
+test("terminals: a broken connection is reported, and the terminal reconnects", async (t) => {
   const session = await keep(t);
   const terminal = await session.terminal({ command: ["cat"] });
   await terminal.write("before\n");
   await within("the echo", collect(terminal, (all) => all.includes("before\r\nbefore")));
   const waiting = terminal.next().catch((e: unknown) => e);
-  // The socket is private; a broken one looks like this from outside.
+  // The test cannot cut the private socket; attaching another client has the same effect.
   await belljar.terminals.attach({ id: terminal.id }).then((other) => other.close());
   assert.deepEqual(await within("the end", waiting), { kind: "replaced" });
   const again = await terminal.reattach();
@@ -441,7 +442,7 @@ test("the node, images, tickets and anything else", async (t) => {
   const path = `/api/v1/sandbox/runs/${run.id}/logs`;
   const url = await far.ticketUrl(path, { stream: "stdout" });
   assert.equal(await (await fetch(url)).text(), "seen\n");
-  assert.equal((await fetch(url)).status, 401); // good once
+  assert.equal((await fetch(url)).status, 401); // the ticket is valid once
 });
 
 test("sign-ins", async (t) => {
@@ -452,7 +453,7 @@ test("sign-ins", async (t) => {
   assert.equal(link.url, `${server.url}/webui/#k=${link.code}`);
   const login = await nobody.login({ code: link.code });
   assert.deepEqual([login.user_id, login.role], ["operator", "admin"]);
-  await assert.rejects(nobody.login({ code: link.code }), UnauthorizedError); // it works once
+  await assert.rejects(nobody.login({ code: link.code }), UnauthorizedError); // the code is valid once
   const page = client(t, server.url, { apiKey: login.token });
   assert.equal((await page.me()).user_id, "operator");
   await assert.rejects(page.loginLink(), ForbiddenError);
@@ -489,7 +490,7 @@ test("what sandboxes use", async (t) => {
     if (sample.cpu_percent) await belljar.runs.cancel(run.id);
   }
   for await (const sample of session.usage()) {
-    assert.ok(sample.memory_bytes! >= 0 && sample.pids! >= 0); // no program is left
+    assert.ok(sample.memory_bytes! >= 0 && sample.pids! >= 0); // no program is running any longer
     await session.destroy();
   }
   await assert.rejects(belljar.runs.usage("01900000-0000-7000-8000-000000000000").next(), NotFoundError);

@@ -1,4 +1,4 @@
-// Belljars that belong to one process, and processes that must end by themselves.
+// Private belljars, and programs that must exit without a call of process.exit.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -17,13 +17,13 @@ function lives(pid: number): boolean {
   }
 }
 
-/** program runs a program that uses the SDK, and returns what it printed when it has ended. */
+/** program runs a program that uses the SDK, and returns its output and exit status. */
 async function program(t: TestContext, code: string): Promise<{ out: string; status: number | null }> {
   const file = join(tempDir(t), "program.mjs");
   const sdk = new URL("../../dist/index.js", import.meta.url).href;
   writeFileSync(file, `import { Belljar } from ${JSON.stringify(sdk)};\nconst binary = ${JSON.stringify(binary)};\n` +
     `const belljar = await Belljar.local({ binary, set: ${JSON.stringify(patient)}, startTimeoutMs: ${limitMs} });\nconsole.log(belljar.pid);\n${code}`);
-  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"], detached: true }); // a group of its own
+  const child = spawn(process.execPath, [file], { stdio: ["ignore", "pipe", "inherit"], detached: true }); // its own process group
   atEnd(t, () => child.kill("SIGKILL"));
   let out = "";
   child.stdout.on("data", (d: Buffer) => (out += d.toString()));
@@ -46,7 +46,7 @@ test("a belljar of one's own runs things, and is gone behind close()", async (t)
   await assert.rejects(belljar.me(), /closed/);
 });
 
-test("what is kept in a folder is there the next time, and a belljar that dies is told of at once", async (t) => {
+test("a data folder keeps sessions for the next start, and the death of belljar is reported at once", async (t) => {
   const data = tempDir(t);
   const first = await Belljar.local({ binary, data, set: patient, startTimeoutMs: limitMs });
   const run = await first.run(["echo", "kept"]);
@@ -151,5 +151,5 @@ test("a local belljar whose client cannot be made ends", async (t) => {
   const data = tempDir(t);
   const options = { binary, data, set: patient, startTimeoutMs: limitMs };
   await assert.rejects(Belljar.local({ ...options, source: "ü" }), InvalidRequestError);
-  await (await Belljar.local(options)).close(); // one server at a time can have a folder
+  await (await Belljar.local(options)).close(); // only one server at a time can use a folder
 });

@@ -1,4 +1,4 @@
-// The package as others get it: packed, installed into an empty project, its README's lines run there and its types checked.
+// The published package: packed, installed into an empty project, its README's code run there and its types checked.
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
@@ -20,7 +20,7 @@ type Installed = { project: string; packed: string[] };
 const shared = tempDir({ after });
 let installed: Installed | undefined;
 
-/** install packs the package and installs it into an empty project, once. Tests put files of their own names into it. */
+/** install packs the package and installs it into an empty project, once. Each test adds files under its own names. */
 function install(): Installed {
   return (installed ??= installInto(shared));
 }
@@ -32,19 +32,19 @@ function installInto(dir: string): Installed {
   const project = join(dir, "project");
   mkdirSync(project);
   writeFileSync(join(project, "package.json"), '{"name": "empty", "private": true, "type": "module"}');
-  run("npm", ["install", "--offline", "--no-audit", "--no-fund", `belljar@file:${join(dir, filename)}`], project); // as the README says
+  run("npm", ["install", "--offline", "--no-audit", "--no-fund", `belljar@file:${join(dir, filename)}`], project); // as in the README
   return { project, packed: files.map((f) => f.path) };
 }
 
-/** blocks are the README's pieces of TypeScript. */
+/** blocks returns the README's blocks of TypeScript. */
 function blocks(): string[] {
   return [...readFileSync("README.md", "utf8").matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map((m) => m[1]!);
 }
 
-// A line between what one program prints and what the next does.
+// Separates the output of two programs.
 const between = "-- the next program --";
 
-// Pieces that begin with what exists outside of them, and how that comes about.
+// Code that precedes blocks which use a variable from outside.
 const local = 'import { Belljar } from "belljar";\nconst belljar = await Belljar.local();\n';
 
 function program(block: string): string {
@@ -96,7 +96,7 @@ test("the README's lines run in an empty project, and their types are right", as
   writeFileSync(join(project, "tsconfig.json"), JSON.stringify(options));
   run(process.execPath, [compiler, "-p", project], ".");
   const env = { BELLJAR_BIN: binary, URL: server.url, KEY: server.apiKey };
-  // One process for all of them. Each ends its belljar, so that the process ends by itself.
+  // One process runs all programs. Each closes its belljar, so the process can exit.
   writeFileSync(join(project, "all.js"), `for (let i = 0; i < ${programs.length}; i++) {\n  await import(\`./out/readme\${i}.js\`);\n  console.log(${JSON.stringify(between)});\n}\n`);
   const printed = run(process.execPath, ["all.js"], project, env).split(`${between}\n`);
   assert.equal(printed.pop(), "");
@@ -110,13 +110,13 @@ test("old ways to resolve modules find the types", () => {
   const { project } = install();
   writeFileSync(join(project, "a.ts"), 'import { Belljar } from "belljar";\nconst b: Belljar = new Belljar({ baseUrl: "http://x" });\nexport default b;\n');
   for (const [module, moduleResolution] of [["ESNext", "Bundler"], ["NodeNext", "NodeNext"]]) {
-    const skipLibCheck = moduleResolution !== "Bundler"; // the types themselves are the same each time
+    const skipLibCheck = moduleResolution !== "Bundler"; // check the types themselves only once
     const lib = ["ES2022", "DOM", "DOM.AsyncIterable"];
     const compilerOptions = { noEmit: true, strict: true, target: "ES2022", module, moduleResolution, lib, types: [], skipLibCheck };
     writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["a.ts"] }));
     run(process.execPath, [compiler, "-p", project], ".");
   }
   const find = 'const ts = require("typescript"); const options = { moduleResolution: ts.ModuleResolutionKind.Node10 };' +
-    'console.log(ts.resolveModuleName("belljar", process.argv[1], options, ts.sys).resolvedModule?.resolvedFileName);'; // TypeScript 7 has it no longer
+    'console.log(ts.resolveModuleName("belljar", process.argv[1], options, ts.sys).resolvedModule?.resolvedFileName);'; // TypeScript 7 no longer has Node10
   assert.match(run(process.execPath, ["-e", find, join(project, "a.ts")], "."), /belljar\/dist\/index\.d\.ts\n$/);
 });

@@ -13,7 +13,7 @@ import { atEnd, serve, tempDir, type Owner } from "./world.js";
 
 const wheelName = "greeter-1.0-py3-none-any.whl";
 
-/** wheel is a package for Python whose greeter prints a line. */
+/** wheel returns a Python package whose greeter prints a line. */
 function wheel(t: Owner): Buffer {
   const file = join(tempDir(t), wheelName);
   const make = `
@@ -29,7 +29,7 @@ with zipfile.ZipFile(sys.argv[1], "w") as z:
   return readFileSync(file);
 }
 
-/** index serves the package as packages.test, and returns how a server is set to it. */
+/** index serves the package as packages.test, and returns the server settings that use it. */
 async function index(t: Owner): Promise<string[]> {
   const body = wheel(t);
   const web = createServer((request, response) => {
@@ -42,7 +42,7 @@ async function index(t: Owner): Promise<string[]> {
   const names = createSocket("udp4");
   atEnd(t, () => names.close());
   names.on("message", (query, from) => {
-    const end = query.indexOf(0, 12) + 5; // of the question
+    const end = query.indexOf(0, 12) + 5; // end of the DNS question
     const isA = query.readUInt16BE(end - 4) === 1;
     const head = Buffer.from([query[0]!, query[1]!, 0x81, 0x80, 0, 1, 0, isA ? 1 : 0, 0, 0, 0, 0]);
     const address = Buffer.from([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 1, 0, 4, 127, 0, 0, 1]);

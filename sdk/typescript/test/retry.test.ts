@@ -1,4 +1,4 @@
-// What goes wrong between a client and its server, and what comes of it.
+// Failures between a client and its server, and the client's reaction.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -16,7 +16,7 @@ import { atEnd, client, failure, fake, json, limitMs, tempDir, type Handler, typ
 const me = { user_id: "u", role: "user" };
 const run = { id: "r1", run_id: "r1", phase: "completed", exit_code: 0, stdout: "hi\n", stderr: "" };
 
-/** listening is the address of a server, which ends with the test. */
+/** listening returns the address of a server, which ends with the test. */
 async function listening(t: Owner, server: Server): Promise<string> {
   atEnd(t, () => {
     server.close();
@@ -32,7 +32,7 @@ async function errorOf(promise: Promise<unknown>): Promise<BelljarError> {
   return error;
 }
 
-test("who asks too often waits as long as he is told, and repeats the same request", async (t) => {
+test("a rate-limited client waits as long as the server requests, and repeats the same request", async (t) => {
   const server = await fake(t, (_, response, count) => {
     if (count <= 3) failure(response, 429, "rate_limited", { "Retry-After": "0" });
     else json(response, 200, run);
@@ -57,7 +57,7 @@ test("a storm of refusals ends in an error that says when to come back", async (
 
   const never = await fake(t, (_, response) => failure(response, 503, "runtime_unavailable"));
   assert.equal((await errorOf(client(t, never.url).me())).status, 503);
-  assert.equal(never.asked.length, 1); // it does not say that it will be better
+  assert.equal(never.asked.length, 1); // the answer has no Retry-After
 });
 
 test("many calls in a storm all come through, each once", async (t) => {
@@ -189,7 +189,7 @@ test("the server's errors come whole", async (t) => {
 
 test("an address without a server fails at once, and a key never goes elsewhere", async (t) => {
   const server = await fake(t, () => {});
-  const unreachable = new Belljar({ baseUrl: "http://127.0.0.1:2", patienceMs: 10 * limitMs, maxRetries: 1000 }); // fetch refuses port 1 itself
+  const unreachable = new Belljar({ baseUrl: "http://127.0.0.1:2", patienceMs: 10 * limitMs, maxRetries: 1000 }); // fetch itself refuses port 1
   atEnd(t, () => unreachable.close());
   const error = await errorOf(unreachable.me());
   assert.ok(error instanceof RuntimeUnavailableError);
@@ -223,7 +223,7 @@ test("a server that was there and is away is waited for", async (t) => {
   const away = await listen();
   await belljar.me();
   away();
-  const asking = Promise.all([belljar.me(), belljar.sessions.use("s").files.rename("a", "b")]); // of neither anything has been done
+  const asking = Promise.all([belljar.me(), belljar.sessions.use("s").files.rename("a", "b")]); // neither has been carried out, so both are retried
   await until("some failures", () => asked > 6);
   await listen();
   assert.equal((await within("the answers", asking))[0].user_id, "u");
@@ -240,7 +240,7 @@ test("silence is given up, also within an answer", async (t) => {
 });
 
 test("an upload may take as long as it goes on", async (t) => {
-  const goesOn = 100_000; // less than the silence that is granted, by far more than all of it in sum
+  const goesOn = 100_000; // below the silence limit, but the sum of all pauses far exceeds it
   t.mock.timers.enable({ apis: ["setTimeout"] });
   let told = 0;
   const transport: Transport = {
@@ -256,7 +256,7 @@ test("an upload may take as long as it goes on", async (t) => {
   const { files } = client(t, "http://belljar", { transport, patienceMs: 0 }).sessions.use("s");
   let left = 5;
   const pull = (controller: ReadableStreamDefaultController<Uint8Array>): void => {
-    t.mock.timers.tick(10 * goesOn); // a source that takes its time
+    t.mock.timers.tick(10 * goesOn); // a slow source
     if (left-- > 0) controller.enqueue(Buffer.from("a"));
     else controller.close();
   };
@@ -267,7 +267,7 @@ test("an upload may take as long as it goes on", async (t) => {
   await files.write("a", Buffer.alloc(1 << 20)).then(() => t.mock.timers.tick(goesOn));
   t.mock.timers.reset();
 
-  // This package's own transport on node tells how far it is, waits for no less than it is told, and stops with the server.
+  // This package's own transport on Node reports its progress, waits at least its timeout, and stops with the server.
   const over = httpTransport();
   atEnd(t, () => over.close());
   const server = await fake(t, (_, response) => json(response, 200, me));
@@ -336,7 +336,7 @@ test("calls end by their signal, by their time and with the client", async (t) =
   const waiting = client(t, busy.url);
   const pausing = errorOf(waiting.me({ timeoutMs: 100 }));
   assert.ok((await pausing) instanceof TimeoutError);
-  const before = busy.asked.length; // a machine may have had no time for the first one
+  const before = busy.asked.length; // on a busy machine the first request may never have been sent
   const left = errorOf(waiting.me());
   await until("the second request", () => busy.asked.length > before);
   await waiting.close();
@@ -344,14 +344,14 @@ test("calls end by their signal, by their time and with the client", async (t) =
   assert.match((await errorOf(waiting.me())).message, /closed/);
 });
 
-test("a run that is given up is cancelled, also when nobody knows its id yet", async (t) => {
+test("an abandoned run is cancelled, also before its id is known", async (t) => {
   let cancelled = "";
   const server = await fake(t, (request, response) => {
     if (request.url!.endsWith("/cancel")) {
       cancelled = request.url!;
       return json(response, 200, { run_id: "r7", status: "canceling", phase: "running", exit_code: null });
     }
-    if (request.url!.includes("wait=30s")) return; // it takes its time
+    if (request.url!.includes("wait=30s")) return; // no answer yet
     json(response, 200, { ...run, id: "r7", phase: "running", stdout: undefined });
   });
   const belljar = client(t, server.url);
@@ -442,7 +442,7 @@ test("an answer without end is not gathered for ever", async (t) => {
   assert.match(error.message, /more than/);
 });
 
-test("a certificate that nobody vouches for is told at once, with what to do", async (t) => {
+test("an untrusted certificate is reported at once, with a hint", async (t) => {
   let asked = 0;
   for (const code of ["SELF_SIGNED_CERT_IN_CHAIN", "UNABLE_TO_VERIFY_LEAF_SIGNATURE", "ERR_TLS_CERT_ALTNAME_INVALID"]) {
     const send = (): Promise<Response> => {
@@ -473,7 +473,7 @@ test("an id or a text that cannot be written is refused", async (t) => {
 });
 
 test("one signal is for any number of calls, and nothing of them is left on it", async (t) => {
-  const server = await fake(t, () => {}); // says nothing
+  const server = await fake(t, () => {}); // never answers
   const belljar = client(t, server.url);
   const stop = new AbortController();
   const listeners = new Set<unknown>();

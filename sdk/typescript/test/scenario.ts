@@ -157,8 +157,8 @@ function written(bytes: Uint8Array): unknown {
 const { version, steps } = JSON.parse(readFileSync(process.argv[2]!, "utf8")) as { version: number; steps: Step[] };
 if (version !== 1) throw new Error(`version ${version} is not known`);
 
-const saved = new Map<string, string>(); // ids, by the name that a step gave them
-const seen = new Map<string, string>(); // names of steps, by the ids that they told first
+const saved = new Map<string, string>(); // ids, by the names in the steps
+const seen = new Map<string, string>(); // step names, by the ids that the steps returned first
 
 for (const step of steps) {
   if (step.except?.["typescript"]) continue;

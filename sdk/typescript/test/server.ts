@@ -5,20 +5,20 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
-/** The program that the tests are against. */
+/** The program under test. */
 export const binary = resolve(process.env["BELLJAR_BIN"] ?? "../../bin/belljar");
 
-/** limitMs bounds every wait. Nothing takes so long unless it hangs. */
+/** limitMs limits every wait. Only a hang takes that long. */
 export const limitMs = 120_000;
 
-/** Whoever has an end: a test, or a file of them. */
+/** A scope with an end: a test, or a file of tests. */
 export interface Owner {
   after(end: () => unknown): void;
 }
 
 const ends = new WeakMap<Owner, (() => unknown)[]>();
 
-/** atEnd does something at an owner's end: what was begun last ends first, and all of it, whatever fails. */
+/** atEnd registers a cleanup for an owner's end. Cleanups run in reverse order, and all of them run even if one fails. */
 export function atEnd(owner: Owner, end: () => unknown): void {
   const known = ends.get(owner);
   if (known) return void known.push(end);
@@ -37,14 +37,14 @@ export function atEnd(owner: Owner, end: () => unknown): void {
   });
 }
 
-/** tempDir is a folder that is gone behind the test. */
+/** tempDir returns a folder that is removed after the test. */
 export function tempDir(t: Owner, below = tmpdir()): string {
   const dir = mkdtempSync(join(below, "bj-ts-"));
   atEnd(t, () => rmSync(dir, { recursive: true, force: true, maxRetries: 50, retryDelay: 100 }));
   return dir;
 }
 
-/** within fails if something takes too long. */
+/** within fails if a promise takes too long. */
 export async function within<T>(what: string, promise: Promise<T>, ms = limitMs): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -53,7 +53,7 @@ export async function within<T>(what: string, promise: Promise<T>, ms = limitMs)
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-/** until waits until something is so. */
+/** until waits until a condition holds. */
 export async function until(what: string, so: () => boolean | Promise<boolean>): Promise<void> {
   for (const deadline = Date.now() + limitMs; !(await so()); ) {
     if (Date.now() > deadline) throw new Error(`${what} did not come about`);
@@ -67,16 +67,16 @@ export interface Server {
   apiKey: string;
   data: string;
   process: ChildProcess;
-  /** kill ends it without a word. */
+  /** kill ends it with SIGKILL. */
   kill(): Promise<void>;
 }
 
 export const apiKey = "a-key-for-tests-0123456789";
 
-/** patient is how a belljar is set that has a busy machine. */
+/** patient is the settings of a belljar on a busy machine. */
 export const patient = { image_pull: "never", default_startup_timeout_sec: 300, default_exec_timeout_sec: 300, queue_ttl_sec: 900, cancel_grace_seconds: 60 };
 
-// What whoever started the tests has set is for other belljars.
+// The caller's environment is for other servers.
 for (const name of Object.keys(process.env)) {
   if (/^(SANDBOX_|DOCKER_|BELLJAR_SERVER$|BELLJAR_API_KEY$)|_proxy$/i.test(name)) delete process.env[name];
 }
@@ -95,7 +95,7 @@ export async function serve(t: Owner, options: { data?: string; listen?: string;
     await gone;
   };
   atEnd(t, async () => {
-    child.kill("SIGTERM"); // and once more: what is under way need not end
+    child.kill("SIGTERM"); // the second SIGTERM makes it stop without waiting
     await kill("SIGTERM");
   });
   let log = "";

@@ -1,4 +1,4 @@
-// WebSockets of the platform, or given by the caller: they set no headers, so that tickets let them in.
+// The platform's WebSockets, or the caller's: they cannot set headers, so tickets authenticate them.
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 import { BelljarError, type Terminal, type WebSocketLike } from "belljar-sdk";
@@ -6,7 +6,7 @@ import { dial } from "../src/node/websocket.js";
 import type { Socket } from "../src/socket.js";
 import { client, fake, json, serve, within } from "./world.js";
 
-/** standard is a WebSocket as browsers have it. opened gets the addresses. */
+/** standard returns a WebSocket class like the browsers'. opened collects the addresses. */
 function standard(opened: string[]): WebSocketLike {
   class Standard {
     binaryType = "";
@@ -41,7 +41,7 @@ function standard(opened: string[]): WebSocketLike {
     }
 
     close(code?: number, reason?: string): void {
-      this.#socket.then((socket) => socket.close(code, reason)).catch(() => {}); // it is over
+      this.#socket.then((socket) => socket.close(code, reason)).catch(() => {}); // it is closed in any case
     }
   }
   return Standard as unknown as WebSocketLike;
@@ -83,7 +83,7 @@ test("a WebSocket that cannot be opened is an error", async (t) => {
   assert.ok(error instanceof BelljarError && error.code === "runtime_unavailable", String(error));
 });
 
-/** told is a client of a terminal whose server says what `tell` is given; `sent` is what the client says. */
+/** told attaches a client to a fake terminal. `tell` sends a message from the server; `sent` has the client's messages. */
 async function told(t: TestContext): Promise<{ terminal: Terminal; tell: (message: object) => void; sent: unknown[]; closed: () => boolean }> {
   let listener: (event: { data: unknown }) => void;
   let closed = false;
@@ -128,7 +128,7 @@ test("a terminal whose program does not read is quiet, and not gone", async (t) 
   tell({ type: "output", data: "read" });
   assert.equal((await next)?.kind, "output");
 
-  const broken = assert.rejects(within("the end", terminal.next()), /broke/); // the server owes nothing but a pong
+  const broken = assert.rejects(within("the end", terminal.next()), /broke/); // the server owes only a pong
   for (let i = 0; i < 2; i++) t.mock.timers.tick(15_000);
   assert.equal(sent.length, 3);
   assert.equal(closed(), true);

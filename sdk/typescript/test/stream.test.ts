@@ -1,4 +1,4 @@
-// Logs that are followed over connections that break, over servers that lie, and by readers who are slow.
+// Logs that are followed over broken connections, from misbehaving servers, and by slow readers.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
@@ -7,7 +7,7 @@ import { test } from "node:test";
 import { BelljarError, InternalError, NotFoundError, type Frame } from "belljar-sdk";
 import { breaking, client, failure, fake, json, local, serve, tempDir, until, within } from "./world.js";
 
-/** A log of n lines, as a server writes it. */
+/** A log of n lines, in the server's form. */
 function log(n: number): string[] {
   const frames: object[] = [{ type: "event", event: "start", data: {}, seq: 1 }];
   for (let i = 2; i < n; i++) frames.push({ type: "stdout", encoding: "utf8", data: `line ${i}\n`, seq: i, brand_new: true });
@@ -45,7 +45,7 @@ test("10,000 lines arrive in order with a forced reconnect every 500", async (t)
     }
   })());
   assert.equal(text, Array.from({ length: 10_000 }, (_, i) => `line ${i}\n`).join(""));
-  // A line is not always a frame of its own; where it was, there were as many breaks.
+  // A frame may hold several lines, so there may be fewer breaks.
   assert.ok(way.cuts() >= Math.floor((next - 1) / 500) - 1, `${way.cuts()} breaks in ${next} frames`);
 });
 
@@ -83,7 +83,7 @@ test("what comes twice, or of a server that says less than it should, is noticed
   });
   assert.deepEqual(await all(client(t, twice.url).runs.frames("r")), count(9));
 
-  // A gap that is gone when one asks again.
+  // A gap that a retry closes.
   const gap = await fake(t, (request, response, times) => {
     begin(response);
     const rest = lines.slice(fromOf(request.url!) - 1);
@@ -198,7 +198,7 @@ test("silence in a stream is a break", async (t) => {
 
 test("a server that is killed in the midst and comes back goes on where it was", async (t) => {
   const data = tempDir(t);
-  const listen = `unix:${join(tempDir(t, "/tmp"), "s")}`; // short: a socket's path has 107 bytes
+  const listen = `unix:${join(tempDir(t, "/tmp"), "s")}`; // short: a socket's path has at most 107 bytes
   const first = await serve(t, { data, listen });
   const belljar = client(t, listen, { apiKey: first.apiKey, maxRetries: 10_000, patienceMs: 300_000 });
   const session = await belljar.sessions.create();
@@ -233,7 +233,7 @@ test("huge output to a slow reader is bounded in memory, here and on the way", a
   });
   const reading = client(t, server.url).runs.frames("r")[Symbol.asyncIterator]();
   await reading.next();
-  // Nobody takes anything now: the server gets no further than the buffers on the way.
+  // Nothing reads now, so the server can only fill the buffers on the way.
   let before = -1;
   for (let same = 0; same < 20; same = sent === before ? same + 1 : 0) {
     before = sent;

@@ -1,4 +1,4 @@
-// What must not drift: the errors of docs/errors.md, the types of spec/openapi.yaml.
+// Compares the package with the errors of docs/errors.md and the types of spec/openapi.yaml.
 import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { execFileSync } from "node:child_process";

@@ -1,4 +1,4 @@
-// The small parts: events, characters that are cut, what a stream printed, when to come back.
+// The small parts: events, incomplete characters, a stream's output, Retry-After.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { eventsOf, type ServerEvent } from "../src/events.js";
@@ -49,7 +49,7 @@ test("characters that frames share are whole", () => {
     let back: Buffer = Buffer.alloc(0);
     for (let at = 0, seq = 1; at < bytes.length; at += size, seq++) {
       const piece = bytes.subarray(at, at + size);
-      const plain = Buffer.from(piece.toString()).equals(piece); // as the server decides it
+      const plain = Buffer.from(piece.toString()).equals(piece); // the rule that the server uses
       const frame = texts.frame({ type: "stdout", seq, encoding: plain ? "utf8" : "base64", data: plain ? piece.toString() : piece.toString("base64") });
       assert.ok(frame.type === "stdout");
       text += frame.text;

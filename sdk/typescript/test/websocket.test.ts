@@ -1,4 +1,4 @@
-// This package's own WebSocket, against servers that are right and wrong.
+// This package's own WebSocket, against correct and incorrect servers.
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
@@ -14,12 +14,12 @@ const never = new AbortController().signal;
 interface Peer {
   stream: Stream;
   head: string;
-  /** What the client has sent, unmasked. */
+  /** The client's frames, unmasked. */
   got: { opcode: number; payload: Buffer }[];
   ended: boolean;
 }
 
-/** peer is a server that shakes hands, properly unless told otherwise, and then does as it is told. */
+/** peer is a server that accepts the handshake, correctly by default, and then follows its script. */
 async function peer(t: TestContext, answer?: (key: string) => string): Promise<{ url: string; met: Promise<Peer> }> {
   let meet: (p: Peer) => void;
   const met = new Promise<Peer>((resolve) => (meet = resolve));
@@ -54,7 +54,7 @@ function upgrade(key: string, more = ""): string {
   return `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n${more}\r\n`;
 }
 
-// unmask reads the client's messages and returns what is left over.
+// unmask parses the client's messages and returns the remaining bytes.
 function unmask(data: Buffer, into: Peer["got"]): Buffer {
   for (;;) {
     if (data.length < 6) return data;
@@ -150,7 +150,7 @@ test("our close waits for the answer, and not for ever", async (t) => {
   await until("the cut", () => deaf.peer.ended);
 });
 
-test("a server that breaks the rules is told so and left", async (t) => {
+test("a server that breaks the protocol gets a close code and is left", async (t) => {
   for (const [what, code, bytes] of [
     ["masked", 1002, Buffer.from([0x81, 0x80, 1, 2, 3, 4])],
     ["text that is none", 1007, frame(0x81, Buffer.from([0xff, 0xfe]))],
@@ -196,7 +196,7 @@ test("a handshake that is none fails", async (t) => {
   }
 });
 
-test("an answer in place of the handshake is told", async (t) => {
+test("an answer in place of the handshake is reported", async (t) => {
   const { url } = await peer(t, () => "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nno");
   const error = await dial()(url, {}, never).then(() => assert.fail("no"), (e: unknown) => e);
   assert.ok(error instanceof Refused);
@@ -222,7 +222,7 @@ test("who does not read holds the server up, and not all in memory", async (t) =
   const piece = frame(0x82, Buffer.alloc(64 << 10));
   let sent = 0;
   let full = false;
-  // The kernel's buffers on both sides take some megabytes; beyond that the server has to wait.
+  // The kernel's buffers on both sides hold some megabytes; beyond that the server must wait.
   while (!full && sent < 64 << 20) {
     if (!peer.stream.write(piece)) full = !(await Promise.race([once(peer.stream, "drain").then(() => true), new Promise((r) => setTimeout(r, 500))]));
     sent += piece.length;

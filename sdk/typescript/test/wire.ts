@@ -1,4 +1,4 @@
-/** frame is one of a WebSocket server's frames: its first byte, its payload, and its length if it lies about that. */
+/** frame encodes a WebSocket server's frame: its first byte, its payload, and its length, which may be wrong on purpose. */
 export function frame(first: number, payload: Uint8Array | string, length?: number): Buffer {
   const body = Buffer.from(payload as string);
   const n = length ?? body.length;

@@ -1,4 +1,4 @@
-// What tests stand on: real servers, fake ones, and ways between that break.
+// Helpers for tests: real servers, fake ones, and proxies that break connections.
 import { once } from "node:events";
 import { createServer, request, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -16,20 +16,20 @@ export async function local(t: Owner, options: Omit<BelljarOptions, "baseUrl" | 
 
 export type Handler = (request: IncomingMessage, response: ServerResponse, count: number) => void | Promise<void>;
 
-/** A fake server and how it was asked. */
+/** A fake server and its requests. */
 export interface Fake {
   url: string;
   asked: { method: string; path: string; headers: IncomingMessage["headers"]; body: string }[];
-  /** Connections that are open. */
+  /** The open connections. */
   sockets: Set<Socket>;
   port: number;
 }
 
-/** fake starts a server that answers as the handler says; count is the number of the request, from 1. */
+/** fake starts a server that answers with the handler; count is the number of the request, from 1. */
 export async function fake(t: Owner, handler: Handler, port = 0): Promise<Fake> {
   const asked: Fake["asked"] = [];
   const server = createServer((request, response) => {
-    response.on("error", () => {}); // whoever asked may be gone
+    response.on("error", () => {}); // the client may have disconnected
     const pieces: Buffer[] = [];
     request.on("error", () => {});
     request.on("data", (piece: Buffer) => pieces.push(piece));
@@ -59,19 +59,19 @@ export function json(response: ServerResponse, status: number, body: unknown, he
   response.writeHead(status, { "Content-Type": "application/json", ...headers }).end(JSON.stringify(body));
 }
 
-/** failure answers with an error of Belljar's. */
+/** failure answers with a Belljar error. */
 export function failure(response: ServerResponse, status: number, code: string, headers: Record<string, string> = {}, details = {}): void {
   json(response, status, { error: { code, message: `a ${code}`, details, hint: "do something" } }, headers);
 }
 
-/** client is one for a fake server, and closes behind the test. */
+/** client returns a client for a fake server, which is closed after the test. */
 export function client(t: Owner, url: string, options: BelljarOptions = {}): Belljar {
   const belljar = new Belljar({ baseUrl: url, apiKey, ...options });
   atEnd(t, () => belljar.close());
   return belljar;
 }
 
-/** breaking is a way to a server that cuts every stream of events after so many of them. */
+/** breaking starts a proxy that cuts every stream of events after a number of them. */
 export async function breaking(t: Owner, to: { url?: string; socketPath?: string }, every: number): Promise<{ url: string; cuts: () => number }> {
   let cuts = 0;
   const way = await fake(t, (incoming, outgoing) => {
@@ -91,7 +91,7 @@ export async function breaking(t: Owner, to: { url?: string; socketPath?: string
           at = end + 2;
           if (--left > 0) continue;
           cuts++;
-          outgoing.write(data.subarray(0, at + 7), () => outgoing.destroy()); // and a bit of the next one
+          outgoing.write(data.subarray(0, at + 7), () => outgoing.destroy()); // and the first bytes of the next one
           answer.destroy();
           return;
         }

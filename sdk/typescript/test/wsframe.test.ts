@@ -75,7 +75,7 @@ test("a long message in many pieces is put together in time that grows with it",
   const reader = new FrameReader();
   let got = 0;
   for (let at = 0; at < big.length; at += 1024) for (const f of reader.read(big.subarray(at, at + 1024))) got += f.payload.length;
-  assert.equal(got, maxMessage); // it takes minutes if every piece is copied with all before it
+  assert.equal(got, maxMessage); // takes minutes if each piece is copied together with all earlier ones
 });
 
 test("random bytes never hang or crash the reader", () => {

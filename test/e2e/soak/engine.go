@@ -19,7 +19,7 @@ import (
 	store "github.com/belljar/belljar/internal/store/memory"
 )
 
-// engine is belljar in this process, with an installation of its own.
+// engine is belljar in this process, with its own installation.
 type engine struct {
 	belljar.Runs
 	installation, runDir string
@@ -27,7 +27,7 @@ type engine struct {
 }
 
 func open(agent []byte) (*engine, error) {
-	runDir, err := os.MkdirTemp("", "bj-") // short: the name of a socket may have 107 bytes
+	runDir, err := os.MkdirTemp("", "bj-") // short, because the path of a socket may have 107 bytes
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +56,10 @@ func (e *engine) left() error {
 		if err == nil && d.IsDir() && filepath.Base(filepath.Dir(path)) == e.installation {
 			errs = append(errs, fmt.Errorf("control group left: %s", path))
 		}
-		return nil // removed by another process
+		return nil // another process has removed it
 	})
 	entries, err := os.ReadDir(filepath.Join(e.runDir, native.Name, e.installation))
-	if !errors.Is(err, fs.ErrNotExist) { // the runtime takes its empty folder with it
+	if !errors.Is(err, fs.ErrNotExist) { // the runtime removes its empty folder
 		errs = append(errs, err)
 	}
 	for _, entry := range entries {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// host is what may not grow.
+// host is the state that must not grow.
 type host struct {
-	children    []string // ours, dead or alive
-	descriptors []string // ours
+	children    []string // of this process, dead or alive
+	descriptors []string // of this process
 	mounts      int      // that name belljar
 }
 

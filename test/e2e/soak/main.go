@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command soak makes very many sandboxes in one process, one after the other or all at once, and compares the host
-// before and after. What was left is printed, and the exit status is then 1.
+// Command soak makes very many sandboxes in one process, one after the other or concurrently, and compares the
+// host before and after. It prints everything that was left, and then exits with status 1.
 //
 // It is a program and not a test because a process with a race detector takes ten times as long to fork.
 package main
@@ -38,11 +38,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Whatever outlives its parent becomes our child, where we see it.
+	// A process that outlives its parent becomes a child of this process, and is therefore visible.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
-	// What Go and the engine make once, they have made after a few runs.
+	// After a few runs, Go and the engine have made their one-time allocations.
 	if err := soak(ctx, binary, 3, 0); err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
@@ -62,7 +62,7 @@ func run(ctx context.Context) error {
 	return after.grown(before)
 }
 
-// soak makes the runs in an engine of its own, closes it, and looks at what that left.
+// soak makes the runs in a separate engine, closes it, and checks what that left.
 func soak(ctx context.Context, agent []byte, consecutive, parallel int) (err error) {
 	e, err := open(agent)
 	if err != nil {
@@ -84,7 +84,7 @@ func soak(ctx context.Context, agent []byte, consecutive, parallel int) (err err
 	return errors.Join(err, e.left())
 }
 
-// ample is time for what takes none, on a machine that has other things to do as well; in seconds.
+// ample is a time limit for short operations on a busy machine, in seconds.
 const ample = 600
 
 // run runs one command to its end.
@@ -98,7 +98,7 @@ func (e *engine) run(ctx context.Context, i int) error {
 	return e.follow(ctx, i, run.ID, func(belljar.Frame) {})
 }
 
-// follow reads a run to its end, which must be a good one.
+// follow reads a run to its end, which must be successful.
 func (e *engine) follow(ctx context.Context, i int, id string, saw func(belljar.Frame)) error {
 	for frame, err := range e.Frames(ctx, id, 1) {
 		if err != nil {
@@ -116,7 +116,7 @@ func (e *engine) follow(ctx context.Context, i int, id string, saw func(belljar.
 	return nil
 }
 
-// together makes n runs whose programs wait for their input to end, which happens when all of them run.
+// together makes n runs whose programs wait for the end of their input, which comes when all of them run.
 func (e *engine) together(ctx context.Context, n int) error {
 	var ready, done sync.WaitGroup
 	all := make(chan struct{})
@@ -125,7 +125,7 @@ func (e *engine) together(ctx context.Context, n int) error {
 	for i := range n {
 		done.Go(func() {
 			arrived := sync.OnceFunc(ready.Done)
-			defer arrived() // a run that fails must not hold the others
+			defer arrived() // a failed run must not block the others
 			stdin, feed := io.Pipe()
 			defer feed.Close()
 			run, err := e.Start(ctx, belljar.RunRequest{

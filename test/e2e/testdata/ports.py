@@ -1,4 +1,4 @@
-"""A program of a sandbox, for the tests of ports: it serves what a friendly, and what a hostile, program serves."""
+"""A program in a sandbox, for the tests of ports: it acts like a friendly server and like a hostile one."""
 import base64, hashlib, json, threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 

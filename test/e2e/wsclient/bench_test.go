@@ -14,8 +14,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// BenchmarkRoundTrip measures a line's way from a WebSocket to a program and back: the program's write to the client's
-// frame is the second half of it.
+// BenchmarkRoundTrip measures the round trip of a line from a WebSocket to a program and back. The way from the
+// program's write to the client's frame is half of it.
 func BenchmarkRoundTrip(b *testing.B) {
 	s := newServer(b)
 	run := s.start(`while read x; do echo "$x"; done`, interactive, func(r *belljar.RunSpec) { r.StdinBytesPerSec = 1 << 24 })
@@ -47,7 +47,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
 }
 
-// BenchmarkOutput measures what one program prints, by the whole way to a client.
+// BenchmarkOutput measures one program's output all the way to a client.
 func BenchmarkOutput(b *testing.B) {
 	s := newServer(b)
 	const size = 64 << 20

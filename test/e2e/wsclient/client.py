@@ -1,15 +1,15 @@
 #!/usr/bin/python3
 """Follow a run by WebSocket: a client that shares no code with the server (Debian's python3-websockets).
 
-It prints every frame as it came, one a line, and one line of its own whenever a connection ends:
+It prints every frame unchanged, one on each line, and a line of its own at the end of each connection:
 
     {"client": "closed", "code": 1000, "reason": "end of log"}
     {"client": "refused", "status": 404}
     {"client": "lost", "error": "..."}
 
-Frames that were seen before a reconnect are not printed again; a gap in seq is an error. Exit status: 0 after a clean
-end (close code 1000), 3 if the server refused the connection, 4 if it closed it for another reason than one to come back
-from, 5 if frames are missing, 6 when the retries are used up.
+After a reconnect it does not repeat frames; a gap in seq is an error. Exit status: 0 after a clean end (close code
+1000), 3 if the server refused the connection, 4 if it closed it for a reason that is not worth a reconnect, 5 if
+frames are missing, 6 after the last retry.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import websockets
 
-# Close codes after which clients come back: shutdown, restart, overload, a failure, no close frame at all.
+# Close codes after which clients reconnect: shutdown, restart, overload, a failure, no close frame at all.
 AGAIN = {1001, 1006, 1011, 1012, 1013}
-# Notes borrow a seq: they are no part of the log.
+# Notes borrow a seq: they are not part of the log.
 NOTES = {"resume", "stdin_closed"}
 
 
@@ -37,7 +37,7 @@ def say(line):
 
 
 def with_from(url, seq):
-    """url with from_seq=seq, and with nothing else that says where to begin."""
+    """Returns url with from_seq=seq, and without any other parameter for the beginning."""
     parts = urlsplit(url)
     query = [(k, v) for k, v in parse_qsl(parts.query, keep_blank_values=True) if k not in ("from_seq", "since_seq")]
     if seq is not None:
@@ -48,12 +48,12 @@ def with_from(url, seq):
 class Follower:
     def __init__(self, args):
         self.args = args
-        self.next = None  # seq of the next frame; None until one has come
+        self.next = None  # seq of the next frame; None before the first one
         self.ended = False
-        self.stdin = None  # the task that feeds the program
+        self.stdin = None  # the task that sends the program's input
 
     def take(self, raw):
-        """Print a frame unless it was seen before; returns its event."""
+        """Print a frame unless it was printed before; returns its event."""
         if not isinstance(raw, str) or len(raw.encode()) > 64 << 10:
             raise Gap("message is no text of at most 64 KB")
         frame = json.loads(raw)
@@ -97,9 +97,9 @@ class Follower:
                         self.ended = True
                     seen += 1
                     if self.args.drop_after and seen >= self.args.drop_after and not self.ended:
-                        ws.transport.abort()  # as a network does
+                        ws.transport.abort()  # as if the network broke
             except websockets.ConnectionClosedError:
-                pass  # the code is checked
+                pass  # the caller checks the code
             say({"client": "closed", "code": ws.close_code, "reason": ws.close_reason})
             return ws.close_code
 

@@ -32,12 +32,12 @@ import (
 // patience bounds every wait of a test.
 const patience = 10 * time.Minute
 
-// ample are limits that nothing here comes near.
+// ample returns limits that no test here reaches.
 func ample() belljar.Limits {
 	return belljar.Limits{NProc: 4096, StartupTimeoutSec: 600, TimeoutSec: 600, GraceSec: 0.2}
 }
 
-// key is what the server here takes.
+// key is the key that this server accepts.
 type key string
 
 func (k key) Authenticate(r *http.Request) (belljar.Caller, error) {
@@ -87,7 +87,7 @@ func newServer(t testing.TB) *server {
 	return &server{t: t, runs: s.As(service.Local()).Runs(), door: door, url: "ws" + strings.TrimPrefix(web.URL, "http")}
 }
 
-// start sets a shell script going.
+// start starts a shell script.
 func (s *server) start(script string, change ...func(*belljar.RunSpec)) belljar.Run {
 	s.t.Helper()
 	req := belljar.RunRequest{RunSpec: belljar.RunSpec{
@@ -105,18 +105,18 @@ func (s *server) start(script string, change ...func(*belljar.RunSpec)) belljar.
 
 func interactive(spec *belljar.RunSpec) { spec.Interactive = true }
 
-// stream is where a run's stream is.
+// stream returns the URL of a run's stream.
 func (s *server) stream(id string) string { return s.url + api.Prefix + "/runs/" + id + "/stream" }
 
-// heard is what the client printed.
+// heard is the output of the client.
 type heard struct {
-	frames  []belljar.Frame // but for notes
+	frames  []belljar.Frame // except notes
 	notes   []belljar.Frame
 	remarks []remark
 	code    int // exit status
 }
 
-// remark is a line of the client's own.
+// remark is a line with the client's own messages.
 type remark struct {
 	Client string
 	Code   int
@@ -124,7 +124,7 @@ type remark struct {
 	Reason string
 }
 
-// output joins what the program printed.
+// output joins the program's output.
 func (h heard) output() string {
 	var b strings.Builder
 	for _, f := range h.frames {
@@ -133,7 +133,7 @@ func (h heard) output() string {
 	return b.String()
 }
 
-// client runs the client to its end. react, if any, receives every frame and may write to the program.
+// client runs the client to its end. react, if set, receives every frame and may write to the program.
 func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...string) heard {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -186,7 +186,7 @@ func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...st
 	return h
 }
 
-// whole checks that a client heard a log to its end: every frame once.
+// whole checks that a client received a complete log: every frame once.
 func (h heard) whole(t *testing.T) {
 	t.Helper()
 	for i, f := range h.frames {
@@ -218,7 +218,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A client whose connection breaks again and again receives every frame once.
+// A client whose connection breaks repeatedly receives every frame once.
 func TestReconnect(t *testing.T) {
 	s := newServer(t)
 	run := s.start(`i=0; while [ $i -lt 100 ]; do read x; echo "line $i"; i=$((i+1)); done`, interactive)
@@ -249,7 +249,7 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// The client talks with the program. A character whose bytes come one by one is text.
+// The client exchanges messages with the program. A character whose bytes arrive one by one is text.
 func TestInteractive(t *testing.T) {
 	s := newServer(t)
 	run := s.start(`printf 'a\303'; read x; printf '\251b\n'; while read x; do echo "got $x"; done; echo bye`, interactive)
@@ -286,7 +286,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// A signed URL takes no headers; without one and without headers there is no way in.
+// A signed URL needs no headers; without one, a request without headers is refused.
 func TestSignedURL(t *testing.T) {
 	s := newServer(t)
 	run := s.start("echo hi")
@@ -309,7 +309,7 @@ func TestSignedURL(t *testing.T) {
 	}
 }
 
-// Input to a run that takes none is a breach of protocol.
+// Input to a run that accepts none violates the protocol.
 func TestNotInteractive(t *testing.T) {
 	s := newServer(t)
 	run := s.start("echo ready; exec sleep 1000")

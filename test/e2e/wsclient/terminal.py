@@ -3,8 +3,8 @@
 
     terminal.py URL KEY SESSION
 
-It opens a terminal, works in a shell, in python and in a full-screen program, pastes a megabyte, leaves, comes back, and
-says one line of JSON with what it found. Exit status 1 with a traceback if anything is not as it must be.
+It opens a terminal, works in a shell, in python and in a full-screen program, pastes a megabyte, leaves, comes back,
+and prints its findings as one line of JSON. Exit status 1 with a traceback if anything is wrong.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PATIENCE = 100
 
 
 class Terminal:
-    """One connection. Everything that was printed is in seen, as bytes."""
+    """One connection. seen has all output as bytes."""
 
     def __init__(self, url, key):
         self.url, self.key = url, key
@@ -80,7 +80,7 @@ class Terminal:
             await asyncio.wait_for(self.changed.wait_for(holds), PATIENCE)
 
     async def printed(self, text):
-        """Wait for text, and forget everything up to it."""
+        """Wait for text, and drop everything up to it."""
         text = text.encode() if isinstance(text, str) else text
         try:
             await self.until(lambda: text in self.seen or self.code)
@@ -101,12 +101,12 @@ async def shell(t):
     await t.printed("30 100\r\n")
     await t.printed("ok-42")
     await t.type("echo wait''ing; read -r _; stty size\r")
-    await t.printed("waiting\r\n")  # before its prompt, bash reads the size and sets it again: one that changes in between is lost
+    await t.printed("waiting\r\n")  # before its prompt, bash reads the size and sets it again: a change in between is lost
     await t.send(type="resize", cols=132, rows=43)
     await t.type("\r")
     await t.printed("43 132\r\n")
     await t.type("echo rea''dy; cat\r")
-    await t.printed("ready\r\n")  # what the terminal echoes of the command must not look like it
+    await t.printed("ready\r\n")  # the terminal's echo of the command must not look like it
     for piece in ("gr", "üß", "e 🐌\r"):
         await t.type(piece)
     await t.printed("grüße 🐌\r\ngrüße 🐌\r\n")
@@ -121,7 +121,7 @@ async def python(t):
     await t.type("import sys; print(sys.stdin.isatty(), len('héé'))\r")
     await t.printed("True 3")
     await t.printed(">>> ")
-    # It has to run when it is interrupted: python forgets a signal that comes while it turns to its input.
+    # Interrupt only a running program: python drops a signal that arrives while it begins to read its input.
     await t.type("print('spin' + 'ning'); all(n == 0 for n in iter(int, 1))\r")
     await t.printed("spinning")
     await t.type("\x03")

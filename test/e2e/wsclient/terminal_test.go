@@ -27,7 +27,7 @@ import (
 	store "github.com/belljar/belljar/internal/store/memory"
 )
 
-// terminals is the door to terminals over the real service, with a session.
+// terminals starts the terminal door over the real service, with a session.
 func terminals(t testing.TB) (url, session string) {
 	t.Helper()
 	rt := fake.New(fake.Options{Dir: t.TempDir()})
@@ -69,7 +69,7 @@ func terminals(t testing.TB) (url, session string) {
 	return "ws" + strings.TrimPrefix(web.URL, "http"), made.ID
 }
 
-// TestTerminal works in a terminal with a client of another kind.
+// TestTerminal works in a terminal with an independent client.
 func TestTerminal(t *testing.T) {
 	url, session := terminals(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -83,7 +83,7 @@ func TestTerminal(t *testing.T) {
 	t.Log(said.String())
 }
 
-// BenchmarkEcho measures a key's way to the terminal and back.
+// BenchmarkEcho measures the time from a key to its echo.
 func BenchmarkEcho(b *testing.B) {
 	url, session := terminals(b)
 	conn, _, err := websocket.Dial(b.Context(), url+api.Prefix+"/sessions/"+session+"/terminals?command=cat",

@@ -42,7 +42,7 @@
         (must (= (line-number-at-pos (flymake-diagnostic-beg found)) 2) "the mark is on the second line")
         (must (string-match-p "ZeroDivisionError: division by zero" (flymake-diagnostic-text found)) (flymake-diagnostic-text found)))
       (wait "the log has the output" (lambda () (member "hello" log)))
-      (wait "the end is told" (lambda () (cl-some (lambda (text) (string-match-p "main.py exited with status 1" text)) log)))
+      (wait "the end is reported" (lambda () (cl-some (lambda (text) (string-match-p "main.py exited with status 1" text)) log)))
       (goto-char (point-min))
       (search-forward "1 / n")
       (replace-match "n + 1")

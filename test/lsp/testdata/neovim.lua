@@ -27,7 +27,7 @@ wait("the failure is marked", function() return #vim.diagnostic.get(0) == 1 end)
 local found = vim.diagnostic.get(0)[1]
 must(found.lnum == 1 and found.col == 11 and found.end_col == 16 and found.message:find("^ZeroDivisionError: division by zero"), vim.inspect(found))
 wait("the log has the output", function() return vim.tbl_contains(log, "hello") end)
-wait("the end is told", function() return log[#log]:find("main.py exited with status 1") end)
+wait("the end is reported", function() return log[#log]:find("main.py exited with status 1") end)
 
 vim.api.nvim_buf_set_lines(0, 1, 2, true, { "    return n + 1" })
 vim.api.nvim_buf_set_lines(0, 5, 6, true, { "    open('out.txt', 'w').write(str(load(0)))" })

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/store/sqlite"
 )
 
-// history measures questions to a server that has many runs on record.
+// history measures queries of a server with many recorded runs.
 func history(ctx context.Context, binary, data string, rows int, out *sheet) (err error) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
@@ -51,7 +51,7 @@ func history(ctx context.Context, binary, data string, rows int, out *sheet) (er
 	return nil
 }
 
-// fill puts finished runs on record and returns the id of one in the middle.
+// fill records finished runs and returns the id of one in the middle.
 func fill(ctx context.Context, path string, rows int) (middle string, err error) {
 	records, err := sqlite.Open(ctx, sqlite.Options{Path: path})
 	if err != nil {

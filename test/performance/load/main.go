@@ -1,8 +1,8 @@
 //go:build linux
 
 // Command load measures the promises of docs/specification.md that are about the server: it starts belljar serve on a
-// folder of its own, loads it over loopback, and prints one table. What has a peer to be compared with is measured in
-// the same run as the peer.
+// folder of its own, loads it over loopback, and prints one table. It measures an operation
+// and its peer in the same run.
 package main
 
 import (
@@ -19,14 +19,14 @@ import (
 	"time"
 )
 
-// promise is one measured line.
+// promise is one line of the table.
 type promise struct {
 	What   string `json:"what"`
 	Budget string `json:"budget"`
 	Is     string `json:"measured"`
 }
 
-// sheet collects what was measured.
+// sheet collects the results.
 type sheet struct {
 	Promises []promise `json:"promises"`
 }
@@ -55,7 +55,7 @@ func main() {
 	}
 }
 
-// measure makes every measurement on servers of its own.
+// measure makes every measurement, on separate servers.
 func measure(ctx context.Context, binary, folder string, seconds, rows, readers int, parts, dockerImage string, asJSON bool, out io.Writer) (err error) {
 	s := &sheet{}
 	dir, err := os.MkdirTemp(folder, "belljar-load-")
@@ -108,7 +108,7 @@ func measure(ctx context.Context, binary, folder string, seconds, rows, readers 
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile is that of times, which it sorts.
+// quantile returns the quantile of times, which it sorts.
 func quantile(times []time.Duration, q float64) time.Duration {
 	slices.Sort(times)
 	return times[min(len(times)-1, int(q*float64(len(times))))]

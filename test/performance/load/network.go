@@ -23,11 +23,11 @@ import (
 const (
 	benchHost     = "bench.test"
 	benchSessions = 6
-	benchEach     = 167 // connections of a session, of the 192 that it may have
+	benchEach     = 167 // connections of a session; it may have 192
 )
 
-// timesOf is the program that measures in a sandbox: queries for a name, connections with a byte each way to the host and, in turns, to a
-// program of its own. It prints the times, in microseconds, a line for each kind.
+// timesOf is the program that measures in a sandbox: queries for a name, and connections with one byte in each direction, to the host
+// and, in turns, to a program in the sandbox. It prints the times in microseconds, a line for each kind.
 const timesOf = `import os, socket, struct, sys, threading, time
 host, port, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 own = socket.create_server(("127.0.0.1", 0), backlog=64)
@@ -64,8 +64,8 @@ for list in times:
 os.kill(child, 9)
 `
 
-// holdOf is the program that opens connections, and holds them until their other side ends. It prints the memory of its sandbox's agent
-// with one connection and with all, in KiB.
+// holdOf is the program that opens connections and holds them until the other side ends. It prints the memory of its sandbox's agent with
+// one connection and with all, in KiB.
 const holdOf = `import socket, sys
 host, port, n = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 def agent(): return next(l.split()[1] for l in open("/proc/1/status") if l.startswith("VmRSS"))
@@ -82,7 +82,7 @@ list[0].sendall(b"r")
 for c in list: c.recv(1)
 `
 
-// networks measures what goes from sandboxes to the host's network, with agents and gates.
+// networks measures the traffic from sandboxes to the host's network, with agents and gates.
 func networks(ctx context.Context, binary, data string, out *sheet) (err error) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		out.put("connections of a sandbox to the network", "", "not measured: python3 is missing")
@@ -105,7 +105,7 @@ func networks(ctx context.Context, binary, data string, out *sheet) (err error) 
 	return holding(ctx, s, p, out)
 }
 
-// reaching is a request whose sandbox reaches the peer.
+// reaching returns a request whose sandbox reaches the peer.
 func reaching(more map[string]any) map[string]any {
 	body := map[string]any{
 		"spec_version": "1.0", "base_image": "host", "network_policy": "allowlist",
@@ -158,7 +158,7 @@ func wayOut(ctx context.Context, s *daemon, p *outside, out *sheet) error {
 	return nil
 }
 
-// holding measures the memory of a thousand connections that are open at once.
+// holding measures the memory of a thousand open connections.
 func holding(ctx context.Context, s *daemon, p *outside, out *sheet) error {
 	var ids []string
 	for range benchSessions {
@@ -185,7 +185,8 @@ func holding(ctx context.Context, s *daemon, p *outside, out *sheet) error {
 		}
 		return before, after, err
 	}
-	// all holds n connections of each session, looks at the server's memory, and returns by how much that of an agent has grown at most.
+	// all holds n connections of each session. It returns the server's memory, the number of connections, and the largest growth of an
+	// agent.
 	all := func(n int) (resident, open, agent int64, err error) {
 		p.expect(len(ids))
 		var programs sync.WaitGroup
@@ -208,7 +209,7 @@ func holding(ctx context.Context, s *daemon, p *outside, out *sheet) error {
 		programs.Wait()
 		return resident, open, agent, errors.Join(err, failed)
 	}
-	before, _, _, err := all(1) // what a session makes only once is there then
+	before, _, _, err := all(1) // by now each session has made its one-time allocations
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func holding(ctx context.Context, s *daemon, p *outside, out *sheet) error {
 	return closeSession(ctx, s, ids...)
 }
 
-// outside is a server that sandboxes can reach by a name. It echoes the first byte of a connection, and keeps it open.
+// outside is a server that sandboxes can reach by a name. It echoes the first byte of a connection, and keeps the connection open.
 type outside struct {
 	listener net.Listener
 	port     string
@@ -230,9 +231,9 @@ type outside struct {
 	open     atomic.Int64
 
 	mu    sync.Mutex
-	left  int           // programs that are to be ready
-	ready chan struct{} // closed when they are
-	gone  chan struct{} // closed when connections end
+	left  int           // programs that are not ready yet
+	ready chan struct{} // closed when all are ready
+	gone  chan struct{} // closed when connections must end
 }
 
 func startOutside() (*outside, error) {
@@ -264,7 +265,7 @@ func (p *outside) stop() {
 	p.resolver.Close()
 }
 
-// serve echoes the first byte. A second one says that its program is ready.
+// serve echoes the first byte. A second byte means that its program is ready.
 func (p *outside) serve(c net.Conn) {
 	defer c.Close()
 	p.mu.Lock()
@@ -297,7 +298,7 @@ func (p *outside) serve(c net.Conn) {
 	<-ended
 }
 
-// count counts a program that is ready.
+// count counts a ready program.
 func (p *outside) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -306,7 +307,7 @@ func (p *outside) count() {
 	}
 }
 
-// expect has the next programs be so many, and wait ends when all are ready.
+// expect sets the number of the next programs. wait ends when all are ready.
 func (p *outside) expect(programs int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -326,7 +327,7 @@ func (p *outside) release() {
 	defer p.mu.Unlock()
 	for _, c := range []chan struct{}{p.ready, p.gone} {
 		select {
-		case <-c: // of programs that failed, several release
+		case <-c: // several failed programs may release
 		default:
 			close(c)
 		}
@@ -334,7 +335,7 @@ func (p *outside) release() {
 	p.left = 0
 }
 
-// resolve answers queries: every name is this machine's.
+// resolve answers queries: every name resolves to this machine.
 func (p *outside) resolve() {
 	buf := make([]byte, 512)
 	for {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// packages measures a run with packages that are kept beside one without, in turns.
+// packages measures a run with cached packages and one without, in turns.
 func packages(ctx context.Context, binary, data string, out *sheet) error {
 	const what, budget = "a second run with the same packages, beside one without, p50", "50 ms more"
 	if text, err := exec.CommandContext(ctx, "/usr/bin/python3", "-m", "pip", "--version").CombinedOutput(); err != nil {
@@ -59,7 +59,7 @@ func packages(ctx context.Context, binary, data string, out *sheet) error {
 				_ = s.stop()
 				return err
 			}
-			if i >= 4 { // the first one installs
+			if i >= 4 { // the first run installs
 				times[n] = append(times[n], time.Since(begin))
 			}
 		}
@@ -93,7 +93,7 @@ func servePip(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveNames has an address for every name.
+// serveNames returns an address for every name.
 func serveNames(conn net.PacketConn) {
 	buf := make([]byte, 4096)
 	for {

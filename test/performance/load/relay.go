@@ -21,8 +21,8 @@ import (
 // relayRole is the environment variable that makes the program one of the relay's two processes.
 const relayRole = "BELLJAR_LOAD_RELAY"
 
-// relay is the least that can be between HTTP and a command: a front that passes it on, a worker that starts it, and a
-// socket between them. Nothing is isolated, recorded or checked.
+// relay is the minimum between HTTP and a command: a front that forwards it, a worker that starts it, and a socket
+// between them. It isolates, records and checks nothing.
 type relay struct {
 	dir           string
 	front, worker *exec.Cmd
@@ -30,7 +30,7 @@ type relay struct {
 	web           *http.Client
 }
 
-// relayed is a command on its way, and what became of it.
+// relayed is a command and its outcome.
 type relayed struct {
 	Cmd  []string `json:"cmd,omitempty"`
 	Code int      `json:"code"`
@@ -83,7 +83,7 @@ func (r *relay) stop() {
 	os.RemoveAll(r.dir)
 }
 
-// run has /bin/true run.
+// run runs /bin/true.
 func (r *relay) run(ctx context.Context) error {
 	body, err := json.Marshal(relayed{Cmd: []string{"/bin/true"}})
 	if err != nil {
@@ -106,7 +106,7 @@ func (r *relay) run(ctx context.Context) error {
 	return err
 }
 
-// beRelay is the life of one of the relay's processes, until it is killed.
+// beRelay runs one of the relay's processes, until it is killed.
 func beRelay(is string) error {
 	role, socket, _ := strings.Cut(is, ":")
 	switch role {
@@ -135,7 +135,7 @@ func beRelay(is string) error {
 	return errors.New("no such role: " + role)
 }
 
-// relayFront passes each request on over a connection of its own.
+// relayFront forwards each request over a separate connection.
 func relayFront(socket string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var req relayed

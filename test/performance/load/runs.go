@@ -58,7 +58,7 @@ func crowd(ctx context.Context, s *daemon, out *sheet, d time.Duration) error {
 
 	ours, theirs := 0.0, 0.0
 	const turns = 4
-	for range turns { // in turns: the machine may be faster now than then
+	for range turns { // in turns, because the machine's speed changes
 		n, err := perSecond(d/turns, func() error { return runTrue(ctx, s) })
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func crowd(ctx context.Context, s *daemon, out *sheet, d time.Duration) error {
 	return nil
 }
 
-// perSecond does something from eight goroutines for d.
+// perSecond calls do from eight goroutines for d, and returns the rate.
 func perSecond(d time.Duration, do func() error) (float64, error) {
 	var n atomic.Int64
 	var failed error

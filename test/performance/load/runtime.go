@@ -18,7 +18,7 @@ type peer struct {
 	name, image string
 	budgets     [4]string // cold, from the pool, exec, destroy
 	cold, exec  func() error
-	of          string // what those two are
+	of          string // what cold and exec measure
 }
 
 // runtimes measures gVisor, if belljar-runsc is in belljar's folder, and Docker, if an engine with an image with /bin/true is
@@ -79,7 +79,7 @@ func measureRuntime(ctx context.Context, binary, data string, p peer, out *sheet
 			}
 			took[k] = time.Since(begin)
 		}
-		time.Sleep(2 * time.Second) // the pool has made another one
+		time.Sleep(2 * time.Second) // by now the pool has made another sandbox
 		begin := time.Now()
 		var made struct {
 			ID string `json:"session_id"`
@@ -100,7 +100,7 @@ func measureRuntime(ctx context.Context, binary, data string, p peer, out *sheet
 			return err
 		}
 		took[5] = time.Since(begin)
-		if i < 2 { // the pool learns from the requests
+		if i < 2 { // the pool learns from requests
 			continue
 		}
 		births, theirs, opens = append(births, took[0]), append(theirs, took[1]), append(opens, took[2])

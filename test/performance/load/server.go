@@ -29,7 +29,7 @@ type daemon struct {
 	web   *http.Client
 }
 
-// start starts a server on a folder and waits until it answers that it is ready.
+// start starts a server on a folder and waits until it reports that it is ready.
 func start(binary, data string, args ...string) (*daemon, error) {
 	s := &daemon{web: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	s.cmd = exec.Command(binary, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data,
@@ -66,7 +66,7 @@ func start(binary, data string, args ...string) (*daemon, error) {
 	return s, nil
 }
 
-// stop asks the server to end and waits for it.
+// stop stops the server and waits for its end.
 func (s *daemon) stop() error {
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (s *daemon) stop() error {
 	return s.cmd.Wait()
 }
 
-// ask sends a request and decodes the answer into to, unless that is nil.
+// ask sends a request and decodes the response into to, unless that is nil.
 func (s *daemon) ask(ctx context.Context, method, path string, body, to any) error {
 	var content io.Reader
 	if body != nil {
@@ -108,7 +108,7 @@ func (s *daemon) ask(ctx context.Context, method, path string, body, to any) err
 	return json.Unmarshal(raw, to)
 }
 
-// resident is the server's memory in bytes: its resident set now.
+// resident returns the server's current resident set, in bytes.
 func (s *daemon) resident() (int64, error) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -123,7 +123,7 @@ func (s *daemon) resident() (int64, error) {
 	return 0, fmt.Errorf("no VmRSS")
 }
 
-// answer is what of a run's answer is looked at.
+// answer is the part of a run's response that is used.
 type answer struct {
 	ID    string `json:"id"`
 	Phase string `json:"phase"`

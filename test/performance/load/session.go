@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// sessions measures operations in sessions, one at a time and by eight clients at once, compared with a relay that only passes a
-// command from HTTP through a socket to a process that starts it.
+// sessions measures operations in sessions, one at a time and by eight concurrent clients, compared with a relay that only
+// passes a command from HTTP through a socket to a process that starts it.
 func sessions(ctx context.Context, s *daemon, out *sheet, d time.Duration) error {
 	id, err := openSession(ctx, s, nil)
 	if err != nil {
@@ -61,7 +61,7 @@ func sessions(ctx context.Context, s *daemon, out *sheet, d time.Duration) error
 	return closeSession(ctx, s, id)
 }
 
-// timed does something again and again, and returns how long each took after the first ones.
+// timed calls do repeatedly, and returns the duration of each call except the first ones.
 func timed(n int, do func() error) (times []time.Duration, err error) {
 	for i := range n + n/10 {
 		begin := time.Now()
@@ -94,7 +94,7 @@ func execTimes(ctx context.Context, s *daemon, r *relay, id string, out *sheet) 
 	return nil
 }
 
-// execRates measures how many execs a second eight clients get, in turns with the relay.
+// execRates measures the execs per second of eight clients, in turns with the relay.
 func execRates(ctx context.Context, s *daemon, r *relay, out *sheet, d time.Duration) error {
 	one, err := openSession(ctx, s, map[string]any{"cpu": 2})
 	if err != nil {
@@ -124,7 +124,7 @@ func execRates(ctx context.Context, s *daemon, r *relay, out *sheet, d time.Dura
 	return closeSession(ctx, s, one, narrow)
 }
 
-// openings measures a session and its first exec, with time between them for a pool to fill.
+// openings measures a session and its first exec, with pauses for a pool to fill.
 func openings(ctx context.Context, s *daemon, n int) (times []time.Duration, err error) {
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// copies is how many copies of a session are made.
+// copies is the number of copies of a session.
 const copies = 16
 
-// snapshots measures snapshots, restores and copies of a workspace of 10 MB in 500 files. The scale is a session that begins with nothing.
+// snapshots measures snapshots, restores and copies of a workspace of 10 MB in 500 files. The reference is a session with an empty
+// workspace.
 func snapshots(ctx context.Context, s *daemon, out *sheet) error {
 	roomy := map[string]any{"workspace_mb": 64}
 	id, err := openSession(ctx, s, roomy)
@@ -117,7 +118,7 @@ func snapshots(ctx context.Context, s *daemon, out *sheet) error {
 const stands = "import time\nt = time.monotonic(); end = t + 2.5; longest = 0\n" +
 	"while t < end:\n  time.sleep(0.001); now = time.monotonic(); longest = max(longest, now - t); t = now\nprint(longest * 1000)"
 
-// still measures for how long a snapshot of 100 MB that cannot be compressed stops the programs of its session.
+// still measures how long a snapshot of 100 MB that cannot be compressed stops the programs of its session.
 func still(ctx context.Context, s *daemon, out *sheet) error {
 	id, err := openSession(ctx, s, map[string]any{"workspace_mb": 256, "memory_mb": 512})
 	if err != nil {
@@ -142,7 +143,7 @@ func still(ctx context.Context, s *daemon, out *sheet) error {
 			text, err = run("python3", "-c", stands)
 			ended <- err
 		}()
-		time.Sleep(time.Second) // it runs for longer
+		time.Sleep(time.Second) // the program runs for longer
 		var err error
 		if snapshot {
 			var made struct {
@@ -212,7 +213,7 @@ func live(ctx context.Context, s *daemon, out *sheet) error {
 	return nil
 }
 
-// apart measures what is done, and not what undoes it.
+// apart measures do, but not undo.
 func apart(n int, do, undo func() error) (times []time.Duration, err error) {
 	for i := range n + 2 {
 		begin := time.Now()

@@ -30,7 +30,8 @@ func (s *daemon) open(ctx context.Context, id string) (*websocket.Conn, error) {
 	return conn, nil
 }
 
-// latency measures the time from a program's write to the client's reading of the frame, by the clock both share.
+// latency measures the time from a program's write to the client's read of the frame, on the clock that both
+// share.
 func latency(ctx context.Context, s *daemon, out *sheet) error {
 	program := "import sys,time\nfor i in range(600):\n time.sleep(0.004)\n print(time.time_ns(),flush=True)\n"
 	var run answer

@@ -15,7 +15,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// echoes measures from a key's press to its echo: a terminal whose program is cat, and one character after the other.
+// echoes measures the time from a key press to its echo: in a terminal whose program is cat, one character after the
+// other.
 func echoes(ctx context.Context, s *daemon, id string, out *sheet) error {
 	conn, resp, err := websocket.Dial(ctx, s.URL+session(id)+"/terminals?command=cat", &websocket.DialOptions{
 		HTTPHeader: http.Header{"X-Api-Key": {s.Key}},

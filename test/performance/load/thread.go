@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// threads measures the thread API's load scenarios on a server of its own: a hundred threads that open at once, commands at 1,000 a
-// minute over fifty sessions, a hundred file operations at once, and sessions that come and go. Every one has to succeed,
-// and nothing may be left.
+// threads measures the thread API's load scenarios on a separate server: a hundred threads that open concurrently, commands at
+// 1,000 a minute over fifty sessions, a hundred concurrent file operations, and sessions that come and go. Every operation must
+// succeed, and no sandbox may be left.
 func threads(ctx context.Context, binary, data string, seconds int, out *sheet) (err error) {
 	s, err := start(binary, data, "--set", "quota_sessions=0", "--set", "max_sessions=1000")
 	if err != nil {
@@ -51,7 +51,7 @@ func threads(ctx context.Context, binary, data string, seconds int, out *sheet) 
 	return err
 }
 
-// thread asks the thread API.
+// thread sends a request of the thread API.
 func (s *daemon) thread(ctx context.Context, method, name string, body map[string]any) (map[string]any, error) {
 	var content io.Reader
 	if body != nil {
@@ -90,7 +90,7 @@ func (s *daemon) threadRaw(ctx context.Context, method, name, contentType string
 	return answer, err
 }
 
-// atOnce does n things at the same time and returns how long each took.
+// atOnce runs do n times concurrently and returns how long each call took.
 func atOnce(n int, do func(i int) error) (times []time.Duration, err error) {
 	times = make([]time.Duration, n)
 	errs := make([]error, n)
@@ -142,7 +142,7 @@ func commands(ctx context.Context, s *daemon, ids []string, d time.Duration, out
 	return nil
 }
 
-// fileCrowd uploads, lists and downloads at once.
+// fileCrowd uploads, lists and downloads concurrently.
 func fileCrowd(ctx context.Context, s *daemon, ids []string, out *sheet) error {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<10/16)
 	begin := time.Now()

@@ -10,20 +10,21 @@ import (
 	"strings"
 )
 
-// The drawing's measures. The axis is logarithmic, from a tenth of a Belljar run to a thousand of them.
+// The measurements of the drawing. The axis is logarithmic, from a tenth of a Belljar run to a thousand of them.
 const (
 	width, left, right = 760.0, 230.0, 40.0
 	top, pitch, bottom = 78.0, 34.0, 46.0
 	least, most        = 0.1, 1000.0
 )
 
-// place is where a ratio lies on the axis.
+// place returns the position of a ratio on the axis.
 func place(ratio float64) float64 {
 	ratio = min(max(ratio, least), most)
 	return left + (width-left-right)*math.Log10(ratio/least)/math.Log10(most/least)
 }
 
-// draw shows how long each other way takes to run /bin/true, in Belljar runs: the last benchmark as bars, the earlier ones as dots.
+// draw shows the time that each other way takes to run /bin/true, in Belljar runs: the last benchmark as bars, the earlier ones as
+// dots.
 func draw(rows []row) []byte {
 	last := rows[len(rows)-1]
 	measures, earlier := sorted(rows)
@@ -66,7 +67,7 @@ func draw(rows []row) []byte {
 	return b.Bytes()
 }
 
-// sorted returns the last benchmark's rows by their ratio, and the ratios of the ones before it by measure.
+// sorted returns the last benchmark's rows by their ratio, and the ratios of earlier benchmarks by measure.
 func sorted(rows []row) (last []row, earlier map[string][]float64) {
 	end := rows[len(rows)-1]
 	earlier = map[string][]float64{}
@@ -83,7 +84,7 @@ func sorted(rows []row) (last []row, earlier map[string][]float64) {
 	return last, earlier
 }
 
-// times writes a ratio with the digits that mean something.
+// times writes a ratio with its significant digits.
 func times(ratio float64) string {
 	if ratio < 10 {
 		return fmt.Sprintf("%.2g×", ratio)
@@ -93,6 +94,6 @@ func times(ratio float64) string {
 
 func escaped(s string) string {
 	var b strings.Builder
-	xml.EscapeText(&b, []byte(s)) // a strings.Builder takes everything
+	xml.EscapeText(&b, []byte(s)) // a strings.Builder never fails
 	return b.String()
 }

@@ -1,8 +1,9 @@
-// Command record adds a report of belljar bench to the benchmarks on record, and draws all of them:
+// Command record adds a report of belljar bench to the recorded benchmarks, and draws all of them:
 //
 //	record -commit 0123456789ab report.json docs/benchmarks.csv docs/benchmarks.svg
 //
-// Only ratios are drawn. Milliseconds differ from machine to machine and from day to day, and are on record to judge a ratio by.
+// The drawing shows only ratios. Milliseconds differ from machine to machine and from day to day; they are recorded so that a
+// ratio can be judged.
 package main
 
 import (
@@ -53,7 +54,7 @@ func run(commit string, now time.Time, args []string) error {
 	return os.WriteFile(args[2], draw(rows), 0o644)
 }
 
-// report is what is taken from a report of belljar bench.
+// report is the part of a belljar bench report that is recorded.
 type report struct {
 	Host    map[string]string `json:"host"`
 	Timings []struct {
@@ -66,7 +67,7 @@ type report struct {
 // row is one measure of one benchmark, and one line of the file.
 type row struct {
 	commit, date, machine, measure string
-	p50, ratio                     float64 // milliseconds, and how many times as long as a Belljar run
+	p50, ratio                     float64 // milliseconds, and the ratio to a Belljar run
 }
 
 func (r report) rows(commit string, now time.Time) (rows []row) {
@@ -78,7 +79,7 @@ func (r report) rows(commit string, now time.Time) (rows []row) {
 
 func columns() []string { return []string{"commit", "date", "machine", "measure", "p50_ms", "ratio"} }
 
-// read returns the rows on record: none if there is no file yet.
+// read returns the recorded rows: none if there is no file yet.
 func read(path string) (rows []row, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,6 +119,6 @@ func write(path string, rows []row) error {
 	for _, r := range rows {
 		w.Write([]string{r.commit, r.date, r.machine, r.measure, fmt.Sprintf("%.2f", r.p50), fmt.Sprintf("%.2f", r.ratio)})
 	}
-	w.Flush() // which keeps the first error of a Write, for Error
+	w.Flush() // it keeps the first error of a Write, for Error
 	return errors.Join(w.Error(), f.Close())
 }

@@ -76,7 +76,7 @@ func TestNothingMeasured(t *testing.T) {
 	}
 }
 
-// TestReadRefuses keeps a file that is something else as it is.
+// TestReadRefuses checks that a file of another kind stays unchanged.
 func TestReadRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "b.csv")
 	for _, text := range []string{"a,b\n", "", strings.Join(columns(), ",") + "\nc,d,m,x,fast,2\n"} {

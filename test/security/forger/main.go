@@ -1,9 +1,9 @@
 //go:build linux
 
-// Command forger is an agent that has been taken over: it obeys the programs of its sandbox. What the host asks of it, it does as
-// the real one, but each relay that the host opens belongs to the next program which connects to 127.0.0.53:1080, and each stream of
-// a connection to the next one at port 1081: what a program writes goes to the host as it is. A belljar with this agent embedded is
-// what test/security attacks with it.
+// Command forger is a compromised agent: it obeys the programs of its sandbox. It answers the host's requests like the real agent,
+// with two exceptions. Each relay that the host opens belongs to the next program that connects to 127.0.0.53:1080, and each stream
+// of a connection to the next one at port 1081: the program's bytes go to the host unchanged. test/security attacks a belljar with
+// this agent embedded.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 
 func serve(args []string) error {
 	switch {
-	case len(args) == 3 && args[1] == keep.Command: // on the host, where nothing is forged
+	case len(args) == 3 && args[1] == keep.Command: // runs on the host, where nothing is forged
 		return keep.Run([]byte(args[2]))
 	case len(args) == 3 && args[1] == warden.Command:
 		return warden.Serve([]byte(args[2]))
@@ -46,7 +46,7 @@ func serve(args []string) error {
 	}
 	var l net.Listener
 	if cfg.Stdio {
-		l = wire.NewMuxAgent(stdio{}) // it closes both at the end of the input: elsewhere, that would be at once
+		l = wire.NewMuxAgent(stdio{}) // it closes both at the end of the input; elsewhere, that would be immediately
 	} else {
 		file := os.NewFile(uintptr(cfg.ListenFD), "listener")
 		l, err = net.FileListener(file)
@@ -74,11 +74,11 @@ func (stdio) Close() error                { return errors.Join(os.Stdin.Close(),
 
 type forger struct {
 	agent    *guest.Agent
-	programs map[wire.Op]chan net.Conn // that wait for a stream
+	programs map[wire.Op]chan net.Conn // waiting for a stream
 	open     bool
 }
 
-// accept serves the host's streams until it is gone.
+// accept serves the host's streams until the host is gone.
 func (f *forger) accept(l net.Listener) {
 	defer f.agent.Close()
 	for {
@@ -90,7 +90,7 @@ func (f *forger) accept(l net.Listener) {
 	}
 }
 
-// handle serves one stream of the host. The agent gets those of which programs can make nothing, from their first byte on.
+// handle serves one stream of the host. The agent gets those that are useless to programs, from their first byte on.
 func (f *forger) handle(c net.Conn) {
 	var said bytes.Buffer
 	r := wire.NewReader(io.TeeReader(c, &said))
@@ -127,7 +127,7 @@ func (f *forger) handle(c net.Conn) {
 	}()
 	select {
 	case program = <-waiting:
-	case <-got: // the host says nothing before we do: it is gone
+	case <-got: // the host sends nothing before this side does: it is gone
 		return
 	}
 	defer program.Close()
@@ -138,12 +138,12 @@ func (f *forger) handle(c net.Conn) {
 		_, _ = program.Write(first[:<-got])
 		_, _ = io.Copy(program, c)
 		program.Close()
-		c.Close() // the host may be waiting for us to read
+		c.Close() // the host may be waiting for this side to read
 	}()
 	_, _ = io.Copy(c, program)
 }
 
-// listen listens for programs. Where the relay of the agent would be, nothing is but this.
+// listen listens for programs. Only this listens in the place of the agent's relay.
 func (f *forger) listen() error {
 	if f.open {
 		return nil

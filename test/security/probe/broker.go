@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// bundle is what programs are told to trust.
+// bundle is the file of certificates that programs trust.
 func bundle() (*x509.CertPool, []byte, error) {
 	text, err := os.ReadFile(os.Getenv("SSL_CERT_FILE"))
 	pool := x509.NewCertPool()
@@ -24,7 +24,7 @@ func bundle() (*x509.CertPool, []byte, error) {
 	return pool, text, err
 }
 
-// secure opens TLS to port 443 of a host, as a program that trusts what it is told to.
+// secure opens TLS to port 443 of a host, as a program that trusts the bundle.
 func secure(host string, config *tls.Config) (*tls.Conn, error) {
 	pool, _, err := bundle()
 	if err != nil {
@@ -41,7 +41,7 @@ func secure(host string, config *tls.Config) (*tls.Conn, error) {
 	return t, closed(c, t.Handshake())
 }
 
-// tell sends bytes to api.test inside TLS and returns all that comes back.
+// tell sends bytes to api.test inside TLS and returns the whole response.
 func tell(raw string) (string, error) {
 	c, err := secure("api.test", &tls.Config{NextProtos: []string{"http/1.1"}})
 	if err != nil {
@@ -55,7 +55,7 @@ func secureGet(path, headers string) (string, error) {
 	return tell("GET " + path + " HTTP/1.1\r\nHost: api.test\r\n" + headers + "Connection: close\r\n\r\n")
 }
 
-// lent is a control: the host knows the secret that the program does not have.
+// lent is a control: the host gets the secret, which the program does not have.
 func lent(r *report) {
 	said, err := secureGet("/who", "Authorization: Bearer "+os.Getenv("TOKEN")+"\r\n")
 	if err == nil && !strings.HasSuffix(said, "somebody\n") {
@@ -67,7 +67,7 @@ func lent(r *report) {
 	}
 }
 
-// brokered has the attacks on brokered secrets. The peer counts who got the secret.
+// brokered runs the attacks on brokered secrets. The peer counts where the secret arrived.
 func brokered(r *report, args []string) {
 	lent(r)
 	for _, what := range args {
@@ -83,7 +83,7 @@ func brokered(r *report, args []string) {
 	}
 }
 
-// redirected follows a redirect with everything that it has.
+// redirected follows a redirect with all its headers.
 func redirected(r *report) {
 	said, err := secureGet("/away", "")
 	if err == nil && !strings.Contains(said, "Location: https://other.test/who\r\n") {
@@ -102,7 +102,7 @@ func redirected(r *report) {
 	}
 }
 
-// plaintext asks the host where everybody can read along.
+// plaintext sends requests to the host without encryption.
 func plaintext(r *report) {
 	for name, way := range fronts() {
 		c, err := way("api.test:80")
@@ -120,7 +120,7 @@ func plaintext(r *report) {
 	}
 }
 
-// echoed asks the host to send the secret back, in every place and coding.
+// echoed makes the host send the secret back, in every place and encoding.
 func echoed(r *report) {
 	for _, way := range []string{"body", "header", "cookie", "early", "trailer", "chunks", "gzip", "deflate", "base64", "basic", "hex", "url", "range", "br"} {
 		said, err := secureGet("/echo?"+way, "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nTE: trailers\r\n")
@@ -136,7 +136,7 @@ func echoed(r *report) {
 	}
 }
 
-// ownHeader sends a header of the secret's name, in spellings that servers take for it.
+// ownHeader sends a header with the secret's name, in spellings that servers treat as that name.
 func ownHeader(r *report) {
 	for _, own := range []string{
 		"Authorization: Bearer guest\r\n", "authorization: guest\r\nAUTHORIZATION: guest\r\n", "Connection: Authorization\r\nAuthorization: guest\r\n",
@@ -152,7 +152,7 @@ func ownHeader(r *report) {
 	}
 }
 
-// otherNames has the secret sent to another host: by the name in TLS, and by that in a request.
+// otherNames tries to send the secret to another host: by the name in TLS, and by the name in a request.
 func otherNames(r *report) {
 	c, err := secure("api.test", &tls.Config{ServerName: "other.test", InsecureSkipVerify: true})
 	r.deniedSoon("another name in TLS", err)
@@ -172,7 +172,7 @@ func otherNames(r *report) {
 	}
 }
 
-// pipelined sends several requests at once, of which some are for another host.
+// pipelined sends several requests together, some of them for another host.
 func pipelined(r *report) {
 	const right = "GET /who HTTP/1.1\r\nHost: api.test\r\n\r\n"
 	said, err := tell(right + right + page("/who", "other.test") + right)
@@ -181,7 +181,7 @@ func pipelined(r *report) {
 	}
 }
 
-// smuggled hides a request in another one, in which two readers may see different ends.
+// smuggled hides a request in another one, so that two parsers may see different ends.
 func smuggled(r *report) {
 	inner := page("/smuggled", "api.test")
 	rest := "0\r\n\r\n" + inner
@@ -199,7 +199,7 @@ func smuggled(r *report) {
 	}
 }
 
-// otherProtocols speaks what cannot be looked at.
+// otherProtocols speaks protocols that the gate cannot check.
 func otherProtocols(r *report) {
 	c, err := secure("api.test", &tls.Config{NextProtos: []string{"h2"}})
 	r.deniedSoon("HTTP/2 alone", err)
@@ -222,7 +222,8 @@ func otherProtocols(r *report) {
 	}
 }
 
-// authority looks at what the sandbox trusts: it must be worth nothing for other hosts, and its key must not be here.
+// authority checks the sandbox's certificate authority: it must be useless for other hosts, and its key must not be
+// in the sandbox.
 func authority(r *report) {
 	_, text, err := bundle()
 	r.works("the bundle", err)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// budgets are what the kernel gives out of a fixed number: each function takes one more.
+// budgets are fixed numbers of kernel objects: each function takes one more.
 func budgets() map[string]func() error {
 	return map[string]func() error{
 		"aio":     func() error { return takeAIO(64) },
@@ -30,11 +30,11 @@ func budgets() map[string]func() error {
 	}
 }
 
-// take takes as much as it can of a budget, at most a number, reports it and holds it.
+// take takes as much as it can of a budget, up to a number, reports it and holds it.
 func take(r *report, args []string) {
 	most, err := strconv.Atoi(args[1])
 	r.works("parse", err)
-	switch args[0] { // a process's limit comes first for these
+	switch args[0] { // a process's own limit comes first for these
 	case "flight":
 		most = min(most, 3000)
 	case "watches":
@@ -95,7 +95,7 @@ func takeAIO(events int) error {
 	return call(unix.SYS_IO_SETUP, uintptr(events), uintptr(unsafe.Pointer(&context)))
 }
 
-// filters puts programs into the kernel: as filters of sockets and of system calls.
+// filters loads programs into the kernel: as filters of sockets and of system calls.
 func filters(r *report, _ []string) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	r.works("socket", err)
@@ -119,7 +119,8 @@ func filters(r *report, _ []string) {
 	}
 }
 
-// netlinks opens netlink sockets without end, from many threads at once, and hides some in flight.
+// netlinks opens netlink sockets endlessly, from many threads at the same time, and hides some in
+// flight.
 func netlinks(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -161,7 +162,7 @@ func netlinks(r *report, args []string) {
 	}
 }
 
-// buffers leaves as much as it can in unread TCP sockets.
+// buffers leaves as many bytes as it can in unread TCP sockets.
 func buffers(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -199,4 +200,4 @@ func buffers(r *report, args []string) {
 	}
 }
 
-var heldConns []net.Conn // until the end
+var heldConns []net.Conn // kept until the end

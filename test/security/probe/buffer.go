@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stuff writes a MiB into what makes gives, one after the other, without waiting for anything that is full.
+// stuff writes a MiB into the descriptors that makes returns, one after the other, without waiting for full ones.
 func stuff(makes func() (int, error)) error {
 	piece := make([]byte, 64<<10)
 	for left := mib; left > 0; {
@@ -39,7 +39,7 @@ func pipes() error {
 	return stuff(func() (int, error) {
 		var ends [2]int
 		err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK)
-		unix.FcntlInt(uintptr(ends[1]), unix.F_SETPIPE_SZ, mib) // there is a bound to it
+		unix.FcntlInt(uintptr(ends[1]), unix.F_SETPIPE_SZ, mib) // it has a limit
 		return ends[1], err
 	})
 }
@@ -52,7 +52,7 @@ func unixSockets() error {
 	})
 }
 
-// spliced puts the pages of a file into pipes and cuts the file: the file system has them no more, the pipes do.
+// spliced puts the pages of a file into pipes and truncates the file: the pages then belong only to the pipes.
 func spliced() error {
 	f, err := os.OpenFile("spliced", os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
@@ -83,7 +83,7 @@ func spliced() error {
 	return errnoOf(f.Truncate(0))
 }
 
-// reuse has files in a place that can be written, and takes their room as memory of its own the moment they are gone.
+// reuse fills writable places with files, and takes their space as its own memory as soon as they are gone.
 func reuse(r *report, args []string) {
 	limit, game, places := args[0], args[1], args[2:]
 	switch game {
@@ -92,7 +92,7 @@ func reuse(r *report, args []string) {
 	case "deleted":
 		gone := stow(r, places)
 		gone(func(f *os.File) { os.Remove(f.Name()); f.Close() })
-	case "closed": // deleted long before their room comes back
+	case "closed": // deleted long before their space is free
 		gone := stow(r, places)
 		gone(func(f *os.File) { os.Remove(f.Name()) })
 		gone(func(f *os.File) { f.Close() })
@@ -104,7 +104,7 @@ func reuse(r *report, args []string) {
 		gone(func(f *os.File) {
 			unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, 1<<40)
 		})
-	case "mapped": // and cut while it is mapped
+	case "mapped": // truncated while it is mapped
 		gone := stow(r, places)
 		gone(func(f *os.File) {
 			info, err := f.Stat()
@@ -126,7 +126,7 @@ func reuse(r *report, args []string) {
 	burst(r, []string{limit})
 }
 
-// stow fills places with files that have no room for one more, and returns what does something to each of them.
+// stow fills places with files until nothing more fits, and returns a function that calls do for each file.
 func stow(r *report, places []string) (each func(func(*os.File))) {
 	var files []*os.File
 	piece := make([]byte, 256<<10)
@@ -157,7 +157,7 @@ func stow(r *report, places []string) (each func(func(*os.File))) {
 	}
 }
 
-// alternate writes a file, deletes it and takes a little memory, again and again.
+// alternate repeatedly writes a file, deletes it and takes a little memory.
 func alternate(r *report, args []string) {
 	most, held := allowed(r, args[0]), base()
 	piece := make([]byte, 8*mib)

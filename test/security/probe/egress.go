@@ -20,12 +20,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds what must end by itself. A denial that takes this long is none.
+// patience limits waits for denials. A denial that takes this long does not count.
 const patience = 30 * time.Second
 
 const frontAddress = "127.0.0.53:1080"
 
-// speak sends raw bytes to a TCP port and returns all that comes back.
+// speak sends raw bytes to a TCP port and returns the whole response.
 func speak(at, raw string) (string, error) {
 	c, err := net.DialTimeout("tcp", at, patience)
 	if err != nil {
@@ -44,7 +44,7 @@ func exchange(c net.Conn, raw string) (string, error) {
 	return string(said), err
 }
 
-// page is a request for a path of a host, the last one of its connection.
+// page returns a request for a path of a host, the last one of its connection.
 func page(path, host string) string {
 	return "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
 }
@@ -73,7 +73,7 @@ func get(c net.Conn, host, path string) (string, error) {
 	return string(body), err
 }
 
-// reach is a control: each host says hello.
+// reach is a control: each host must respond.
 func reach(r *report, hosts []string) {
 	for _, host := range hosts {
 		said, err := fetch(host, "/")
@@ -84,7 +84,7 @@ func reach(r *report, hosts []string) {
 	}
 }
 
-// connectWay asks the front for a way by CONNECT.
+// connectWay requests a way through the front by CONNECT.
 func connectWay(target string) (net.Conn, error) {
 	c, err := net.DialTimeout("tcp", frontAddress, patience)
 	if err != nil {
@@ -103,7 +103,7 @@ func connectWay(target string) (net.Conn, error) {
 	return c, closed(c, err)
 }
 
-// socksWay asks the front for a way by SOCKS5.
+// socksWay requests a way through the front by SOCKS5.
 func socksWay(target string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(target)
 	if err != nil {
@@ -145,11 +145,11 @@ func closed(c net.Conn, err error) error {
 	return err
 }
 
-// noWay checks that nothing leads to a target: host:port.
+// noWay checks that no way leads to a target: host:port.
 func (r *report) noWay(target string, ways map[string]func(string) (net.Conn, error)) {
 	for name, way := range ways {
 		c, err := way(target)
-		if err == nil { // the peer knows us by it
+		if err == nil { // the peer identifies the probe by it
 			_, _ = io.WriteString(c, "inside")
 			c.Close()
 		}
@@ -157,7 +157,7 @@ func (r *report) noWay(target string, ways map[string]func(string) (net.Conn, er
 	}
 }
 
-// deniedSoon checks the result of an attack that must fail at once, rather than by waiting.
+// deniedSoon checks that an attack failed quickly, rather than by a timeout.
 func (r *report) deniedSoon(what string, err error) {
 	if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 		r.breach("%s: nothing for %v", what, patience)
@@ -184,7 +184,7 @@ func (r *report) frontWorks() {
 	}
 }
 
-// names tries names that must not exist: as a program does, and by the front.
+// names tries names that must not resolve: as a program does, and through the front.
 func names(r *report, all []string) {
 	reach(r, []string{"api.test"})
 	r.frontWorks()
@@ -202,8 +202,8 @@ func names(r *report, all []string) {
 	}
 }
 
-// rebound tries names that have a special address each, special-0.wild.test and so on, and other names that must not exist. A host
-// resolves a few new names in a second only, and each must be refused for its address rather than for that.
+// rebound tries names that each have a special address, special-0.wild.test and so on, and other names that must not resolve. A
+// host resolves only a few new names per second, and each must be refused because of its address, not because of that limit.
 func rebound(r *report, args []string) {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -230,7 +230,7 @@ func rebound(r *report, args []string) {
 	}
 }
 
-// addresses tries addresses, host:port, that no rule has: by socket, and by the front.
+// addresses tries addresses, host:port, that no rule allows: by socket, and through the front.
 func addresses(r *report, all []string) {
 	reach(r, []string{"api.test"})
 	r.frontWorks()
@@ -241,7 +241,7 @@ func addresses(r *report, all []string) {
 	}
 }
 
-// nested asks for another host within a way to an allowed one.
+// nested requests another host within a way to an allowed one.
 func nested(r *report, targets []string) {
 	r.frontWorks()
 	for _, target := range targets {
@@ -261,7 +261,7 @@ func nested(r *report, targets []string) {
 	}
 }
 
-// datagrams tries everything but TCP over IPv4. It must fail at once.
+// datagrams tries everything but TCP over IPv4. It must fail immediately.
 func datagrams(r *report, targets []string) {
 	reach(r, []string{"api.test"})
 	for _, target := range targets {

@@ -11,8 +11,8 @@ import (
 
 func int80(nr uint32) int32
 
-// foreign32 enters the kernel by the i386 door, where every system call has another number. It must not come
-// back with a number.
+// foreign32 enters the kernel through the i386 entry, where every system call has another number. It must not return a
+// number.
 func foreign32(r *report, _ []string) {
 	const getpid32 = 20
 	if got := int80(getpid32); got != -int32(unix.ENOSYS) {
@@ -20,8 +20,8 @@ func foreign32(r *report, _ []string) {
 	}
 }
 
-// foreignX32 uses the x32 numbers, which reach the same calls around a filter that compares numbers only. Some filters end
-// the thread that does so: each try is in a process of its own.
+// foreignX32 uses the x32 numbers, which reach the same calls and bypass a filter that only compares numbers. Some filters
+// end the thread: each try is therefore in a separate process.
 func foreignX32(r *report, _ []string) {
 	const x32 = 0x40000000
 	for name, nr := range map[string]uintptr{"getpid": unix.SYS_GETPID, "mount": unix.SYS_MOUNT, "bpf": unix.SYS_BPF, "ioctl": 514, "ptrace": 521} {

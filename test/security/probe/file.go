@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fds lists the descriptors that a fresh program finds: its three streams and nothing else, none of them a folder or a
-// socket of the host (CVE-2024-21626 began with one leaked folder).
+// fds lists the descriptors of a fresh program: only its three streams, none of them a folder or a socket of the host
+// (CVE-2024-21626 began with one leaked folder).
 func fds(r *report, _ []string) {
 	self, err := os.Open("/proc/self/fd")
 	r.works("open /proc/self/fd", err)
@@ -46,7 +46,7 @@ func fds(r *report, _ []string) {
 	}
 }
 
-// descriptors opens files until it may not, and then asks for more.
+// descriptors opens files up to the limit, and then tries to raise it.
 func descriptors(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -74,7 +74,7 @@ func fill(r *report, args []string) {
 	}
 	for _, place := range args[1:] {
 		written, err := int64(0), error(nil)
-		// Many files, so that a limit on the size of one does not end it.
+		// Many files, so that a limit on the size of one file does not end it.
 		for n := 0; err == nil && written < int64(most)<<20*2; n++ {
 			var f *os.File
 			if f, err = os.Create(fmt.Sprintf("%s/filler-%d", place, n)); err != nil {
@@ -128,7 +128,7 @@ func flood(r *report, args []string) {
 	}
 }
 
-// memory takes n MiB and touches every page.
+// memory allocates n MiB and touches every page.
 func memory(r *report, args []string) {
 	left, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -147,7 +147,7 @@ func memory(r *report, args []string) {
 	r.breach("all of it was there")
 }
 
-// hoard takes n MiB that belong to no process: files in memory, mapped and shared.
+// hoard allocates n MiB that belong to no process: files in memory, mapped and shared.
 func hoard(r *report, args []string) {
 	left, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -172,7 +172,7 @@ func hoard(r *report, args []string) {
 	r.breach("all of it was there")
 }
 
-// forge writes what an ending might look like into everything that is open anywhere.
+// forge writes text that imitates the end of a run to every open descriptor of every process.
 func forge(r *report, _ []string) {
 	lies := []byte("\x00\x00\x00\x10{\"exit\":{\"code\":0}}\n{\"type\":\"exit\",\"code\":0}\n__BELLJAR_EXIT_0__\n\x04")
 	open, err := filepath.Glob("/proc/[0-9]*/fd/*")
@@ -191,7 +191,7 @@ func forge(r *report, _ []string) {
 	}
 }
 
-// swap exchanges two names as fast as it can until it is killed: a file that is a link half of the time.
+// swap exchanges two names as fast as it can until it is killed: half of the time the name is a link.
 func swap(r *report, args []string) {
 	for {
 		if err := unix.Renameat2(unix.AT_FDCWD, args[0], unix.AT_FDCWD, args[1], unix.RENAME_EXCHANGE); err != nil {

@@ -18,14 +18,14 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// taken is a stream of the host that its agent, the forger, has handed to this program.
+// taken is a stream of the host that its agent, the forger, has handed over to this program.
 type taken struct {
 	net.Conn
 	r *wire.Reader
 	w *wire.Writer
 }
 
-// takeRelay takes the relay. The host opens another one when this is lost.
+// takeRelay takes the relay. The host opens another one after this one is lost.
 func takeRelay() (*taken, error) {
 	c, err := net.DialTimeout("tcp", frontAddress, patience)
 	if err != nil {
@@ -35,7 +35,7 @@ func takeRelay() (*taken, error) {
 	return &taken{c, wire.NewReader(c), wire.NewWriter(c)}, nil
 }
 
-// takeConn takes the stream that the host opens for a connection, and says whether that is open.
+// takeConn takes the stream that the host opens for a connection, and reports whether it is open.
 func takeConn(id uint64) (*taken, error) {
 	for {
 		c, err := net.DialTimeout("tcp", "127.0.0.53:1081", patience)
@@ -51,7 +51,7 @@ func takeConn(id uint64) (*taken, error) {
 		if strings.TrimSpace(line) == strconv.FormatUint(id, 10) {
 			return &taken{c, wire.NewReader(b), wire.NewWriter(c)}, nil
 		}
-		c.Close() // of an attack before
+		c.Close() // of an earlier attack
 	}
 }
 
@@ -60,7 +60,7 @@ func (t *taken) ask(a wire.Ask) error {
 	return t.w.JSON(wire.KindReply, wire.Reply{Ask: &a})
 }
 
-// answer reads an answer of the host.
+// answer reads the host's answer.
 func (t *taken) answer() (wire.Answer, error) {
 	f, err := t.r.Read()
 	if err != nil {
@@ -82,16 +82,16 @@ func (t *taken) greet() {
 	_ = t.w.JSON(wire.KindReply, wire.Reply{Done: true})
 }
 
-// Read reads what the host carries to a program.
+// Read reads the bytes that the host sends to a program.
 func (t *taken) Read(p []byte) (int, error) { return t.r.Data(p) }
 
-// get gets a path of an allowed host by a connection of its own.
+// get gets a path of an allowed host over a separate connection.
 func (t *taken) get(id uint64, host, path string) (string, error) {
 	if err := t.ask(wire.Ask{ID: id, Open: &wire.Open{Host: host, Port: 80, Via: wire.ViaAddress}}); err != nil {
 		return "", err
 	}
 	c, err := takeConn(id)
-	if err != nil { // the host may have said why
+	if err != nil { // the host may have sent the reason
 		_ = t.SetDeadline(time.Now().Add(time.Second))
 		said, _ := t.answer()
 		return "", fmt.Errorf("%w: %+v", err, said)
@@ -118,7 +118,7 @@ func (r *report) helloFrom(t *taken, id uint64) {
 	r.works("a connection of the forged agent", err)
 }
 
-// taker takes the relay or breaks off.
+// taker takes the relay, or fails.
 func (r *report) taker(use func(*taken)) {
 	t, err := takeRelay()
 	r.works("take the relay", err)
@@ -128,7 +128,7 @@ func (r *report) taker(use func(*taken)) {
 	}
 }
 
-// forged has the attacks of an agent that has been taken over.
+// forged runs the attacks of a compromised agent.
 func forged(r *report, args []string) {
 	for _, what := range args {
 		attack, ok := map[string]func(*report){"asks": forgedAsks, "frames": forgedFrames, "connections": forgedConns, "flood": forgedFlood}[what]
@@ -141,7 +141,7 @@ func forged(r *report, args []string) {
 	r.taker(func(t *taken) { r.helloFrom(t, 1) })
 }
 
-// forgedAsks asks for everything that no rule has. The host must deny each.
+// forgedAsks requests everything that no rule allows. The host must deny each request.
 func forgedAsks(r *report) {
 	bait, peer := os.Getenv("LANE_BAIT"), os.Getenv("LANE_PEER")
 	shared, _ := strconv.ParseUint(os.Getenv("LANE_PORT"), 10, 16)
@@ -162,14 +162,14 @@ func forgedAsks(r *report) {
 	for _, host := range []string{"::ffff:" + bait, "[" + bait + "]", "::1", "0.0.0.0", "0x7f000001", "127.1", "64:ff9b::7f00:1", "fe80::1%lo", "169.254.169.254", "10.0.0.1", "8.8.8.8", "api.test:80", "http://api.test/"} {
 		asks = append(asks, wire.Ask{Open: &wire.Open{Host: host, Port: 80, Via: wire.ViaSocks}}, wire.Ask{Name: "api.test", Open: &wire.Open{Host: host, Port: uint16(shared)}})
 	}
-	for _, port := range []uint16{0, 22, 25, 8080, 65535} { // the server lists 53, 80, 443 and that of the bait
+	for _, port := range []uint16{0, 22, 25, 8080, 65535} { // the server lists 53, 80, 443 and the bait's port
 		asks = append(asks, wire.Ask{Open: &wire.Open{Host: "api.test", Port: port, Via: "nonsense"}}, wire.Ask{Open: &wire.Open{Host: peer, Port: port, Via: wire.ViaConnect}})
 	}
 	r.taker(func(t *taken) {
 		r.helloFrom(t, 1<<40)
 		for i, a := range asks {
 			what := fmt.Sprintf("ask %d: %.60q %+.60v", i, a.Name, a.Open)
-			for _, id := range []uint64{uint64(i), 1<<64 - 1} { // one that is new, and one that all have
+			for _, id := range []uint64{uint64(i), 1<<64 - 1} { // a new id, and one that all use
 				a.ID = id
 				err := t.ask(a)
 				var said wire.Answer
@@ -187,7 +187,7 @@ func forgedAsks(r *report) {
 	})
 }
 
-// raw is a frame of any kind, with any length in its head.
+// raw returns a frame of any kind, with any length in its header.
 func raw(kind byte, size uint32, payload string) string {
 	return string([]byte{kind, byte(size >> 24), byte(size >> 16), byte(size >> 8), byte(size)}) + payload
 }
@@ -210,7 +210,7 @@ func misplaced() map[string]string {
 	}
 }
 
-// forgedFrames breaks the protocol. The host must end that relay alone, and open another.
+// forgedFrames breaks the protocol. The host must end only that relay, and open another.
 func forgedFrames(r *report) {
 	for what, text := range misplaced() {
 		r.taker(func(t *taken) {
@@ -228,7 +228,7 @@ func forgedFrames(r *report) {
 	}
 }
 
-// forgedConns breaks the protocol of connections, and their promises: for another host, after their end.
+// forgedConns breaks the protocol and the rules of connections: for another host, after their end.
 func forgedConns(r *report) {
 	id := uint64(1000)
 	r.taker(func(t *taken) {
@@ -301,7 +301,8 @@ func forgedConns(r *report) {
 	})
 }
 
-// forgedFlood asks for more than there is, reads no answer and takes no connection. The host's descriptors must come back.
+// forgedFlood requests more than the limits, reads no answer and accepts no connection. The host's descriptors must be
+// released.
 func forgedFlood(r *report) {
 	settle := func() {
 		t, err := takeRelay()
@@ -331,7 +332,7 @@ func forgedFlood(r *report) {
 	}
 	most := uint64(20_000)
 	if ownKernel() && os.Getenv("LANE_TIER") == "test" {
-		most = 8_000 // more than sockets hold the answers of
+		most = 8_000 // more answers than sockets can hold
 	}
 	for what, ask := range floods {
 		r.taker(func(t *taken) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity checks this process's ids and that it has no further rights: args are the expected user and group, or "any" for all but
-// root.
+// identity checks that this process's ids match args and that it has no further rights. args are the expected user and group, or
+// "any" for all but root.
 func identity(r *report, args []string) {
 	var ids [6]int
 	ids[0], ids[1], ids[2] = unix.Getresuid()
@@ -54,7 +54,7 @@ func identity(r *report, args []string) {
 			r.breach("%s is %s", key, value)
 		}
 	}
-	// Some kernels do not tell in the file; all tell who asks. That of belljar-runsc refuses without a filter.
+	// Some kernels do not report this in the file; all answer prctl. The kernel of belljar-runsc refuses without a filter.
 	mode, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0)
 	filtered := err == nil && mode == 2 || strings.Contains(string(status), "\nSeccomp:\t2\n")
 	if !filtered && call(unix.SYS_SETNS, bad, 0) == unix.EBADF {

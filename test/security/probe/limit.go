@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limits raises every limit of ours that is one.
+// limits tries to raise each of its own limits.
 func limits(r *report, _ []string) {
 	names := map[string]int{
 		"as": unix.RLIMIT_AS, "core": unix.RLIMIT_CORE, "cpu": unix.RLIMIT_CPU, "data": unix.RLIMIT_DATA, "fsize": unix.RLIMIT_FSIZE,
@@ -51,7 +51,7 @@ func limits(r *report, _ []string) {
 
 // priority requests a higher priority than the default.
 func priority(r *report, _ []string) {
-	if !ownKernel() { // gVisor's notes it, and does nothing with it
+	if !ownKernel() { // gVisor's kernel records it without effect
 		r.refused("nice -20", unix.Setpriority(unix.PRIO_PROCESS, 0, -20), unix.EACCES, unix.EPERM)
 	}
 	for name, policy := range map[string]uintptr{"SCHED_FIFO": 1, "SCHED_RR": 2} {
@@ -66,7 +66,7 @@ func priority(r *report, _ []string) {
 	r.works("nicer", unix.Setpriority(unix.PRIO_PROCESS, 0, 19))
 }
 
-// spin computes in as many threads, until it is killed.
+// spin computes in that many threads, until it is killed.
 func spin(r *report, args []string) {
 	n, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -80,7 +80,7 @@ func spin(r *report, args []string) {
 	select {}
 }
 
-// dodge computes without end, but sleeps at each moment at which a clock of ticks would look.
+// dodge computes without end, but sleeps at each moment at which a tick-based clock would sample.
 func dodge(r *report, args []string) {
 	tick, err := time.ParseDuration(args[0])
 	r.works("parse", err)
@@ -93,7 +93,8 @@ func dodge(r *report, args []string) {
 	}
 }
 
-// terminals opens as many terminals as exist, or as many as allowed; with the second argument, the next one must be refused.
+// terminals opens as many terminals as possible, or as many as allowed; with the second argument, the next one must be
+// refused.
 func terminals(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -112,7 +113,7 @@ func terminals(r *report, args []string) {
 	fmt.Printf("%d terminals\n", opened)
 }
 
-// foreign looks for processes and groups of processes that /proc does not show, by their numbers.
+// foreign searches for processes and process groups that /proc does not show, by number.
 func foreign(r *report, args []string) {
 	most, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -125,7 +126,7 @@ func foreign(r *report, args []string) {
 	for pid := 1; pid <= most; pid++ {
 		if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 			found++
-			// A thread can be signalled by its number too, and is visible to any process that knows it.
+			// A thread can be signalled by its number, too, and is visible to any process that knows the number.
 			if !shown(pid) && syscall.Kill(pid, 0) != syscall.ESRCH {
 				r.breach("process %d is there: %v", pid, err)
 			}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeLocks takes locks of one byte each, of a file of its own, until it is refused or has most.
+// takeLocks takes locks of one byte each, on its own file, until it is refused or has most.
 func takeLocks(r *report, command, most int) (n int, err error) {
 	f, err := os.CreateTemp("/tmp", "lock")
 	r.works("a file", err)
@@ -55,7 +55,7 @@ func locks(r *report, args []string) {
 	}
 }
 
-// lock is one process of locks.
+// lock is one process that takes locks.
 func lock(r *report, args []string) {
 	most, err := strconv.Atoi(args[1])
 	r.works("parse", err)
@@ -64,7 +64,7 @@ func lock(r *report, args []string) {
 	}
 	n, _ := takeLocks(r, unix.F_SETLK, most+1)
 	fmt.Printf("took %d\n", n)
-	if args[0] == "hide" { // a process that shares our file table outlives us
+	if args[0] == "hide" { // a process that shares this file table outlives this process
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, unix.CLONE_FILES|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		for errno == 0 && pid == 0 {
 			unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Command probe is the attacker's tool of the security tests: what a shell cannot do by itself. It runs inside a sandbox
-// and tries one family of attacks. What went through is printed as a line that begins with BREACH, and the exit status
-// is then 1; what was refused is printed with how.
+// Command probe is the attacker's tool of the security tests, for attacks that a shell cannot do. It runs inside a
+// sandbox and tries one family of attacks. It prints each successful attack as a line that begins with BREACH, and then
+// exits with status 1; it prints refused attacks with the way they were refused.
 package main
 
 import (
@@ -111,7 +111,7 @@ func run(args []string) int {
 // ownKernel means that the sandbox has a kernel in user space.
 func ownKernel() bool { return os.Getenv("LANE_RUNTIME") == "gvisor" }
 
-// report counts what went through.
+// report counts the successful attacks.
 type report struct{ breaches int }
 
 // breach reports that an attack worked, or that a control did not.
@@ -120,7 +120,7 @@ func (r *report) breach(format string, args ...any) {
 	fmt.Printf("BREACH: "+format+"\n", args...)
 }
 
-// refused checks the result of an attack: err must be one of allowed, or anything but success if none is given.
+// refused checks the result of an attack: err must be one of allowed or, if none is given, any error.
 func (r *report) refused(what string, err error, allowed ...error) {
 	if err == nil {
 		r.breach("%s went through", what)
@@ -139,7 +139,7 @@ func (r *report) refused(what string, err error, allowed ...error) {
 	fmt.Printf("%s: %v\n", what, err)
 }
 
-// works is a control: something harmless of the same family must go through, or the attack proves nothing.
+// works is a control: a harmless operation of the same family must succeed, or the attack proves nothing.
 func (r *report) works(what string, err error) {
 	if err != nil {
 		r.breach("control: %s: %v", what, err)

@@ -20,10 +20,10 @@ import (
 
 const mib = 1 << 20
 
-// killed is how a program ends that sees that a part of it was killed.
+// killed is the exit status of a program that detects that one of its processes was killed.
 const killed = 137
 
-// allowed is how much a program may hold, of the limit in MiB that it is given: what is above is a breach.
+// allowed returns how much a program may hold under a limit in MiB: more is a breach.
 func allowed(r *report, limit string) int64 {
 	n, err := strconv.ParseInt(limit, 10, 64)
 	if err != nil {
@@ -33,7 +33,7 @@ func allowed(r *report, limit string) int64 {
 	return n*mib + max(n*mib/20, 8*mib)
 }
 
-// base is what this program itself holds, 0 where the kernel does not say.
+// base returns the memory of this program itself, 0 if the kernel does not report it.
 func base() int64 {
 	raw, _ := os.ReadFile("/proc/self/status")
 	for _, line := range strings.Split(string(raw), "\n") {
@@ -45,10 +45,10 @@ func base() int64 {
 	return 0
 }
 
-// taker takes a MiB more.
+// taker takes one more MiB.
 type taker func() error
 
-// takers are the kinds of memory that a program can have.
+// takers are the kinds of memory that a program can use.
 func takers() map[string]taker {
 	return map[string]taker{
 		"mmap":    private,
@@ -66,8 +66,8 @@ func takers() map[string]taker {
 	}
 }
 
-// hold takes memory of some kinds by turns until it is killed or has more than it may. A kind of which the kernel gives no more is
-// left out from then on, and private memory is what is left in the end.
+// hold takes memory of some kinds in turns until it is killed or has more than allowed. It drops a kind that the kernel refuses,
+// and ends with private memory.
 func hold(r *report, args []string) {
 	most, held, all := allowed(r, args[0]), base(), takers()
 	kinds := args[1:]
@@ -93,7 +93,7 @@ func hold(r *report, args []string) {
 			}
 		}
 		if len(left) == 0 && slices.Contains(kinds, "mmap") {
-			os.Exit(killed) // refused, which is as good
+			os.Exit(killed) // a refusal counts as killed
 		}
 		if kinds = left; len(kinds) == 0 {
 			kinds = []string{"mmap"}
@@ -101,7 +101,7 @@ func hold(r *report, args []string) {
 	}
 }
 
-// keep holds as many MiB, itself counted, while a program runs, and ends as that does.
+// keep holds that many MiB, including itself, while a program runs, and exits with that program's status.
 func keep(r *report, args []string) {
 	most, err := strconv.ParseInt(args[0], 10, 64)
 	r.works("parse", err)
@@ -136,7 +136,7 @@ func shared() error {
 	return err
 }
 
-// memfd is a file that no file system shows, of which nothing is mapped.
+// memfd makes a file that no file system shows, and maps none of it.
 func memfd() error {
 	fd, err := unix.MemfdCreate("hoard", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -173,7 +173,7 @@ func sysv() error {
 	return err
 }
 
-// huge asks for huge pages, which come many at a time.
+// huge uses huge pages, each of which takes many pages.
 func huge() taker {
 	var room []byte
 	return func() error {
@@ -183,7 +183,7 @@ func huge() taker {
 			if room, err = unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS); err != nil {
 				return err
 			}
-			unix.Madvise(room, unix.MADV_HUGEPAGE) // a kernel may have none
+			unix.Madvise(room, unix.MADV_HUGEPAGE) // a kernel may not support it
 		}
 		touch(room[:mib])
 		room = room[mib:]
@@ -199,16 +199,16 @@ func madvise() error {
 	}
 	for _, advice := range []int{unix.MADV_FREE, unix.MADV_DONTNEED, unix.MADV_COLD, unix.MADV_PAGEOUT, unix.MADV_FREE} {
 		touch(b)
-		unix.Madvise(b, advice) // a kernel may not know it
+		unix.Madvise(b, advice) // a kernel may not support it
 	}
 	touch(b)
 	return nil
 }
 
-// children are the sockets of the processes that hold memory for us.
+// children are the sockets of the processes that hold memory for the probe.
 var children []int
 
-// offspring has a process more do as it says.
+// offspring starts another process that calls what.
 func offspring(what func(unsafe.Pointer, uintptr) uintptr) taker {
 	return func() error {
 		room, err := unix.Mmap(-1, 0, mib, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -221,7 +221,7 @@ func offspring(what func(unsafe.Pointer, uintptr) uintptr) taker {
 	}
 }
 
-// spawn has a process of its own do something with room. It answers on fd when it has, and again when it is asked whether it lives.
+// spawn starts a process that calls what with room. The process answers on fd when it is done, and again whenever alive checks it.
 func spawn(room unsafe.Pointer, size uintptr, what func(unsafe.Pointer, uintptr) uintptr) (pid, fd int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -233,7 +233,7 @@ func spawn(room unsafe.Pointer, size uintptr, what func(unsafe.Pointer, uintptr)
 		unix.Close(pair[1])
 		return 0, 0, errno
 	}
-	if child == 0 { // where Go's runtime is not at work
+	if child == 0 { // Go's runtime does not work in this process
 		unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0)
 		answer := [1]byte{byte(what(room, size))}
 		unix.RawSyscall(unix.SYS_CLOSE, uintptr(pair[0]), 0, 0)
@@ -252,7 +252,7 @@ func spawn(room unsafe.Pointer, size uintptr, what func(unsafe.Pointer, uintptr)
 	return int(child), pair[0], nil
 }
 
-// reap ends a process of ours and waits for its end.
+// reap ends a child process and waits for its end.
 func reap(pid, fd int) {
 	syscall.Kill(pid, syscall.SIGKILL)
 	var status unix.WaitStatus
@@ -265,7 +265,7 @@ func reap(pid, fd int) {
 	children = slices.DeleteFunc(children, func(other int) bool { return other == fd })
 }
 
-// answerOf waits for a process's message. A killed process sends none, and we end as if we had been killed.
+// answerOf waits for a process's message. A killed process sends none, and the probe then exits as if it had been killed.
 func answerOf(fd int) syscall.Errno {
 	var b [1]byte
 	for {
@@ -281,7 +281,7 @@ func answerOf(fd int) syscall.Errno {
 	}
 }
 
-// alive reports whether all that we have started still is there, and holds what it held.
+// alive reports whether all started processes are still there, with their memory.
 func alive() bool {
 	for _, fd := range children {
 		unix.Write(fd, []byte{0})
@@ -290,7 +290,7 @@ func alive() bool {
 	return true
 }
 
-// touchAll runs in a process of its own.
+// touchAll runs in a child process.
 func touchAll(room unsafe.Pointer, size uintptr) uintptr {
 	for i := uintptr(0); i < size; i += 4096 {
 		*(*byte)(unsafe.Add(room, i)) = 1
@@ -298,9 +298,9 @@ func touchAll(room unsafe.Pointer, size uintptr) uintptr {
 	return 0
 }
 
-// openMany has the kernel hold at least a MiB for so many sockets.
+// openMany makes the kernel hold at least a MiB for that many sockets.
 func openMany(unsafe.Pointer, uintptr) uintptr {
-	const atLeast = 1536 // bytes for a socket, its inode, name and file
+	const atLeast = 1536 // bytes of a socket, its inode, name and file
 	for range mib / atLeast {
 		if _, _, errno := unix.RawSyscall(unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_DGRAM, 0); errno != 0 {
 			return uintptr(errno)
@@ -309,7 +309,7 @@ func openMany(unsafe.Pointer, uintptr) uintptr {
 	return 0
 }
 
-// burst takes private memory in several threads as fast as it comes.
+// burst takes private memory in several threads, as fast as possible.
 func burst(r *report, args []string) {
 	most := allowed(r, args[0])
 	var held atomic.Int64

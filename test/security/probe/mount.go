@@ -29,7 +29,7 @@ func mountPoints(r *report) []string {
 	return points
 }
 
-// remount tries to make every mount writable, to take it away, and to bind it elsewhere.
+// remount tries to make every mount writable, to unmount it, and to bind it elsewhere.
 func remount(r *report, _ []string) {
 	for _, p := range mountPoints(r) {
 		r.refused("remount rw "+p, unix.Mount("none", p, "", unix.MS_REMOUNT, ""))
@@ -41,7 +41,7 @@ func remount(r *report, _ []string) {
 	}
 }
 
-// mounts tries to mount something new, by the old calls and by the new.
+// mounts tries to mount new file systems, with the old calls and with the new.
 func mounts(r *report, _ []string) {
 	for _, kind := range []string{"tmpfs", "proc", "sysfs", "cgroup", "cgroup2", "overlay", "fuse", "devpts", "mqueue", "ext4", "nfs"} {
 		r.refused("mount "+kind, unix.Mount("none", "/tmp", kind, 0, ""))
@@ -55,7 +55,7 @@ func mounts(r *report, _ []string) {
 	r.refused("chroot", unix.Chroot("/workspace"))
 }
 
-// devices makes device nodes wherever it can write, and opens those that must not be there.
+// devices makes device nodes in every writable place, and opens those that must not be there.
 func devices(r *report, places []string) {
 	for _, place := range places {
 		for name, dev := range map[string]int{"mem": int(unix.Mkdev(1, 1)), "null": int(unix.Mkdev(1, 3)), "kmsg": int(unix.Mkdev(1, 11))} {
@@ -67,7 +67,7 @@ func devices(r *report, places []string) {
 	r.works("list /dev", err)
 	known := " null zero full random urandom tty fd stdin stdout stderr ptmx pts shm console "
 	for _, e := range entries {
-		if e.Name() == "mqueue" { // an engine makes one; ours have nothing in it and take nothing
+		if e.Name() == "mqueue" { // an engine makes one; Belljar's is empty and accepts nothing
 			inside, err := os.ReadDir("/dev/mqueue")
 			if err != nil || len(inside) > 0 || unix.Access("/dev/mqueue", unix.W_OK) == nil {
 				r.breach("/dev/mqueue holds %d entries, %v, or can be written to", len(inside), err)
@@ -75,7 +75,7 @@ func devices(r *report, places []string) {
 			continue
 		}
 		if ownKernel() && (e.Name() == "fuse" || e.Name() == "net") {
-			continue // of gVisor's kernel: it has no devices of the host
+			continue // a device of gVisor's kernel, which has no devices of the host
 		}
 		if !strings.Contains(known, " "+e.Name()+" ") {
 			r.breach("/dev/%s is there", e.Name())

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// narrowed has connections to pinned.test and api.test while the rules lose the one, and then the other.
+// narrowed has connections to pinned.test and api.test while the rules lose first one host, then the
+// other.
 func narrowed(r *report, _ []string) {
 	reach(r, []string{"api.test", "pinned.test"})
 	at, err := net.LookupHost("pinned.test")
@@ -44,7 +45,7 @@ func narrowed(r *report, _ []string) {
 				}
 				_ = c.SetDeadline(time.Now().Add(patience))
 				_, _ = io.WriteString(c, say)
-				if what == "slow" || what == "answered" { // it has begun
+				if what == "slow" || what == "answered" { // the response has begun
 					_, err := bufio.NewReader(c).ReadString('\n')
 					r.works(what+" by "+way, err)
 				}

@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// printed prints a secret in every form in which programs print one. Each line has its length, so that the test sees whether it
-// changed.
+// printed prints a secret in every common form. Each line has its length, so that the test can detect a change.
 func printed(_ *report, args []string) {
 	secret := args[0]
 	show := func(name, text string, step int) {

@@ -43,7 +43,7 @@ func clock(r *report, _ []string) {
 	r.refused("adjtimex", err)
 }
 
-// agent attacks the agent and every other process that is not ours: reads it, traces it, steals its descriptors,
+// agent attacks the agent and every other process of another user: reads it, traces it, steals its descriptors,
 // changes its limits and priorities, and signals it. The agent must live on.
 func agent(r *report, _ []string) {
 	for _, pid := range others(r) {
@@ -96,14 +96,14 @@ func agent(r *report, _ []string) {
 		unix.Close(pidfd)
 	}
 	for sig := syscall.Signal(1); sig <= 64; sig++ {
-		syscall.Kill(1, sig) // whether the kernel says EPERM or drops it: the run's outcome tells that the agent lives
+		syscall.Kill(1, sig) // the kernel may return EPERM or drop it: the run's outcome shows that the agent lives
 	}
 	if err := syscall.Kill(1, 0); err != nil && err != syscall.EPERM {
 		r.breach("PID 1 is gone: %v", err)
 	}
 }
 
-// target is a process that is attacked. One that has ended meanwhile, as helpers do, proves nothing.
+// target is an attacked process. One that has ended in the meantime, as helpers do, proves nothing.
 type target struct {
 	*report
 	pid int
@@ -117,7 +117,7 @@ func (t target) refused(what string, err error, allowed ...error) {
 	t.report.refused(what, err, allowed...)
 }
 
-// attrBlock is a struct sched_attr that asks for SCHED_IDLE.
+// attrBlock is a struct sched_attr that requests SCHED_IDLE.
 func attrBlock() uintptr {
 	b := make([]byte, 48)
 	b[0], b[4] = 48, 5
@@ -125,7 +125,7 @@ func attrBlock() uintptr {
 	return uintptr(unsafe.Pointer(&b[0]))
 }
 
-// others lists the processes of other users, PID 1 always among them.
+// others lists the processes of other users, always including PID 1.
 func others(r *report) []int {
 	pids := []int{1}
 	entries, err := os.ReadDir("/proc")
@@ -162,7 +162,7 @@ func forkbomb(*report, []string) {
 	}
 }
 
-// processes has as many processes as it can, and wants at most n: no more, and not much fewer.
+// processes starts as many processes as it can, and expects at most n, and not much fewer.
 func processes(r *report, args []string) {
 	n, err := strconv.Atoi(args[0])
 	r.works("parse", err)
@@ -198,7 +198,7 @@ func zombies(r *report, args []string) {
 	r.works("parse", err)
 	for range n {
 		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-		for patience := 12000; errno == unix.EAGAIN && patience > 0; patience-- { // PID 1 may be behind on a busy machine
+		for patience := 12000; errno == unix.EAGAIN && patience > 0; patience-- { // PID 1 may be slow on a busy machine
 			time.Sleep(10 * time.Millisecond)
 			pid, _, errno = unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 		}

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A model is a program that takes and gives back memory and files at random, and knows what it holds.
+// A model is a program that allocates and frees memory and files at random, and tracks what it holds.
 type model struct {
 	*rand.Rand
 	limit  int64 // bytes
-	most   int64 // that it may hold by its own will
+	most   int64 // that it may hold by its own choice
 	held   int64
 	blocks []held
 	files  []string
@@ -24,7 +24,7 @@ type model struct {
 	end    uintptr // of the data segment
 }
 
-// held is memory and how to give it back.
+// held is memory, and a function that frees it.
 type held struct {
 	bytes int64
 	free  func()
@@ -55,7 +55,7 @@ func random(r *report, args []string) {
 	fmt.Println("done")
 }
 
-// say tells what is held. Above the limit a process of ours may have been killed for it, and then we hold less.
+// say prints the memory held. Above the limit one of its processes may have been killed, so that it holds less.
 func (m *model) say() {
 	if m.held > m.limit {
 		alive()
@@ -63,7 +63,7 @@ func (m *model) say() {
 	fmt.Printf("held %d\n", m.held>>10)
 }
 
-// step does one thing.
+// step does one random operation.
 func (m *model) step() error {
 	switch m.IntN(12) {
 	case 0, 1, 2:
@@ -84,7 +84,7 @@ func (m *model) step() error {
 		return m.write()
 	case 10:
 		return m.remove()
-	case 11: // the room of files as memory, at once
+	case 11: // takes the space of files as memory, immediately
 		for len(m.files) > 0 {
 			if err := m.remove(); err != nil {
 				return err
@@ -95,7 +95,7 @@ func (m *model) step() error {
 	return nil
 }
 
-// room is a size that the model may still take, in whole MiB: mostly small, now and then all that there is.
+// room returns a size that the model may still take, in whole MiB: mostly small, sometimes everything left.
 func (m *model) room(besides int64) int64 {
 	left := (m.most - m.held - besides) / mib
 	if left <= 0 {
@@ -107,7 +107,7 @@ func (m *model) room(besides int64) int64 {
 	return (1 + m.Int64N(left)) * mib
 }
 
-// grow takes a size by a way that takes it MiB by MiB.
+// grow takes a random size with take, MiB by MiB.
 func (m *model) grow(take func(size int64) (held, error)) error {
 	size := m.room(0)
 	if size == 0 {
@@ -142,7 +142,7 @@ func (m *model) mapped(how int) func(int64) (held, error) {
 		if err != nil {
 			return held{}, err
 		}
-		unix.Madvise(b, unix.MADV_DONTFORK) // else a child has it still when we have given it back
+		unix.Madvise(b, unix.MADV_DONTFORK) // otherwise a child would still have it after it is freed here
 		m.touched(b)
 		return held{size, func() { unix.Munmap(b) }}, nil
 	}
@@ -176,7 +176,8 @@ func (m *model) memfd() func(int64) (held, error) {
 	}
 }
 
-// segment moves the end of the data, and back only in the order in which it came: what is freed earlier is made empty.
+// segment moves the end of the data segment. It can only move back in reverse order, so memory that is freed earlier is discarded
+// instead.
 func (m *model) segment() func(int64) (held, error) {
 	return func(size int64) (held, error) {
 		next, _, _ := unix.RawSyscall(unix.SYS_BRK, m.end+uintptr(size), 0, 0)
@@ -196,7 +197,7 @@ func (m *model) segment() func(int64) (held, error) {
 	}
 }
 
-// fork has another process hold memory.
+// fork makes another process hold memory.
 func (m *model) fork() error {
 	size := m.room(perChild)
 	if size == 0 || len(children) > 8 {
@@ -217,12 +218,12 @@ func (m *model) fork() error {
 	return nil
 }
 
-// piece is what files are written with: one for all, so that there is no garbage.
+// piece is the content of files: one buffer for all, so that it makes no garbage.
 var piece = make([]byte, 64<<10)
 
 var places = []string{"/workspace", "/tmp", "/dev/shm"}
 
-// write makes a file. That there is no room for more is nothing that must not be.
+// write makes a file. A full file system is no error.
 func (m *model) write() error {
 	m.made++
 	name := fmt.Sprintf("%s/model-%d", places[m.IntN(len(places))], m.made)
@@ -244,7 +245,7 @@ func (m *model) write() error {
 	return nil
 }
 
-// remove deletes a file, or cuts it.
+// remove deletes a file, sometimes after truncating it.
 func (m *model) remove() error {
 	if len(m.files) == 0 {
 		return nil
@@ -260,7 +261,7 @@ func (m *model) remove() error {
 	return os.Remove(name)
 }
 
-// ignore is err, nil if that is expected.
+// ignore returns err, or nil if it is expected.
 func ignore(err, expected error) error {
 	if errnoOf(err) == expected {
 		return nil

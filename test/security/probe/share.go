@@ -4,7 +4,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// watches takes watches of epoll: each of many instances watches each of many descriptors.
+// watches takes epoll watches: each of many instances watches each of many descriptors.
 func watches() func() error {
 	const each = 400
 	var watched []int
@@ -32,7 +32,7 @@ func watches() func() error {
 // takePipe makes the largest pipe possible. The kernel limits the total capacity of a user's pipes; a user above the limit gets
 // small ones.
 func takePipe() error {
-	const whole = 64 << 10 // what a new one holds
+	const whole = 64 << 10 // the capacity of a new one
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return err
@@ -53,7 +53,7 @@ func inFlight() func() error {
 				if err := unix.Sendmsg(to, []byte{0}, unix.UnixRights(0), nil, 0); err != unix.EAGAIN {
 					return err
 				}
-				unix.Close(to) // full; the other end keeps what waits in it
+				unix.Close(to) // full; the other end keeps the queued data
 			}
 			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 			if err != nil {
@@ -64,7 +64,7 @@ func inFlight() func() error {
 	}
 }
 
-// takeLocked locks half a MiB of shared memory, which the kernel counts by user. It is there until the process ends.
+// takeLocked locks half a MiB of shared memory, which the kernel counts by user. It stays until the process ends.
 func takeLocked() error {
 	const lock = 11 // SHM_LOCK
 	id, err := unix.SysvShmGet(unix.IPC_PRIVATE, mib/2, 0o600|unix.IPC_CREAT)
@@ -83,14 +83,14 @@ func takeLocked() error {
 
 var keys int
 
-// takeKey adds one to the ring of the process.
+// takeKey adds a key to the ring of the process.
 func takeKey() error {
 	const ring = ^uintptr(1) // KEY_SPEC_PROCESS_KEYRING
 	keys++
 	return call(unix.SYS_ADD_KEY, cstr("user"), cstr("probe"+itoa(keys)), cstr("data"), 4, ring)
 }
 
-// takeLabel takes a flow label of IPv6, which stays for a minute after its socket.
+// takeLabel takes an IPv6 flow label, which stays for a minute after its socket.
 func takeLabel() error {
 	const manager, get, create, exclusive, linger = 32, 0, 1, 1, 60 // IPV6_FLOWLABEL_MGR
 	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
@@ -112,13 +112,14 @@ func options(r *report, _ []string) {
 	for _, option := range []int{unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40} { // and TCP_AO_*
 		r.refused("TCP option "+itoa(option), unix.SetsockoptString(fd, unix.IPPROTO_TCP, option, "key"), unix.EPERM)
 	}
-	if !ownKernel() { // gVisor's has no such protocols
+	if !ownKernel() { // gVisor's kernel has no such protocols
 		r.refused("TLS in the kernel", unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_ULP, "tls"), unix.EPERM)
 	}
 	r.works("TCP_NODELAY", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 }
 
-// flush asks for all that waits to be written to disks. What is done for no file at all is done for no disk.
+// flush asks the kernel to flush all pending writes to disks. sync and syncfs must do nothing: syncfs succeeds even without a
+// valid file.
 func flush(r *report, _ []string) {
 	r.works("sync", call(unix.SYS_SYNC))
 	if err := call(unix.SYS_SYNCFS, ^uintptr(0)); err != nil && !ownKernel() {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets asks for a socket of every family. Only four belong to programs; the others are doors to the kernel.
+// sockets opens a socket of every family. Only four are for programs; the others are entries to the kernel.
 func sockets(r *report, _ []string) {
 	for _, family := range []uintptr{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6} {
 		r.works(fmt.Sprintf("socket family %d", family), openSocket(family, unix.SOCK_STREAM, 0))
@@ -85,7 +85,7 @@ func netlink(r *report, _ []string) {
 	}
 }
 
-// dial connects to each address (network:address, "@" for an abstract unix socket) and must not get through.
+// dial connects to each address (network:address, "@" for an abstract unix socket). It must not succeed.
 func dial(r *report, args []string) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	r.works("listen on our own loopback", err)
@@ -104,7 +104,7 @@ func dial(r *report, args []string) {
 			continue
 		}
 		c, err := net.DialTimeout(network, address, 2*time.Second)
-		if err == nil { // for UDP the way begins here; the peer knows us by it
+		if err == nil { // for UDP this proves nothing yet; the peer identifies the probe by it
 			_, err = c.Write([]byte("inside"))
 		}
 		if c != nil {
@@ -114,7 +114,7 @@ func dial(r *report, args []string) {
 	}
 }
 
-// resolve looks names up, which must not lead anywhere.
+// resolve looks up names, which must not resolve.
 func resolve(r *report, names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -142,7 +142,7 @@ func terminal(r *report, _ []string) {
 		tty.Close()
 		r.breach("there is a controlling terminal")
 	}
-	signal.Ignore(syscall.SIGHUP) // the end of our own terminal
+	signal.Ignore(syscall.SIGHUP) // the end of the probe's own terminal
 	unix.Setsid()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	r.works("open /dev/ptmx", err)
@@ -160,7 +160,8 @@ func terminal(r *report, _ []string) {
 	}
 	defer slave.Close()
 	for name, request := range map[string]uintptr{"TIOCSTI": unix.TIOCSTI, "TIOCLINUX": unix.TIOCLINUX, "TIOCSETD": unix.TIOCSETD} {
-		// A kernel that does not know them says so in another way; the last line tells it from a terminal that is none.
+		// A kernel without these requests returns another error; the last line distinguishes it from a terminal that is
+		// none.
 		r.refused(name, call(unix.SYS_IOCTL, slave.Fd(), request, cstr("x")), unix.EPERM, unix.ENOTTY)
 		r.refused(name+", high bits set", call(unix.SYS_IOCTL, slave.Fd(), highBi|request, cstr("x")), unix.EPERM, unix.ENOTTY)
 	}

@@ -18,12 +18,12 @@ import (
 	"time"
 )
 
-// hello is the ClientHello of a program that wants a server of this name, "" for none.
+// hello returns the ClientHello of a program that requests this server name, "" for none.
 func hello(name string) []byte {
 	ours, theirs := net.Pipe()
 	go func() {
 		c := tls.Client(ours, &tls.Config{ServerName: name, InsecureSkipVerify: true})
-		_ = c.Handshake() // nobody answers
+		_ = c.Handshake() // no server answers
 	}()
 	defer theirs.Close()
 	buf := make([]byte, 16<<10)
@@ -31,7 +31,7 @@ func hello(name string) []byte {
 	return buf[:n]
 }
 
-// pieces cuts the message of a record into records of n bytes each.
+// pieces splits a record's message into records of n bytes each.
 func pieces(record []byte, n int) []byte {
 	var all []byte
 	for message := record[5:]; len(message) > 0; {
@@ -42,7 +42,8 @@ func pieces(record []byte, n int) []byte {
 	return all
 }
 
-// handshake sends a ClientHello to an allowed host and reports whether a server answers: a handshake rather than an alert.
+// handshake sends a ClientHello to an allowed host and reports whether a server responds: with a handshake rather than an
+// alert.
 func handshake(raw []byte, step int) error {
 	c, err := net.DialTimeout("tcp", "api.test:443", patience)
 	if err != nil {
@@ -73,7 +74,7 @@ func shake(c net.Conn, raw []byte, step int) error {
 	return nil
 }
 
-// servers names other servers than the one of the connection, or none, in TLS.
+// servers names other servers than the connection's, or none, in TLS.
 func servers(r *report, others []string) {
 	const whole = 16 << 10
 	r.works("the right name", handshake(hello("api.test"), whole))
@@ -93,7 +94,7 @@ func servers(r *report, others []string) {
 	r.deniedSoon("HTTP on the port of TLS", err)
 }
 
-// requests asks an allowed host for what another one has. The answers are counted: none may be the other's.
+// requests asks an allowed host for pages of another one. The responses are counted: none may be the other host's.
 func requests(r *report, others []string) {
 	const right = "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n"
 	try := func(what, raw string, want int) {
@@ -131,10 +132,10 @@ func requests(r *report, others []string) {
 	try("HTTP/2 at once", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0)
 }
 
-// tunnel carries data out in names: a thousand below each parent. Text records are asked for, too.
+// tunnel carries data out in names: a thousand below each parent. It queries text records, too.
 func tunnel(r *report, parents []string) {
 	reach(r, []string{"api.test"})
-	each := 125 // of eight
+	each := 125 // by each of eight goroutines
 	if os.Getenv("LANE_TIER") == "test" {
 		each = 40
 	}
@@ -178,7 +179,7 @@ func tunnel(r *report, parents []string) {
 	}
 }
 
-// crowd opens n connections that say nothing, or not enough, and then ends them.
+// crowd opens n connections that send nothing, or not enough, and then ends them.
 func crowd(r *report, args []string) {
 	n, _ := strconv.Atoi(args[0])
 	at, err := net.ResolveIPAddr("ip4", "api.test")
@@ -195,7 +196,7 @@ func crowd(r *report, args []string) {
 			for i := worker; i < n; i += workers {
 				c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: at.IP, Port: []int{80, 443}[i/workers%2]})
 				if err != nil {
-					continue // the sandbox holds no more
+					continue // the sandbox cannot hold more
 				}
 				switch i / workers % 6 {
 				case 0, 1:

@@ -16,7 +16,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// spellings asks for other hosts in ways that two readers may read differently: by the front, and by DNS.
+// spellings requests other hosts in ways that two parsers may read differently: through the front, and by
+// DNS.
 func spellings(r *report, _ []string) {
 	reach(r, []string{"api.test"})
 	r.frontWorks()
@@ -39,7 +40,7 @@ func spellings(r *report, _ []string) {
 	}
 }
 
-// noAnswer checks that the sandbox's resolver has nothing of a kind for a name, and says so at once.
+// noAnswer checks that the sandbox's resolver immediately answers that a name has no record of a type.
 func (r *report) noAnswer(labels []string, kind dnsmessage.Type) {
 	what := fmt.Sprintf("query %d for %q", kind, labels)
 	c, err := net.Dial("udp", "127.0.0.53:53")
@@ -72,21 +73,21 @@ func (r *report) noAnswer(labels []string, kind dnsmessage.Type) {
 	fmt.Printf("%s: no answer, code %d\n", what, buf[3]&15)
 }
 
-// records asks for what is no address: none of it may leave.
+// records queries types other than addresses: none may leave the sandbox.
 func (r *report) records(parent string) {
 	for _, kind := range []dnsmessage.Type{dnsmessage.TypeTXT, dnsmessage.TypeMX, dnsmessage.TypeNS, dnsmessage.TypeCNAME, dnsmessage.TypeSRV, 10, 64, 65, 255} {
 		r.noAnswer(append([]string{"text-" + rand.Text()}, strings.Split(parent, ".")...), kind)
 	}
 }
 
-// extended is a ClientHello with more extensions in front of its own.
+// extended returns a ClientHello with more extensions in front of its own.
 func extended(raw []byte, more ...[]byte) []byte {
 	message := append([]byte(nil), raw[5:]...)
 	at := 4 + 2 + 32
-	at += 1 + int(message[at])                           // the session
-	at += 2 + int(binary.BigEndian.Uint16(message[at:])) // the suites
-	at += 1 + int(message[at])                           // the compressions
-	size := binary.BigEndian.Uint16(message[at:])        // of all extensions
+	at += 1 + int(message[at])                           // the session id
+	at += 2 + int(binary.BigEndian.Uint16(message[at:])) // the cipher suites
+	at += 1 + int(message[at])                           // the compression methods
+	size := binary.BigEndian.Uint16(message[at:])        // length of all extensions
 	tail := append([]byte(nil), message[at+2:at+2+int(size)]...)
 	message = message[:at]
 	var all []byte
@@ -105,7 +106,7 @@ func extension(kind uint16, content []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(out, uint16(len(content))), content...)
 }
 
-// named is an extension that names servers.
+// named returns an extension that names servers.
 func named(names ...string) []byte {
 	var list []byte
 	for _, name := range names {
@@ -114,7 +115,8 @@ func named(names ...string) []byte {
 	return extension(0, append(binary.BigEndian.AppendUint16(nil, uint16(len(list))), list...))
 }
 
-// hiddenServers names another server late, twice, beside an encrypted hello, or within a way of the front.
+// hiddenServers names another server late, twice, together with an encrypted hello, or within a way of the
+// front.
 func hiddenServers(r *report, other string) {
 	const whole = 16 << 10
 	pad, encrypted := extension(21, make([]byte, 6000)), extension(0xfe0d, make([]byte, 300))
@@ -151,10 +153,10 @@ func hiddenServers(r *report, other string) {
 	}
 }
 
-// slow sends what never ends: heads of requests and ClientHellos. The host must end each, after little.
+// slow sends endless requests and ClientHellos. The host must end each after a few bytes.
 func slow(r *report, _ []string) {
 	reach(r, []string{"api.test"})
-	const most = 16 << 20 // with what the sockets on the way hold
+	const most = 16 << 20 // including the buffers of the sockets on the way
 	endless := func(at, begin, more string, pause time.Duration) error {
 		c, err := net.DialTimeout("tcp", at, patience)
 		if err != nil {
@@ -162,7 +164,7 @@ func slow(r *report, _ []string) {
 		}
 		defer c.Close()
 		ended := make(chan struct{})
-		go func() { // the answer, or the end
+		go func() { // reads the response, or the end
 			defer close(ended)
 			_, _ = io.Copy(io.Discard, c)
 		}()

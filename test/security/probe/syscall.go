@@ -36,13 +36,13 @@ func block(n int) uintptr {
 var kept [][]byte
 
 const (
-	bad    = ^uintptr(0)           // a descriptor or pointer that is none
+	bad    = ^uintptr(0)           // an invalid descriptor or pointer
 	atCWD  = ^uintptr(0) - 100 + 1 // AT_FDCWD
-	here   = uintptr(1)            // a flag or length of little meaning
+	here   = uintptr(1)            // a flag or length without much effect
 	highBi = uintptr(0xdeadbeef) << 32
 )
 
-// family is one system call that the filter must refuse, with arguments that are harmless should it not.
+// family is one system call that the filter must refuse, with arguments that are harmless if it does not.
 type family struct {
 	name string
 	nr   uintptr
@@ -112,7 +112,7 @@ func namespaces(r *report, _ []string) {
 	}
 	for name, flag := range kinds {
 		r.refused("unshare "+name, call(unix.SYS_UNSHARE, flag), unix.EPERM)
-		if flag != unix.CLONE_NEWTIME { // that bit is the exit signal's in clone
+		if flag != unix.CLONE_NEWTIME { // in clone that bit belongs to the exit signal
 			r.refused("clone "+name, forkWith(flag|uintptr(syscall.SIGCHLD)), unix.EPERM)
 			r.refused("clone "+name+", high bits set", forkWith(highBi|flag|uintptr(syscall.SIGCHLD)), unix.EPERM, unix.EINVAL)
 		}
@@ -130,7 +130,7 @@ func namespaces(r *report, _ []string) {
 	r.works("plain fork", forkWith(uintptr(syscall.SIGCHLD)))
 }
 
-// forkWith clones with flags; the child ends at once.
+// forkWith clones with flags; the child exits immediately.
 func forkWith(flags uintptr) error {
 	pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, flags, 0, 0, 0, 0, 0)
 	if errno != 0 {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writable prints every folder below the places that may be written to, or with "files" first every file. /proc is entered
-// only by name: the folders of processes come and go.
+// writable prints every writable folder below the places, or with "files" first every writable file. It enters /proc only
+// by name: the folders of processes come and go.
 func writable(r *report, args []string) {
 	files := len(args) > 0 && args[0] == "files"
 	if files {
@@ -25,13 +25,13 @@ func writable(r *report, args []string) {
 		filepath.WalkDir(place, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return nil // what cannot be listed is not there for us; whether it can be written to is asked before
+				return nil // a folder that cannot be listed is skipped; whether it is writable was checked before
 			case d.IsDir() && path == "/proc" && place != path:
 				return fs.SkipDir
 			case d.IsDir() && ownKernel() && strings.Count(path, "/") > 4:
-				return fs.SkipDir // each folder is a long way there, and what is so deep is the image's
+				return fs.SkipDir // each folder is slow to reach there, and such deep ones belong to the image
 			case d.IsDir() && few && strings.HasPrefix(path, "/usr/") && strings.Count(path, "/") > 3:
-				return fs.SkipDir // the tens of thousands below are on the same mount
+				return fs.SkipDir // the tens of thousands of entries below are on the same mount
 			case d.IsDir() == files || d.Type()&fs.ModeSymlink != 0:
 				return nil
 			}
@@ -47,8 +47,8 @@ func writable(r *report, args []string) {
 	}
 }
 
-// mayWrite asks whether a path may be written to. The null device, which covers masked files, is none of them: what is
-// written to it goes nowhere.
+// mayWrite reports whether a path is writable. The null device, which covers masked files, does not count: writes to it
+// have no effect.
 func mayWrite(path string) bool {
 	var st unix.Stat_t
 	if unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3) {
@@ -57,7 +57,7 @@ func mayWrite(path string) bool {
 	return unix.Faccessat2(unix.AT_FDCWD, path, unix.W_OK, unix.AT_EACCESS) == nil || unix.Access(path, unix.W_OK) == nil
 }
 
-// handles opens files by inode number: a handle does not care about roots (the "shocker" attack).
+// handles opens files by inode number: a handle ignores roots (the "shocker" attack).
 func handles(r *report, _ []string) {
 	handle := unix.NewFileHandle(1, []byte{2, 0, 0, 0, 0, 0, 0, 0}) // inode 2: the root of most file systems
 	for _, p := range mountPoints(r) {

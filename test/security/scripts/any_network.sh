@@ -1,6 +1,6 @@
-# Attack: Reach anything else: public addresses, the cloud's metadata, a resolver; add a route.
-# Why it matters: Whatever can be sent out is lost.
-# What must hold: No interface but lo, no route, no name resolves.
+# Attack: Reach another machine: public addresses, the cloud's metadata service, a resolver; add a route.
+# Why it matters: A program that can send data out can leak everything it sees.
+# What must hold: The only interface is lo, no route can be added, and no name resolves.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,7 +1,7 @@
 # Attack: Leave symbolic links to files of the host where artifacts are captured, and swap a file for a link
 #   meanwhile.
-# Why it matters: A host that opens a sandbox's files by path reads its own (Judge0, CVE-2024-28185).
-# What must hold: Links are listed as links, never followed; nothing of the host is in an artifact.
+# Why it matters: A host that opens a sandbox's files by path may read its own files (Judge0, CVE-2024-28185).
+# What must hold: Links are listed as links and never followed; no artifact holds a file of the host.
 # Needs: probe
 # Run: --capture ** --capture **/*
 # Host: artifacts

@@ -1,5 +1,5 @@
-# Attack: Leave FIFOs, sockets, hard links, a sparse giant and odd names where artifacts are captured.
-# Why it matters: A FIFO blocks whoever opens it; a sparse file is larger than any disk.
+# Attack: Leave FIFOs, sockets, hard links, a huge sparse file and odd names where artifacts are captured.
+# Why it matters: A FIFO blocks the process that opens it; a sparse file can be larger than any disk.
 # What must hold: The run completes in time; only regular files within the cap are kept.
 # Needs: probe
 # Run: --capture ** --capture **/*

@@ -1,6 +1,6 @@
-# Attack: Trace, read, reprioritise and signal PID 1 and every process that is not one's own.
-# Why it matters: The agent decides what the host believes about a run.
-# What must hold: All refused; the run ends as if nothing had happened.
+# Attack: Trace, read, reprioritise and signal PID 1 and every process of another user.
+# Why it matters: The host relies on what the agent reports about a run.
+# What must hold: Each call is refused; the run ends as usual.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
 # Attack: Change identity: setuid, setgid, setgroups, capset, sethostname.
-# Why it matters: A capability kept by mistake turns each of these into root inside the namespace.
-# What must hold: Every one is refused.
+# Why it matters: A capability kept by mistake turns each of these calls into root inside the namespace.
+# What must hold: Each call is refused.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Use the authority that ends TLS for another host, and look for its key.
-# Why it matters: Whoever has it reads what programs send to any host.
-# What must hold: It is for the secret's host alone, and its key is not in the sandbox.
+# Attack: Use the certificate authority of the broker for another host, and search for its key.
+# Why it matters: The holder of the key can read what programs send to any host.
+# What must hold: The authority vouches for the secret's host alone, and its key is not in the sandbox.
 # Needs: probe
 # Host: brokered
 # Leaves: nothing

@@ -1,6 +1,6 @@
 # Attack: Send a header of the secret's name: twice, in odd spellings, as a trailer, as a header of the connection.
-# Why it matters: Servers differ in which of two headers they take, and the program's own could be the one.
-# What must hold: The host gets the secret's header once, and nothing of the program's.
+# Why it matters: Servers differ in which of two headers they use, and may use the program's own.
+# What must hold: The host receives the secret's header once, and no header of that name from the program.
 # Needs: probe
 # Host: brokered
 # Leaves: nothing

@@ -1,5 +1,5 @@
-# Attack: Name another host inside TLS that Belljar ends: in the handshake, in the request, in its target.
-# Why it matters: The secret would go to whom the request names.
+# Attack: Name another host inside a TLS connection that Belljar terminates: in the handshake, in the request, in its target.
+# Why it matters: The secret would go to the host that the request names.
 # What must hold: No request for another host is answered, and no other host gets the secret.
 # Needs: probe
 # Host: brokered

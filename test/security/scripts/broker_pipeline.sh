@@ -1,6 +1,6 @@
-# Attack: Send requests at once, of which one is for another host.
-# Why it matters: Only the first one may have been looked at.
-# What must hold: Those before it are answered, and nothing after it.
+# Attack: Send several requests at once, one of them for another host.
+# Why it matters: A proxy may inspect only the first request.
+# What must hold: The requests before it are answered; it and all later ones are not.
 # Needs: probe
 # Host: brokered
 # Leaves: nothing

@@ -1,7 +1,7 @@
-# Attack: Print a brokered secret that the program knows all the same, and the header's value: as they are, in base64 at each offset,
-#   in hexadecimal, percent-encoded, in one piece and byte by byte.
-# Why it matters: A program may learn it from elsewhere, and logs are read by more people than may know it.
-# What must hold: Each byte of it is an asterisk, and the output is as long as it was.
+# Attack: Print a brokered secret that the program has learned elsewhere, and the header's value: unchanged, in base64 at each offset, in
+#   hexadecimal, percent-encoded, in one piece and byte by byte.
+# Why it matters: More people may read logs than may know the secret.
+# What must hold: Each byte of the secret is an asterisk, and the output keeps its length.
 # Needs: probe
 # Host: brokered
 # Leaves: nothing

@@ -1,6 +1,6 @@
-# Attack: Speak HTTP/2, WebSocket, CONNECT to a host with a brokered secret.
-# Why it matters: What cannot be looked at could carry the secret back.
-# What must hold: None of them begins.
+# Attack: Use HTTP/2, WebSocket and CONNECT with a host that has a brokered secret.
+# Why it matters: A protocol that Belljar cannot inspect could carry the secret back.
+# What must hold: No such connection begins.
 # Needs: probe
 # Host: brokered
 # Leaves: nothing

@@ -1,6 +1,6 @@
 # Attack: Follow the redirect of a host with a brokered secret to another host.
-# Why it matters: Clients take headers along, and a redirect names whom the attacker wants.
-# What must hold: The other host gets no secret.
+# Why it matters: Clients repeat headers after a redirect, and the attacker chooses its target.
+# What must hold: The other host receives no secret.
 # Needs: probe
 # Host: brokered
 # Leaves: nothing

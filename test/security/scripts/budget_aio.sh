@@ -1,6 +1,6 @@
-# Attack: Take all contexts of asynchronous I/O in another sandbox.
-# Why it matters: There are 65,536 for the whole machine; databases and virtual machines of the host need them.
-# What must hold: The host has its own.
+# Attack: Use up all contexts of asynchronous I/O in another sandbox.
+# Why it matters: The whole machine has 65,536 of them; databases and virtual machines of the host need them.
+# What must hold: The host can still make contexts.
 # Needs: probe
 # Host: takes-aio
 # Leaves: nothing

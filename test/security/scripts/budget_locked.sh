@@ -1,6 +1,6 @@
-# Attack: Lock as much shared memory as it goes, in another sandbox.
-# Why it matters: The kernel counts it by user, for all of a user's processes together.
-# What must hold: A neighbour has its own, and so has root of the host.
+# Attack: Lock as much shared memory as possible, in another sandbox.
+# Why it matters: The kernel counts locked memory for each user, over all of the user's processes.
+# What must hold: A neighbour can still lock memory, and so can root of the host.
 # Needs: probe
 # Host: takes-locked
 # Leaves: nothing

@@ -1,6 +1,6 @@
-# Attack: Take all flow labels of IPv6 in another sandbox, and have sockets keep keys of signed connections, or use TLS of the kernel.
-# Why it matters: There are 4096 labels for the whole machine, without a setting; the keys are kernel memory charged to nobody.
-# What must hold: Each is refused, and programs of the host without privileges have their labels.
+# Attack: Use up all IPv6 flow labels in another sandbox, keep keys of signed connections on sockets, and use kernel TLS.
+# Why it matters: The whole machine has 4,096 labels, and no setting changes that; no cgroup is charged for the keys.
+# What must hold: Each is refused, and programs of the host without privileges can still get labels.
 # Needs: probe
 # Host: takes-labels
 # Leaves: nothing

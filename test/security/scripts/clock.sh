@@ -1,6 +1,6 @@
 # Attack: Set the clock.
-# Why it matters: There is one clock for all.
-# What must hold: Refused.
+# Why it matters: The whole machine has one clock.
+# What must hold: The call is refused.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Crash, and ask for a core dump.
-# Why it matters: A core file, or a handler on the host, sees the memory of the program.
-# What must hold: The limit is 0 and cannot be raised; there is no core.
+# Attack: Crash, and request a core dump.
+# Why it matters: A core file, or a handler on the host, contains the memory of the program.
+# What must hold: The limit is 0 and cannot be raised; no core file appears.
 # Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }

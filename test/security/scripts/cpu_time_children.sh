@@ -1,6 +1,6 @@
-# Attack: Compute in children: some that leave the process group and outlive their parent, some that end at once.
-# Why it matters: A limit of the first process, or of those that live, misses all of it.
-# What must hold: The time of all is the run's; it ends as one that used up its CPU time, and nothing lives.
+# Attack: Compute in children: some leave the process group and outlive their parent, some end at once.
+# Why it matters: A limit that counts the first process only, or living processes only, misses all of this time.
+# What must hold: The run is charged for all of it and ends with cpu_time_exceeded; no process survives.
 # Run: --cpu-time 500ms --timeout 300
 # Expect: phase timed_out
 # Expect: reason cpu_time_exceeded

@@ -1,6 +1,6 @@
-# Attack: Compute, and sleep whenever a clock that counts in ticks would look.
-# Why it matters: Such a clock charges whoever runs at the tick, and nothing to a program that never does.
-# What must hold: The run ends as one that used up its CPU time, long before its timeout.
+# Attack: Compute, and sleep at each moment at which a clock tick would look.
+# Why it matters: Tick-based accounting charges the process that runs at the tick, so this program would pay nothing.
+# What must hold: The run ends with cpu_time_exceeded, long before its timeout.
 # Needs: probe
 # Run: --cpu-time 500ms --timeout 300
 # Expect: phase timed_out

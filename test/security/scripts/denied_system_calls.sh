@@ -1,6 +1,6 @@
-# Attack: Make each system call that has no business in a sandbox, by its number.
-# Why it matters: Each is an entry to parts of the kernel with a long record of holes.
-# What must hold: Each answers EPERM or ENOSYS.
+# Attack: Make each system call that a sandbox has no use for, by its number.
+# Why it matters: Each is an entry to a part of the kernel with a long record of vulnerabilities.
+# What must hold: Each returns EPERM or ENOSYS.
 # Needs: probe
 # Leaves: nothing
 

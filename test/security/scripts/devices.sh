@@ -1,6 +1,6 @@
-# Attack: Make device nodes and look for devices of the host.
-# Why it matters: /dev/mem or a disk is the machine.
-# What must hold: None can be made; /dev holds the harmless ones only.
+# Attack: Make device nodes, and search for devices of the host.
+# Why it matters: A program that can open /dev/mem or a disk controls the machine.
+# What must hold: No device node can be made; /dev holds only harmless ones.
 # Needs: probe
 # Leaves: nothing
 

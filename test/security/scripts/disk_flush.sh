@@ -1,6 +1,6 @@
-# Attack: Have the disks of the host written out, with sync and syncfs, again and again.
-# Why it matters: All that others have written then waits for the disk, and none of it is charged to the sandbox.
-# What must hold: The calls say that all is written, and write nothing; all that a program can write to is memory.
+# Attack: Make the kernel write all disks of the host, with sync and syncfs, again and again.
+# Why it matters: All other programs then wait for the disk, and the sandbox is not charged for it.
+# What must hold: The calls return success and write nothing; everything that a program can write to is memory.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,7 +1,6 @@
 # Attack: Fill every writable place.
-# Why it matters: A full disk stops the machine and everybody on it.
-# What must hold: Each place ends with ENOSPC at its cap, not in an out-of-memory kill; nothing is written to a disk
-#   of the host.
+# Why it matters: A full disk stops the machine and all of its users.
+# What must hold: Each place returns ENOSPC at its cap, without an out-of-memory kill; nothing is written to a disk of the host.
 # Needs: probe
 # Run: --workspace 32m --memory 64m
 # Host: disk

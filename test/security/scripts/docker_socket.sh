@@ -1,6 +1,6 @@
-# Attack: Look for an engine's socket, under every name and by every mount.
-# Why it matters: Who may talk to the engine is root on its host.
-# What must hold: There is none; no socket of the host is in any file system.
+# Attack: Search for an engine's socket, under every name and in every mount.
+# Why it matters: A program that can talk to the engine is root on its host.
+# What must hold: No socket of the host is in any file system.
 # Host: engine
 # Leaves: nothing
 

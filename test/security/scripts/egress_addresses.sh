@@ -1,4 +1,4 @@
-# Attack: Connect to addresses without a rule, by socket and by the proxy: another machine, the host's loopback, metadata.
+# Attack: Connect to addresses that no rule allows, by socket and through the proxy: another machine, the host's loopback, metadata.
 # Why it matters: An address needs no name, and services on the host trust their loopback.
 # What must hold: Each is denied at once, on every port.
 # Needs: probe

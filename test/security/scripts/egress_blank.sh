@@ -1,6 +1,6 @@
-# Attack: Without rules, in a sandbox that was ready before, use what one like it had by its rules: names, addresses, proxy, resolver.
-# Why it matters: A sandbox that waits does not know yet whose it will be.
-# What must hold: Nothing listens, no name exists, and no variable speaks of a proxy.
+# Attack: In a ready sandbox without rules, use what a sandbox like it had under its rules: names, addresses, proxy, resolver.
+# Why it matters: A ready sandbox does not know its user yet.
+# What must hold: No server listens, no name exists, and no variable names a proxy.
 # Needs: probe
 # Host: blank
 

@@ -1,6 +1,7 @@
-# Attack: Use what the image has of ordinary clients: curl, wget, Python, requests, Node's fetch, Java's HttpClient, git, pip, npm, go, cargo.
-# Why it matters: Each has a resolver, a proxy's rules and retries of its own.
-# What must hold: Each gets what is allowed, without a setting for the network, and a refusal within seconds for the rest.
+# Attack: Use the ordinary clients that the image has: curl, wget, Python, requests, Node's fetch, Java's HttpClient, git, pip, npm, go,
+#   cargo.
+# Why it matters: Each has its own resolver, proxy rules and retries.
+# What must hold: Each reaches what is allowed, without a network setting, and is refused the rest within seconds.
 # Host: clients
 # Run: --memory 1g
 # Image on busybox: clients

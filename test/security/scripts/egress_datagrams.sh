@@ -1,6 +1,6 @@
-# Attack: Leave by anything but TCP over IPv4, with rules in force: UDP, QUIC, ICMP, IPv6, raw sockets.
-# Why it matters: What a proxy does not see, it does not check.
-# What must hold: All of it fails at once.
+# Attack: Send by anything but TCP over IPv4, with rules in force: UDP, QUIC, ICMP, IPv6, raw sockets.
+# Why it matters: A proxy cannot check what it does not see.
+# What must hold: Each attempt fails at once.
 # Needs: probe
 # Host: network
 # Leaves: nothing

@@ -1,6 +1,6 @@
-# Attack: Reach what the request lists but not the server, and what the server lists but not the request.
-# Why it matters: Two lists with nothing in common are an empty list, and an empty list must be nothing, not everything.
-# What must hold: No name has an address, nothing connects, and the resolver outside is not asked.
+# Attack: Reach what the request allows and the server does not, and what the server allows and the request does not.
+# Why it matters: Two lists without a common entry must allow nothing, not everything.
+# What must hold: No name has an address, no connection opens, and the outside resolver receives no query.
 # Needs: probe
 # Host: network-empty
 

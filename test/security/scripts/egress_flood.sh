@@ -1,7 +1,7 @@
-# Attack: Open 10,000 connections (2,000 in make test, 600 from gVisor) to an allowed host that say nothing, half a request, or end one
+# Attack: Open 10,000 connections (2,000 in make test, 600 from gVisor) to an allowed host that send nothing, half a request, or close one
 #   side.
-# Why it matters: Each could keep a descriptor of the host.
-# What must hold: The host's descriptors are as before, and the next connection works.
+# Why it matters: Each could hold a descriptor of the host.
+# What must hold: The host's descriptors return to their earlier number, and the next connection works.
 # Needs: probe
 # Run: --nofile 4096
 # Host: network

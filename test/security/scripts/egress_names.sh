@@ -1,6 +1,6 @@
-# Attack: Look up and connect to names that no rule has: others, look-alikes, the apex of a wildcard, spellings of an address.
-# Why it matters: A name that resembles an allowed one belongs to anyone.
-# What must hold: They do not exist, by DNS and by the proxy; nobody outside is asked.
+# Attack: Look up and connect to names that no rule allows: others, look-alikes, the apex of a wildcard, spellings of an address.
+# Why it matters: Anyone can register a name that resembles an allowed one.
+# What must hold: They do not exist, by DNS and through the proxy; no outside resolver receives a query.
 # Needs: probe
 # Host: network
 # Leaves: nothing

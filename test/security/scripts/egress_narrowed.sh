@@ -1,6 +1,7 @@
-# Attack: Keep what a session could reach before its rules became narrower: connections that are open, half open, by the proxy, addresses.
-# Why it matters: Whoever takes a permission away wants it to be gone.
-# What must hold: Connections that the rules do not allow are cut, nothing new begins, and what is still allowed goes on.
+# Attack: Keep what a session could reach before its rules became narrower: open and half-open connections, connections through the proxy,
+#   addresses.
+# Why it matters: An operator who takes a permission away expects it to end at once.
+# What must hold: Connections that the rules no longer allow are cut, no new ones open, and allowed ones continue.
 # Needs: probe
 # Host: narrowed
 

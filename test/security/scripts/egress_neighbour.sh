@@ -1,6 +1,6 @@
-# Attack: Without rules, use what another sandbox has by its own: its addresses of names, its proxy, its resolver.
-# Why it matters: A way that one sandbox was given belongs to it alone.
-# What must hold: Nothing listens at these addresses, and its names do not exist.
+# Attack: Without rules, use what another sandbox has under its rules: its addresses of names, its proxy, its resolver.
+# Why it matters: Access that one sandbox has belongs to that sandbox alone.
+# What must hold: No server listens at these addresses, and the names do not exist.
 # Needs: probe
 # Host: network-neighbour
 

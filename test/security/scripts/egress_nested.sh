@@ -1,5 +1,5 @@
-# Attack: Ask the proxy for the host's own ports, and ask for them with CONNECT within a connection to an allowed host.
-# Why it matters: A proxy that connects anywhere, or believes what it carries, is a way around the rules.
+# Attack: Ask the proxy for the host's own ports, directly and with CONNECT inside a connection to an allowed host.
+# Why it matters: A proxy that connects to any address, or trusts what it carries, bypasses the rules.
 # What must hold: Each is denied.
 # Needs: probe
 # Host: network

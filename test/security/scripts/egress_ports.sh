@@ -1,4 +1,4 @@
-# Attack: Connect to an allowed host and an allowed address on ports that the server does not list: by socket and by the proxy.
+# Attack: Connect to an allowed host and an allowed address on ports that the server does not list, by socket and through the proxy.
 # Why it matters: A host that serves a website may serve mail, a shell or a database as well.
 # What must hold: Each is denied at once.
 # Needs: probe

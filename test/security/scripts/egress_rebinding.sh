@@ -1,6 +1,6 @@
-# Attack: Use names whose resolver lies: first the allowed address and then another, or one of every special range only.
-# Why it matters: Who owns a name chooses its addresses, at any time.
-# What must hold: A name keeps its address; a name with special addresses only does not exist.
+# Attack: Use names whose resolver lies: an allowed address first and then another one, or only addresses of a special range.
+# Why it matters: The owner of a name chooses its addresses, at any time.
+# What must hold: A name keeps its address; a name that has only special addresses does not exist.
 # Needs: probe
 # Host: network
 # Expect: warning private_address

@@ -1,6 +1,6 @@
 # Attack: Read every environment and every command line.
-# Why it matters: The daemon's environment holds keys.
-# What must hold: Only the variables that belljar sets; nothing of the caller's; no command line of the host.
+# Why it matters: The server's environment holds keys.
+# What must hold: Programs see only the variables that Belljar sets, none of the caller's, and no command line of the host.
 # Host: bait
 # Leaves: nothing
 

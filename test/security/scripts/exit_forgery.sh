@@ -1,5 +1,5 @@
-# Attack: Write what looks like an ending into every open descriptor, then fail.
-# Why it matters: A status that travels in a stream can be forged by any program that writes to it.
+# Attack: Write forged end records into every open descriptor, then fail.
+# Why it matters: Any program that writes to a stream can forge a status that travels in it.
 # What must hold: The status is the program's own: 7.
 # Needs: probe
 # Expect: phase failed

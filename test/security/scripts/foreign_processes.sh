@@ -1,6 +1,6 @@
-# Attack: Signal every process by its number, and every group of processes, and take hold of them by pidfd.
-# Why it matters: Numbers of processes are all that a signal needs; neighbours and the daemon have some, too.
-# What must hold: There is nobody but who /proc shows, and they are the sandbox's own.
+# Attack: Signal every process by its number, and every process group, and open them by pidfd.
+# Why it matters: A signal needs only a process number; neighbours and the server have numbers, too.
+# What must hold: Only the sandbox's own processes exist, and /proc lists all of them.
 # Needs: probe
 # Host: neighbour
 # Leaves: nothing

@@ -1,6 +1,6 @@
-# Attack: Be the agent: break the protocol of the relay and of connections, say more after their end, name another host inside them.
+# Attack: Replace the agent: break the protocol of the relay and of connections, send data after their end, name another host inside them.
 # Why it matters: The host parses what an agent sends, and holds descriptors for it.
-# What must hold: That stream alone ends, the host opens another relay, and no other host gets a byte.
+# What must hold: Only that stream ends, the host opens another relay, and no other host receives a byte.
 # Needs: probe
 # Agent: forged
 # Host: network

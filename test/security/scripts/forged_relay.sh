@@ -1,6 +1,6 @@
-# Attack: Be the agent: ask the host for names, addresses and ports that no rule has, in every spelling, with ids that are odd or known.
-# Why it matters: Whoever takes over the agent speaks to the host in its name.
-# What must hold: The host decides by itself: each is denied, and what is allowed works as before.
+# Attack: Replace the agent: request names, addresses and ports that no rule allows, in every spelling, with odd or used ids.
+# Why it matters: A program that takes over the agent speaks to the host in its name.
+# What must hold: The host checks the rules itself: each request is denied, and what is allowed still works.
 # Needs: probe
 # Agent: forged
 # Host: network

@@ -1,6 +1,6 @@
 # Attack: Fork without end.
-# Why it matters: As before; here the accounting is tested.
-# What must hold: Where cgroups count, the run says pids_limit_exceeded; elsewhere it fails and nothing is left.
+# Why it matters: As for fork_bomb; this script tests the accounting.
+# What must hold: Where a cgroup counts processes, the run reports pids_limit_exceeded; elsewhere it fails, and no process survives.
 # Needs: probe
 # Run: --pids 32 --timeout 300
 # Expect: phase failed

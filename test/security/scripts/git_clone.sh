@@ -1,7 +1,7 @@
-# Attack: Begin with a repository that attacks its clone: hooks, filters, a file system monitor, a submodule on this machine, links
-# that lead out, and an odd ignore file.
-# Why it matters: Git runs with what it clones, and was made for repositories of friends.
-# What must hold: Nothing of it runs or is fetched while it is cloned; its links that lead out are files; the run has no network.
+# Attack: Begin with a repository that attacks its clone: hooks, filters, a file system monitor, a submodule on this machine, links that
+#   lead out, and an odd ignore file.
+# Why it matters: Git executes parts of what it clones, and was made for trusted repositories.
+# What must hold: The clone runs and fetches none of it; links that lead out are plain links; the run has no network.
 # Host: repository
 # Image on docker: clients
 

@@ -1,5 +1,5 @@
-# Attack: Look for files of the host: homes, keys, logs, other programs' state.
-# Why it matters: That is what an attacker came for.
+# Attack: Search for files of the host: homes, keys, logs, state of other programs.
+# Why it matters: These files are what an attacker looks for.
 # What must hold: None is visible.
 # Host: bait
 # Leaves: nothing

@@ -1,7 +1,6 @@
-# Attack: Call services that listen on the host: TCP on 127.0.0.1, an abstract and a named unix socket.
-# Why it matters: Databases and daemons trust their loopback; abstract sockets belong to the network namespace, not to
-#   a folder.
-# What must hold: Nothing answers; the sandbox's own loopback works.
+# Attack: Connect to services of the host: TCP on 127.0.0.1, an abstract and a named Unix socket.
+# Why it matters: Databases and daemons trust their loopback; abstract sockets belong to the network namespace, not to a folder.
+# What must hold: No service answers; the sandbox's own loopback works.
 # Needs: probe
 # Host: listener
 # Leaves: nothing

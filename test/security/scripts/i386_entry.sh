@@ -1,6 +1,6 @@
 # Attack: Enter the kernel with int 0x80.
-# Why it matters: A filter that compares numbers without the architecture lets every call through by its other number.
-# What must hold: The process is killed. A kernel that has no such entry says so.
+# Why it matters: A filter that compares numbers without the architecture accepts every call under its other number.
+# What must hold: The kernel kills the process, or it has no such entry.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,7 +1,7 @@
-# Attack: Use the rights one was born with.
-# Why it matters: Whoever is root, or in a group of the host, has half of the way out behind him.
-# What must hold: User and group 1000 (with Docker any but those that people have), no group beyond, no capability in any
-#   set, the bounding one included, no_new_privs, a filter in place.
+# Attack: Use the rights that the program has from its start.
+# Why it matters: A program that is root, or in a group of the host, needs only one more flaw to get out.
+# What must hold: User and group are 1000 (with Docker any that no person of the host has), with no other group, no capability in any set
+#   including the bounding set, no_new_privs, and a filter in place.
 # Needs: probe
 # Leaves: nothing
 

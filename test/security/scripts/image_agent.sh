@@ -1,6 +1,6 @@
-# Attack: Bring an image with a program where the agent is.
-# Why it matters: Who runs it as PID 1 lets the image decide what the host believes.
-# What must hold: The agent is Belljar's own, and the run is as any other.
+# Attack: Provide an image with a program at the agent's path.
+# Why it matters: If that program ran as PID 1, the image would decide what the host believes.
+# What must hold: The agent is Belljar's own, and the run is like any other.
 # Image: agent
 # Needs: probe
 

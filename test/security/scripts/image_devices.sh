@@ -1,7 +1,7 @@
-# Attack: Bring an image in which /dev/null, the console, the terminals and the shared memory are links, and a disk is a file.
-# Why it matters: Masks are made of /dev/null: where that is a link, something else is bound in its place (CVE-2025-31133,
+# Attack: Provide an image in which /dev/null, the console, the terminals and the shared memory are links, and a disk is a file.
+# Why it matters: Masks are bind mounts of /dev/null: if that is a link, another file is bound in its place (CVE-2025-31133,
 #   CVE-2025-52565).
-# What must hold: The devices are the sandbox's own, what is masked is masked, and there is no disk.
+# What must hold: The devices are the sandbox's own, masked files stay masked, and there is no disk.
 # Image: device-links
 # Host: elsewhere
 # Needs: probe

@@ -1,6 +1,6 @@
-# Attack: Bring an image whose environment preloads a library, tunes Go's runtime, and has a PATH of 60 KiB.
-# Why it matters: The agent is started by the same engine, and is a Go program.
-# What must hold: Programs see it, as with any image; the agent does not, and what was asked for is run.
+# Attack: Provide an image whose environment preloads a library, tunes Go's runtime, and has a PATH of 60 KiB.
+# Why it matters: The same engine starts the agent, which is a Go program.
+# What must hold: Programs see this environment, as with any image; the agent does not, and the requested program runs.
 # Image: environment
 # Host: agentenv
 

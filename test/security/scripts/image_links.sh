@@ -1,6 +1,6 @@
-# Attack: Bring an image in which /dev, /proc, /sys, /etc, /tmp, /run and the workspace are absolute links.
-# Why it matters: Who prepares a root by path follows them and writes to the host, as root (CVE-2026-41579, CVE-2021-30465).
-# What must hold: Each place is the sandbox's own, and nothing appears on the host.
+# Attack: Provide an image in which /dev, /proc, /sys, /etc, /tmp, /run and the workspace are absolute links.
+# Why it matters: A runtime that prepares a root by path follows them and writes to the host, as root (CVE-2026-41579, CVE-2021-30465).
+# What must hold: Each place is the sandbox's own, and no file appears on the host.
 # Image: absolute-links
 # Host: elsewhere
 # Needs: probe

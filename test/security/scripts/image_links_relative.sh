@@ -1,6 +1,6 @@
-# Attack: Bring an image in which /dev, /proc, /sys, /etc, /tmp, /run and the workspace are relative links, up and out.
-# Why it matters: A chain of dots is a link that no prefix check sees.
-# What must hold: Each place is the sandbox's own, and nothing appears on the host.
+# Attack: Provide an image in which /dev, /proc, /sys, /etc, /tmp, /run and the workspace are relative links, up and out.
+# Why it matters: A check of prefixes does not find a link that consists of dots.
+# What must hold: Each place is the sandbox's own, and no file appears on the host.
 # Image: relative-links
 # Host: elsewhere
 # Needs: probe

@@ -1,6 +1,6 @@
-# Attack: Bring an image with set-user-id programs, and one that carries capabilities.
-# Why it matters: Files keep these marks when they are unpacked by root, for everybody on the host.
-# What must hold: The marks are gone or do nothing: nobody becomes root or gets a capability.
+# Attack: Provide an image with set-user-id programs, and one that carries capabilities.
+# Why it matters: Files that root unpacks keep these marks, for every user of the host.
+# What must hold: The marks are removed or have no effect: no program becomes root or gets a capability.
 # Image: set-user-id
 # Needs: probe
 

@@ -1,7 +1,7 @@
-# Attack: Bring an image whose programs begin in /proc/self/fd/7.
-# Why it matters: Whoever starts them there, with a folder of the host still open under that number, starts them outside the
-#   root (CVE-2024-21626).
-# What must hold: A program begins in a folder of the sandbox, or the run is refused; above it is nothing but the root.
+# Attack: Provide an image whose working folder is /proc/self/fd/7.
+# Why it matters: A runtime that starts a program there, with a folder of the host open under that number, starts it outside the root
+#   (CVE-2024-21626).
+# What must hold: A program begins in a folder of the sandbox, or the run is refused; no folder is above the root.
 # Image: working-folder
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -1,6 +1,6 @@
-# Attack: Bring an image in which everybody may write, and write.
-# Why it matters: It is unpacked once, for everybody: what one writes the next one runs.
-# What must hold: Nothing of the image changes: no contents, no name, no mode, no time, no attribute.
+# Attack: Provide an image in which every user may write, and write.
+# Why it matters: All sandboxes share one unpacked copy: a file that one writes, the next one runs.
+# What must hold: No content, name, mode, time or attribute of the image changes.
 # Image: open-folders
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -1,6 +1,6 @@
 # Attack: Open PID 1's own program for writing, directly and through an O_PATH descriptor.
-# Why it matters: That is how CVE-2019-5736 replaced the runtime of the host.
-# What must hold: Refused every way.
+# Why it matters: CVE-2019-5736 replaced the runtime of the host in this way.
+# What must hold: Every way is refused.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Make empty files until no more fit, in every writable place.
-# Why it matters: Inodes are kernel memory; a cap on bytes does not count them.
-# What must hold: At most 65,536 in each, then ENOSPC.
+# Attack: Make empty files until the kernel refuses more, in every writable place.
+# Why it matters: Inodes are kernel memory, and a cap on bytes does not count them.
+# What must hold: Each place allows at most 65,536 files, then returns ENOSPC.
 # Needs: probe
 # Host: disk
 

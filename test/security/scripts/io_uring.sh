@@ -1,6 +1,6 @@
 # Attack: Set up an io_uring.
-# Why it matters: It does what other calls do, past the filter, and is the richest source of kernel holes.
-# What must hold: Refused.
+# Why it matters: An io_uring makes calls that the filter does not see, and has a long record of kernel vulnerabilities.
+# What must hold: The call is refused.
 # Needs: probe
 # Leaves: nothing
 

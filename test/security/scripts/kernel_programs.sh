@@ -1,7 +1,7 @@
-# Attack: Put filters into the kernel, of sockets and of system calls.
-# Why it matters: Their machine code is charged to nobody, and there is room for little of it on a host: without, no sandbox can be made.
-# What must hold: Each is refused; what is available can be asked.
+# Attack: Load filters into the kernel, for sockets and for system calls.
+# Why it matters: No cgroup is charged for their machine code, and a host has little room for it: if it is full, no sandbox can be made.
+# What must hold: Each load is refused; queries about the available features work.
 # Needs: probe
-# Not on: gvisor (filters are memory of its own kernel, which is charged to the sandbox)
+# Not on: gvisor (gVisor's own kernel holds the filters, and the sandbox is charged for its memory)
 
 ./probe filters

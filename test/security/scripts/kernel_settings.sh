@@ -1,6 +1,6 @@
-# Attack: Set core_pattern, modprobe, binfmt_misc, and every other file of /proc/sys.
-# Why it matters: The kernel runs the program named there as root of the host.
-# What must hold: Nothing under /proc/sys can be written.
+# Attack: Write to core_pattern, modprobe, binfmt_misc, and every other file of /proc/sys.
+# Why it matters: The kernel runs the programs named there as root of the host.
+# What must hold: No file below /proc/sys can be written.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
 # Attack: Send every signal to PID 1.
-# Why it matters: If it dies or stops, the run hangs or lies.
-# What must hold: It lives, and the run ends as it should.
+# Why it matters: If PID 1 dies or stops, the run hangs or reports a false result.
+# What must hold: PID 1 lives, and the run ends as usual.
 # Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }

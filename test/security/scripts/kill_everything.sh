@@ -1,6 +1,6 @@
-# Attack: kill(-1, SIGKILL).
-# Why it matters: It reaches everything that shares the user.
-# What must hold: Only the program itself dies; the run says so and nothing is left.
+# Attack: Call kill(-1, SIGKILL).
+# Why it matters: The signal reaches every process of the same user.
+# What must hold: Only the program itself dies; the run reports it, and no process is left.
 # Needs: probe
 # Expect: phase failed
 

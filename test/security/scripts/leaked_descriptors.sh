@@ -1,6 +1,6 @@
-# Attack: List the descriptors that a new program finds.
+# Attack: List the open descriptors of a new program.
 # Why it matters: One leaked folder was enough for CVE-2024-21626.
-# What must hold: Three streams and nothing else; none leads to a folder.
+# What must hold: Only the three standard streams are open, and none leads to a folder.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Raise each limit that a process has of its own.
-# Why it matters: A limit that whoever it limits can lift is none.
-# What must hold: A hard limit goes down, and never up again.
+# Attack: Raise each resource limit of a process.
+# Why it matters: A limit that the limited program can lift has no effect.
+# What must hold: A hard limit can be lowered and never raised.
 # Needs: probe
 # Leaves: nothing
 ./probe limits

@@ -1,5 +1,5 @@
 # Attack: Read and write the parts of /proc that belong to the machine.
-# Why it matters: They tell about the kernel and other programs, and some command it.
+# Why it matters: They reveal facts about the kernel and other programs, and some control the kernel.
 # What must hold: They are empty, absent or refused.
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Take more memory than allowed.
-# Why it matters: Without a limit the kernel picks a victim on the host.
-# What must hold: The process is killed and the run says out of memory.
+# Attack: Allocate more memory than allowed.
+# Why it matters: Without a limit the kernel kills a program of the host.
+# What must hold: The kernel kills the process, and the run reports that it was out of memory.
 # Needs: probe
 # Run: --memory 64m
 # Expect: phase failed

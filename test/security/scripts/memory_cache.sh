@@ -1,13 +1,13 @@
-# Attack: Read all of the image, so that its files fill the limit, and take their room at once.
-# Why it matters: What is only kept of files can go at any time. It must neither kill a program nor raise its limit.
-# What must hold: Reading far more than the limit kills nothing; growing afterwards ends at the limit.
+# Attack: Read all of the image until the page cache fills the limit, then allocate as much.
+# Why it matters: The kernel can drop cached pages at any time. They must neither kill a program nor raise its limit.
+# What must hold: Reading far more than the limit kills no program; allocating afterwards ends at the limit.
 # Needs: probe
 # Run: --memory 64m --timeout 5m
 # Expect: phase completed if oom-process
 # Expect: phase failed if oom-sandbox
 # Expect: reason oom_killed if oom-sandbox
 # Limits: memory
-# Not on: docker (its limit is that of programs and files in memory together, which the run says)
+# Not on: docker (one limit covers programs and files in memory; the run's warning says so)
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

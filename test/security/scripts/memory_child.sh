@@ -1,7 +1,7 @@
-# Attack: Let a child take all the memory.
-# Why it matters: A hog must not take its session with it.
-# What must hold: The child dies alone; the shell goes on and the run completes, with a warning. Where a whole sandbox dies
-#   of it, as the runtime declares, the run says so.
+# Attack: Allocate all memory in a child.
+# Why it matters: A child that uses too much must not end its session.
+# What must hold: Only the child dies; the shell continues and the run completes, with a warning. If the runtime declares that the whole
+#   sandbox dies, the run reports that.
 # Needs: probe
 # Run: --memory 64m
 # Expect: phase completed if oom-process

@@ -1,14 +1,14 @@
-# Attack: Take the room of files that are gone as memory, before anything takes notice that they are gone.
-# Why it matters: Files in memory have room of their own, beside what a program may hold. A limit that follows them must not be late.
-# What must hold: Whether the files are there, were deleted, closed, cut or punched: the program never holds more than its limit, and
-#   5 % or 8 MiB of it, whichever is more.
+# Attack: Use the room of removed files as memory, before the runtime notices that they are removed.
+# Why it matters: Files in memory have room of their own, in addition to the memory of programs. A limit that follows them must not be late.
+# What must hold: Whether files exist or were deleted, closed, truncated or punched: the program never holds more than 5 % or 8 MiB above
+#   its limit, whichever is more.
 # Needs: probe
 # Run: --memory 64m --workspace 48m --timeout 5m
 # Expect: phase completed if oom-process
 # Expect: phase failed if oom-sandbox
 # Expect: reason oom_killed if oom-sandbox
 # Limits: memory
-# Not on: docker (its limit is that of programs and files in memory together, which the run says)
+# Not on: docker (one limit covers programs and files in memory; the run's warning says so)
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

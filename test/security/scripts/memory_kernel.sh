@@ -1,15 +1,14 @@
-# Attack: Have the kernel hold memory: in pipes, in sockets, and in pages of a file that has been cut.
-# Why it matters: What no process has mapped and no file system shows is easily overlooked.
-# What must hold: It counts like any other. What the kernel refuses to hold is not held either; with the rest taken as private memory
-#   the program is killed at its limit.
+# Attack: Make the kernel hold memory: in pipes, in sockets, and in pages of a truncated file.
+# Why it matters: Memory that no process has mapped and no file system shows is easily overlooked.
+# What must hold: It counts like any other memory. If the program allocates the rest as private memory, it is killed at its limit.
 # Needs: probe
 # Run: --memory 64m
 # Expect: phase completed if oom-process
 # Expect: phase failed if oom-sandbox
 # Expect: reason oom_killed if oom-sandbox
 # Limits: memory
-# Not on: docker (its limit is that of programs and files in memory together, which the run says)
-# Not on: gvisor (it is memory of its own kernel, which is bounded with the sandbox)
+# Not on: docker (one limit covers programs and files in memory; the run's warning says so)
+# Not on: gvisor (gVisor's own kernel holds this memory, and the sandbox's limit bounds it)
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

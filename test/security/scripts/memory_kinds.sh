@@ -1,15 +1,14 @@
-# Attack: Take more memory than allowed, of each kind that there is.
-# Why it matters: A limit that overlooks one kind of memory is none; nor is one that lets a program have the room that is meant for
-#   files.
-# What must hold: The program never holds more than its limit, and 5 % or 8 MiB of it, whichever is more; it is killed there.
-#   Where a whole sandbox dies of it the first kind is the only one; memory_mixed has them all.
+# Attack: Allocate more memory than allowed, of each kind.
+# Why it matters: A limit that overlooks one kind of memory has no effect, and the room of files must not become memory of programs.
+# What must hold: The program never holds more than 5 % or 8 MiB above its limit, whichever is more, and is killed there. Where the whole
+#   sandbox dies, only the first kind is tried; memory_mixed tries all.
 # Needs: probe
 # Run: --memory 64m --pids 200 --nofile 1024
 # Expect: phase completed if oom-process
 # Expect: phase failed if oom-sandbox
 # Expect: reason oom_killed if oom-sandbox
 # Limits: memory
-# Not on: docker (its limit is that of programs and files in memory together, which the run says)
+# Not on: docker (one limit covers programs and files in memory; the run's warning says so)
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -1,6 +1,6 @@
 # Attack: Hide memory from the limit: memfd, shared mappings, tmpfs.
-# Why it matters: Memory that no process owns is the classic way around.
-# What must hold: It counts like any other: the run ends out of memory.
+# Why it matters: Memory without an owning process is the classic way around a limit.
+# What must hold: It counts like any other memory: the run ends out of memory.
 # Needs: probe
 # Run: --memory 64m
 # Expect: phase failed

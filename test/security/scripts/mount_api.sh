@@ -1,6 +1,6 @@
-# Attack: Mount something new, by mount(2) and by fsopen, open_tree and move_mount.
-# Why it matters: The new calls are not covered by filters that only know the old.
-# What must hold: All refused.
+# Attack: Mount a file system, by mount(2) and by fsopen, open_tree and move_mount.
+# Why it matters: Filters that know only the old call do not cover the new ones.
+# What must hold: Each call is refused.
 # Needs: probe
 # Leaves: nothing
 

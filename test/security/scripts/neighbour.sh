@@ -1,6 +1,6 @@
-# Attack: Look for another sandbox: its files, its processes, its shared memory.
-# Why it matters: Neighbours are strangers.
-# What must hold: Nothing of it is visible.
+# Attack: Search for another sandbox: its files, its processes, its shared memory.
+# Why it matters: Neighbours do not trust each other.
+# What must hold: None of it is visible.
 # Host: neighbour
 # Leaves: nothing
 
@@ -9,7 +9,7 @@ failed=0
 
 find / -path '/usr/*/*' -prune -o -name '*belljar-bait*' -print 2>/dev/null | grep . && breach "a file of the neighbour was found"
 grep -l '[b]elljar-bait' /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep . && breach "a process of the neighbour was found"
-[ ! -e /proc/sysvipc/shm ] || [ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of somebody else"
+[ ! -e /proc/sysvipc/shm ] || [ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of another sandbox"
 count=0
 for process in /proc/[0-9]*; do count=$((count + 1)); done
 [ $count -le 8 ] || breach "$count processes"

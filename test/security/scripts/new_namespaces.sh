@@ -1,7 +1,6 @@
 # Attack: Make new namespaces with unshare, clone and clone3, and enter those of PID 1.
-# Why it matters: In a user namespace of one's own one holds every capability, and most kernel exploits of recent
-#   years begin there.
-# What must hold: All refused, also with rubbish in the upper half of the flags; a plain fork works.
+# Why it matters: A program has every capability in a user namespace of its own, and most kernel exploits of recent years begin there.
+# What must hold: Each call is refused, also with random upper halves of the flags; a plain fork works.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,5 +1,5 @@
-# Attack: Run a program from the workspace, when that was not asked for.
-# Why it matters: Where nothing written can be executed, a dropped binary is only a file.
+# Attack: Run a program from the workspace, without a request that allows it.
+# Why it matters: If no written file can be executed, a dropped binary is harmless.
 # What must hold: No writable place allows execution.
 # Run: --timeout 300
 

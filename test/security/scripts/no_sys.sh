@@ -1,6 +1,6 @@
-# Attack: Look for /sys and for any control group file system.
+# Attack: Search for /sys and for any cgroup file system.
 # Why it matters: release_agent (CVE-2022-0492) and uevent helpers run programs on the host.
-# What must hold: There is no /sys with anything in it, and no cgroup file system can be seen.
+# What must hold: /sys is empty or absent, and no cgroup file system is visible.
 # Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }

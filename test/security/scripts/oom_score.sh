@@ -1,7 +1,7 @@
-# Attack: Have the kernel think that one is the last to be killed when memory is short.
-# Why it matters: Then it kills the agent in one's place, or the daemon.
-# What must hold: Nobody gets below the score of the agent.
-# Not on: gvisor (its kernel kills no process; the host's knows the sandbox as one)
+# Attack: Make the kernel prefer other processes when it is out of memory.
+# Why it matters: It would then kill the agent or the server in the program's place.
+# What must hold: No process can lower its score below the agent's.
+# Not on: gvisor (gVisor's own kernel kills no process; for the host's kernel the sandbox is one process)
 # Leaves: nothing
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

@@ -1,6 +1,6 @@
 # Attack: Print 128 MiB to both streams.
-# Why it matters: It fills the log, the disk, or the memory of whoever reads.
-# What must hold: The log is cut at its cap, the mark is set, the run completes.
+# Why it matters: It fills the log, the disk, or the memory of its reader.
+# What must hold: The log is cut at its cap and marked as truncated, and the run completes.
 # Needs: probe
 # Expect: truncated
 

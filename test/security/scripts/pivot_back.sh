@@ -1,6 +1,6 @@
-# Attack: Walk out of the root: chroot, pivot_root, dot-dot chains, files by handle.
-# Why it matters: If the old root is still attached anywhere, one of these finds it.
-# What must hold: There is nothing above the root, and no mount shows the root of a disk of the host.
+# Attack: Leave the root: chroot, pivot_root, chains of dots, files by handle.
+# Why it matters: If the old root is still attached anywhere, one of these ways finds it.
+# What must hold: No folder is above the root, and no mount shows the root of a disk of the host.
 # Needs: probe
 # Leaves: nothing
 

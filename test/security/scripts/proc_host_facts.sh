@@ -1,6 +1,6 @@
-# Attack: Read what /proc tells of the host as a whole: locks, free memory by zone, pressure, open files, the boot.
-# Why it matters: It is a channel between tenants, and tells two of them that they share a host.
-# What must hold: Nothing of it can be read, and the boot is the sandbox's own; what programs need is there.
+# Attack: Read what /proc shows of the host as a whole: locks, free memory by zone, pressure, open files, the boot id.
+# Why it matters: These facts are a channel between tenants, and show two tenants that they share a host.
+# What must hold: None of it can be read, and the boot id is the sandbox's own; the files that programs need exist.
 # Host: boot
 # Leaves: nothing
 

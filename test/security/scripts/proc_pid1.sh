@@ -1,6 +1,6 @@
-# Attack: Go through /proc/1: its root, folder, descriptors, memory and environment.
-# Why it matters: PID 1 was started outside and may still hold something of the outside.
-# What must hold: Nothing of it can be read or entered.
+# Attack: Open /proc/1: its root, folder, descriptors, memory and environment.
+# Why it matters: PID 1 started outside and may still hold a reference to the outside.
+# What must hold: None of it can be read or entered.
 # Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }

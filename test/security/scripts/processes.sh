@@ -1,5 +1,5 @@
-# Attack: Have more processes than --nproc allows, where --pids allows more.
-# Why it matters: The lower of the two limits is in force; one that gives way to the other is none.
+# Attack: Start more processes than --nproc allows, where --pids allows more.
+# Why it matters: The lower of the two limits must be in force.
 # What must hold: Forks are refused at the lower limit, and not long before it.
 # Needs: probe
 # Run: --pids 64 --nproc 32

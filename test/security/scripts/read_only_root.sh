@@ -1,5 +1,5 @@
-# Attack: Write everywhere.
-# Why it matters: What the image holds is shared with the host and with every other sandbox.
+# Attack: Write to every place.
+# Why it matters: The host and all other sandboxes share what the image holds.
 # What must hold: The only writable folders are the workspace, /tmp, /run and /dev/shm.
 # Needs: probe
 # Leaves: nothing

@@ -1,6 +1,6 @@
-# Attack: Make every mount writable, take it away, bind it elsewhere.
-# Why it matters: A read-only root that root inside can remount is not read-only (CVE-2026-46695).
-# What must hold: No mount changes, by no interface.
+# Attack: Make every mount writable, remove it, bind it elsewhere.
+# Why it matters: A root that root inside can remount is not read-only (CVE-2026-46695).
+# What must hold: No mount changes, by any interface.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Have a secret captured: by symbolic links to the file and to its folder, by a hard link, and by a link that is swapped.
+# Attack: Capture a secret as an artifact: by symbolic links to the file and to its folder, by a hard link, and by a link that is swapped.
 # Why it matters: Artifacts leave the sandbox, and are kept.
-# What must hold: Links are listed as links, never followed; the folder of secrets is on another file system.
+# What must hold: Links are listed as links and never followed; the folder of secrets is on another file system.
 # Needs: probe
 # Run: --capture ** --capture **/*
 # Host: artifacts secret

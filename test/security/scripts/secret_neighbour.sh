@@ -1,6 +1,6 @@
-# Attack: Look for the secrets of a sandbox that lives, and of one that has ended.
-# Why it matters: Neighbours are strangers, and memory is used again.
-# What must hold: A run without secrets has no folder of secrets; nothing of another's is visible.
+# Attack: Search for the secrets of a living sandbox, and of one that has ended.
+# Why it matters: Neighbours do not trust each other, and memory is reused.
+# What must hold: A run without secrets has no folder of secrets, and no other sandbox's secret is visible.
 # Host: secret-neighbour
 
 breach() { echo "BREACH: $*"; failed=1; }

@@ -1,6 +1,6 @@
-# Attack: Look for a secret anywhere but in its file: environments, command lines, memory and files of all processes, other folders.
-# Why it matters: What a secret is copied to is not guarded as its file is, and is inherited.
-# What must hold: It is in its file alone, which only the program's user can read.
+# Attack: Search for a secret outside of its file: environments, command lines, memory and files of all processes, other folders.
+# Why it matters: A copy of a secret is not protected like its file, and may be inherited.
+# What must hold: The secret is in its file alone, which only the program's user can read.
 # Host: secret
 # Leaves: nothing
 

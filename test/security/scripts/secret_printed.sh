@@ -1,6 +1,6 @@
-# Attack: Print a secret: as it is, in base64, in hexadecimal and percent-encoded, in one piece and byte by byte, on both outputs.
-# Why it matters: Programs print their configuration by accident, and logs are read by more people than may know the secret.
-# What must hold: Each byte of it is an asterisk, and the output is as long as it was.
+# Attack: Print a secret: unchanged, in base64, in hexadecimal and percent-encoded, in one piece and byte by byte, on both outputs.
+# Why it matters: Programs print their configuration by accident, and more people may read logs than may know the secret.
+# What must hold: Each byte of the secret is an asterisk, and the output keeps its length.
 # Needs: probe
 # Host: secret
 # Leaves: nothing

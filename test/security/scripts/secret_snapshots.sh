@@ -1,6 +1,6 @@
-# Attack: Have a secret go along in a snapshot and in a fork of its session: by links to it, its folder, and what leads there.
-# Why it matters: A snapshot is kept, and others begin with it.
-# What must hold: Neither has the secret, nor a name of it.
+# Attack: Include a secret in a snapshot and in a fork of its session: by links to it, to its folder, and to what leads there.
+# Why it matters: A snapshot is kept, and other sessions begin with it.
+# What must hold: Neither contains the secret or its name.
 # Host: secret-snapshots
 
 breach() { echo "BREACH: $*"; failed=1; }

@@ -1,6 +1,6 @@
 # Attack: Run the set-user-id programs of the image, and make one.
-# Why it matters: They are how an ordinary user becomes root on the host the image comes from.
-# What must hold: None changes identity: no_new_privs is set, and native mounts are nosuid.
+# Why it matters: These programs make an ordinary user root on the image's usual host.
+# What must hold: No program changes identity: no_new_privs is set, and native mounts are nosuid.
 # Needs: probe
 # Leaves: nothing
 
@@ -20,7 +20,7 @@ for program in su sudo pkexec; do
 done
 cp probe own && chmod 6755 own
 me="$(id -u) $(id -g)"
-./own identity $me || breach "our own set-user-id program is somebody else"
+./own identity $me || breach "our own set-user-id program changes identity"
 # An engine may leave the mark off its root, where no_new_privs alone has to do.
 [ "$LANE_RUNTIME" = native ] || exit $failed
 grep -q ' nosuid\|,nosuid' /proc/self/mounts || breach "control: no mount says nosuid"

@@ -1,6 +1,6 @@
 # Attack: Open sockets of every family and every netlink protocol.
-# Why it matters: Few programs need them, many kernel exploits do.
-# What must hold: Only unix, inet, inet6 and netlink route; rubbish in the upper half of an argument changes nothing.
+# Why it matters: Few programs need them, and many kernel exploits do.
+# What must hold: Only unix, inet, inet6 and netlink route open; random upper halves of an argument make no difference.
 # Needs: probe
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
-# Attack: Stop every process with SIGSTOP, and run into the timeout.
-# Why it matters: A stopped process takes no TERM.
-# What must hold: KILL reaches it; nothing lives.
+# Attack: Stop every process with SIGSTOP, and reach the timeout.
+# Why it matters: A stopped process does not handle TERM.
+# What must hold: KILL reaches each process, and none survives.
 # Run: --timeout 1
 # Expect: phase timed_out
 # Expect: reason execution_timeout

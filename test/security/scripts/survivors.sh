@@ -1,6 +1,6 @@
-# Attack: Leave processes behind that changed session, lost their parent and ignore signals.
-# Why it matters: A miner that outlives its run is what such programs are for.
-# What must hold: When the run has ended nothing of it lives.
+# Attack: Leave processes that changed session, lost their parent and ignore signals.
+# Why it matters: A miner that outlives its run is the purpose of such a program.
+# What must hold: No process survives the end of the run.
 # Needs: probe
 
 for n in 1 2 3 4 5; do ./probe survive; done

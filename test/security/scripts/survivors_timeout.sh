@@ -1,6 +1,6 @@
-# Attack: The same, and never end.
-# Why it matters: The timeout must reach what has left the process group.
-# What must hold: The run times out and nothing lives.
+# Attack: Leave such processes, and never end.
+# Why it matters: The timeout must reach processes that have left the process group.
+# What must hold: The run times out, and no process survives.
 # Needs: probe
 # Run: --timeout 1
 # Expect: phase timed_out

@@ -1,7 +1,7 @@
 # Attack: Open terminals without end.
-# Why it matters: There are 4096 for the whole machine, whoever opens them.
-# What must hold: 64 at most; gVisor has its own. An engine has no such cap: there the kernel keeps the last 1024 for its host,
-#   and 64 is as many as we take.
+# Why it matters: The whole machine has 4,096 terminals, for all users.
+# What must hold: A sandbox gets at most 64; gVisor has its own. An engine has no such cap: there the kernel reserves the last 1,024 for its
+#   host, and the script takes only 64.
 # Needs: probe
 # Leaves: nothing
 case "$LANE_RUNTIME" in

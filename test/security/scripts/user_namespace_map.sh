@@ -1,8 +1,7 @@
-# Attack: Look for the host's own ids in the map of the user namespace.
+# Attack: Search for the host's own ids in the map of the user namespace.
 # Why it matters: An identity map makes root inside root outside (found in a sandbox of the same design).
-# What must hold: The namespace is not the initial one. A Docker engine may have no other; then the id is one that the host
-#   gives to nobody.
-# Not on: gvisor (the map is one of gVisor's own kernel; TestHostIDs looks from outside)
+# What must hold: The namespace is not the initial one. A Docker engine may have no other; then no person of the host has the id.
+# Not on: gvisor (the map belongs to gVisor's own kernel; TestHostIDs checks from outside)
 # Leaves: nothing
 
 breach() { echo "BREACH: $*"; failed=1; }

@@ -1,5 +1,5 @@
 # Attack: Use /proc/self/fd/N and other odd places as the working folder.
-# Why it matters: The second half of CVE-2024-21626: the shell starts outside the root.
+# Why it matters: This is the second half of CVE-2024-21626: the shell starts outside the root.
 # What must hold: Each is a place inside the root, or cannot be entered.
 # Leaves: nothing
 

@@ -1,6 +1,6 @@
 # Attack: Use the x32 system call numbers.
 # Why it matters: They reach the same calls around a filter that knows only the common numbers.
-# What must hold: ENOSYS, or the end of who tries.
+# What must hold: The call returns ENOSYS, or the kernel kills the process.
 # Needs: probe
 # Leaves: nothing
 

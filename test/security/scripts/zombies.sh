@@ -1,6 +1,6 @@
 # Attack: Leave thousands of orphans that end at once.
-# Why it matters: If nobody reaps them the process table fills with the dead.
-# What must hold: They are reaped; no fork is refused.
+# Why it matters: Zombies that no process reaps fill the process table.
+# What must hold: They are reaped, and no fork is refused.
 # Needs: probe
 # Run: --pids 64
 

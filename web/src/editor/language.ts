@@ -1,4 +1,4 @@
-// Which language a file is in, and the editor's knowledge of it, which is loaded when it is needed.
+// The language of a file, and the editor's support for it, loaded on demand.
 import type { LanguageSupport, StreamParser } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
 
@@ -19,14 +19,14 @@ const byName: Record<string, string> = {
   ".bashrc": "shell", ".profile": "shell", ".bash_profile": "shell", ".gitconfig": "properties", ".env": "properties",
 };
 
-/** languageOf is the language of a file, by its name; "" if it is plain text. */
+/** languageOf returns the language of a file, by its name; "" for plain text. */
 export function languageOf(path: string): string {
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
   const dot = name.lastIndexOf(".");
   return byName[name] ?? (dot >= 0 ? byExtension[name.slice(dot + 1)] : undefined) ?? "";
 }
 
-/** indentOf is one step of indentation in a language. */
+/** indentOf returns one step of indentation in a language. */
 export function indentOf(language: string): string {
   if (language === "go") return "\t";
   return /^(python|java|kotlin|scala|csharp|c|cpp|rust|swift|shell|perl)$/.test(language) ? "    " : "  ";
@@ -73,7 +73,7 @@ const known: Record<string, () => Promise<LanguageSupport | Extension>> = {
 known["bash"] = known["sh"] = known["shell"]!;
 known["c++"] = known["cpp"]!;
 
-/** support loads what the editor knows of a language; nothing of one that it does not know. */
+/** support loads the editor's support for a language; an empty extension for an unknown one. */
 export async function support(language: string): Promise<Extension> {
   return (await known[language.toLowerCase()]?.()) ?? [];
 }

@@ -1,4 +1,4 @@
-// How code looks: the colours of theme.css.
+// The appearance of code, in the colours of theme.css.
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import type { Extension } from "@codemirror/state";
 import { EditorView } from "@codemirror/view";
@@ -50,10 +50,10 @@ const words = HighlightStyle.define([
   { tag: tags.strong, fontWeight: "700" },
 ]);
 
-/** nonce lets the editor's styles through the page's Content-Security-Policy. */
+/** nonce returns the nonce that lets the editor's styles pass the page's Content-Security-Policy. */
 export const nonce = (): string => document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
 
-/** look is the editor's appearance, in light and dark. */
+/** look returns the editor's appearance, in light and dark. */
 export function look(): Extension {
   return [EditorView.cspNonce.of(nonce()), box, syntaxHighlighting(words)];
 }

@@ -1,4 +1,4 @@
-// The line that a link leads to.
+// The highlighted line that a link points to.
 import { StateEffect, StateField, type EditorState, type Extension } from "@codemirror/state";
 import { Decoration, EditorView, type DecorationSet } from "@codemirror/view";
 
@@ -17,10 +17,10 @@ const marked = StateField.define<DecorationSet>({
   provide: (field) => EditorView.decorations.from(field),
 });
 
-/** marks lets a line be marked. */
+/** marks is the extension that highlights a line. */
 export const marks: Extension = marked;
 
-/** show marks a line, from 1, puts the cursor there and scrolls to it. A line that there is not is the last one; undefined marks none. */
+/** show highlights a line, from 1, puts the cursor there and scrolls to it. A line behind the end becomes the last one; undefined highlights none. */
 export function show(view: EditorView, line: number | undefined): void {
   const from = line === undefined ? -1 : lineStart(view.state, line);
   const { doc } = view.state;

@@ -1,9 +1,9 @@
-// Terminal sequences in a line of a log, as styled text. Nothing of a program's output becomes markup: the result is text,
-// small numbers, and colours that are made of those numbers.
+// Converts terminal sequences in a line of a log to styled text. No part of a program's output becomes markup: the result is text, small numbers, and
+// colours computed from those numbers.
 
-/** How text looks. Equal styles of one line are the same object. */
+/** The style of text. Equal styles of one line are the same object. */
 export interface Style {
-  /** -1 is the page's own; 0-255 is the palette; from `rgb` on it is rgb + 0xRRGGBB. */
+  /** -1 is the page's own colour; 0-255 is the palette; from `rgb` on it is rgb + 0xRRGGBB. */
   readonly fg: number;
   readonly bg: number;
   /** Bits, see {@link Flag}. */
@@ -21,13 +21,13 @@ export const plain: Style = { fg: -1, bg: -1, flags: 0 };
 
 const rgb = 0x1000000;
 
-// Controls except the tab, and the characters that turn the direction of text around.
+// Control characters except the tab, and characters that change the direction of text.
 const special = /[\0-\x08\n-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]/g;
 const csi = /\[([0-?]{0,64})[ -/]{0,8}([@-~])/y;
 const short = /[ -/]{0,8}[0-~]/y;
 const longest = /[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)/y; // OSC, DCS, SOS, PM, APC
 
-/** render is a line as it looks, and the style that the next one begins with. The time that it takes grows with the text alone. */
+/** render returns a line as styled text, and the initial style of the next line. Its time is proportional to the length of the text. */
 export function render(text: string, start: Style = plain): { spans: Span[]; end: Style } {
   let length = text.length;
   while (length > 0 && text.charCodeAt(length - 1) === 13) length--; // a line may end in CR LF
@@ -49,12 +49,12 @@ export function render(text: string, start: Style = plain): { spans: Span[]; end
   return { spans: line.spans(), end: style };
 }
 
-/** strip is a line without its sequences, as it is searched. */
+/** strip returns a line without its sequences, for the search. */
 export function strip(text: string): string {
   return render(text).spans.map((span) => span.text).join("");
 }
 
-/** colour is a CSS colour of a number in a style; undefined is the page's own. */
+/** colour returns the CSS colour of a number in a style; undefined for the page's own. */
 export function colour(n: number): string | undefined {
   if (n < 0) return undefined;
   if (n < 16) return `var(--ansi-${n})`;
@@ -68,12 +68,12 @@ function hex(r: number, g: number, b: number): string {
   return `#${(rgb + r * 65536 + g * 256 + b).toString(16).slice(1)}`;
 }
 
-// picture makes a control visible.
+// picture returns a visible symbol for a control character.
 function picture(code: number): string {
   return code < 32 ? String.fromCharCode(0x2400 + code) : code === 127 ? "\u2421" : "\ufffd";
 }
 
-// escape reads a sequence whose ESC is before `at`. What is not a whole sequence loses its ESC alone: nothing can hide the rest of a line.
+// escape reads a sequence whose ESC is before `at`. From an incomplete sequence it drops only the ESC: nothing can hide the rest of a line.
 function escape(text: string, at: number, line: Run | Cells, style: Style): [at: number, style: Style] {
   csi.lastIndex = longest.lastIndex = short.lastIndex = at;
   const found = csi.exec(text);
@@ -107,7 +107,7 @@ function sgr(style: Style, parameters: string): Style {
     else if (code === 49) bg = -1;
     else if (code === 38 || code === 48) {
       const deep = codes[i + 1] === 2;
-      // With colons, an empty place for the colour space may come first.
+      // With colons, an empty field for the colour space may come first.
       const from = deep && parameters.includes(":") && codes.length - i > 5 ? i + 3 : i + 2;
       const parts = codes.slice(from, from + (deep ? 3 : 1));
       if (!deep && codes[i + 1] !== 5) break;
@@ -121,7 +121,7 @@ function sgr(style: Style, parameters: string): Style {
   return fg === style.fg && bg === style.bg && flags === style.flags ? style : { fg, bg, flags };
 }
 
-// Run is a line that only grows.
+// Run is a line without overwriting: text is only appended.
 class Run {
   #spans: Span[] = [];
 
@@ -136,7 +136,7 @@ class Run {
   spans = (): Span[] => this.#spans;
 }
 
-// Cells is a line that is written over.
+// Cells is a line with overwritten characters.
 class Cells {
   #units: string[] = [];
   #styles: Style[] = [];
@@ -144,7 +144,7 @@ class Cells {
 
   write(text: string, style: Style): void {
     for (; this.#units.length < this.#column; this.#styles.push(plain)) this.#units.push(" ");
-    for (const char of text) { // not half of one
+    for (const char of text) { // by code points
       this.#units[this.#column] = char;
       this.#styles[this.#column++] = style;
     }

@@ -1,6 +1,6 @@
 const encoder = new TextEncoder();
 
-/** utf8Bytes are the bytes of what a frame carries: text, or base64. */
+/** utf8Bytes returns the bytes of a frame's data: text, or base64. */
 export function utf8Bytes(data: string, encoding: string | undefined): Uint8Array {
   if (encoding !== "base64") return encoder.encode(data);
   const text = atob(data);

@@ -1,15 +1,15 @@
-// Following a run's log: every frame once and in order, however often the connection breaks.
+// Follows a run's log: every frame once and in order, across broken connections.
 import type { RawFrame } from "./marks.ts";
 
-/** How the connection stands. */
+/** The state of the connection. */
 export type Connection =
   | { state: "opening" }
   | { state: "open" }
-  /** It broke, and is opened again at `until` (milliseconds of Date.now). */
+  /** It broke; the next attempt is at `until` (milliseconds of Date.now). */
   | { state: "waiting"; until: number; message: string }
-  /** The log is whole. */
+  /** The log is complete. */
   | { state: "ended" }
-  /** The server has refused it. */
+  /** The server has refused the request. */
   | { state: "refused"; status: number; body: unknown };
 
 export interface FeedOptions {
@@ -18,13 +18,13 @@ export interface FeedOptions {
   headers: Record<string, string>;
   signal: AbortSignal;
   fetch: typeof fetch;
-  /** wait resolves after a time, or earlier if the reader does not want to wait. */
+  /** wait resolves after a time, or earlier if the reader skips the wait. */
   wait: (ms: number) => Promise<void>;
-  /** pause lets other work be done. It is called often. */
+  /** pause lets other work run. It is called often. */
   pause: () => Promise<void> | undefined;
   frame: (frame: RawFrame) => void;
   changed: (connection: Connection) => void;
-  /** How long the server may be silent. Its heartbeats come every 10 s. */
+  /** How long the server may be silent, in milliseconds; 30,000 by default. Its heartbeats come every 10 s. */
   silenceMs?: number;
 }
 
@@ -74,10 +74,10 @@ export async function follow(options: FeedOptions): Promise<void> {
 class Reader {
   next = 1;
   over = false;
-  /** Whether something on the way keeps an answer back until it is whole: then parts of the log are asked for. */
+  /** Whether a proxy buffers answers until they are complete: then the log is requested in parts. */
   polling = false;
-  #gap = 0; // where the server has left something out without a word
-  #empty = false; // the last answer was whole, and had nothing
+  #gap = 0; // the first seq of a gap that the server did not announce
+  #empty = false; // the last answer was complete and empty
 
   constructor(readonly options: FeedOptions) {}
 
@@ -85,11 +85,11 @@ class Reader {
     const { options } = this;
     const stop = new AbortController();
     const silenceMs = options.silenceMs ?? 30_000;
-    let heard = Date.now();
+    let readAt = Date.now();
     let silent = false;
     let came = false;
     const watch = setInterval(() => {
-      if (Date.now() - heard < silenceMs) return;
+      if (Date.now() - readAt < silenceMs) return;
       silent = true;
       stop.abort();
     }, Math.min(silenceMs / 4, 5000));
@@ -109,7 +109,7 @@ class Reader {
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
-        heard = Date.now();
+        readAt = Date.now();
         came = true;
         const text = rest + decoder.decode(value, { stream: true });
         let from = 0;
@@ -123,7 +123,7 @@ class Reader {
         rest = text.slice(from);
         if (rest.length > 8 << 20) throw new Error("The server sent a frame without an end.");
       }
-      // Twice whole and empty: the server has no more of it.
+      // After two complete and empty answers, the server has no more of it.
       const empty = this.next === before;
       this.over = empty && this.#empty && !this.polling;
       this.#empty = empty;
@@ -141,7 +141,7 @@ class Reader {
     const frame = JSON.parse(line) as RawFrame;
     if (typeof frame?.seq !== "number" || typeof frame.type !== "string") throw new Error("The server sent something that is not a log.");
     if (frame.type === "event" && (frame.event === "resume" || frame.event === "stdin_closed")) {
-      // A note to this reader, which is not in the log.
+      // A note to this reader, outside of the log.
       if (frame.event !== "resume" || frame.seq >= this.next) this.options.frame(frame);
       return resumed || frame.event === "resume";
     }
@@ -151,7 +151,7 @@ class Reader {
         this.#gap = this.next;
         throw new Error(`The server left out frames ${this.next} to ${frame.seq - 1}.`);
       }
-      // Twice the same gap stays. The reader has to know.
+      // A repeated gap is permanent. The reader has to know.
       this.options.frame({ type: "event", event: "resume", seq: frame.seq, data: { lost_count: frame.seq - this.next } });
     }
     this.next = frame.seq + 1;

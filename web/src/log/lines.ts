@@ -1,10 +1,10 @@
-// The bytes of a log, and where its lines begin.
+// The bytes of a log, and the positions of its lines.
 
-/** What a row is: output of the program, of its compiler, or a mark that the page has added. */
+/** The kind of a row: output of the program, of its compiler, or a mark that the page has added. */
 export const Kind = { stdout: 0, stderr: 1, build: 2, mark: 3 } as const;
 export type Kind = (typeof Kind)[keyof typeof Kind];
 
-/** A sentence between two lines: something that happened, or that is missing. */
+/** A sentence between two lines: an event, or missing output. */
 export interface Mark {
   text: string;
   /** Whether something is missing or was denied. */
@@ -14,26 +14,26 @@ export interface Mark {
 const chunkBits = 20;
 const chunkSize = 1 << chunkBits;
 
-/** The most bytes of a log that a page keeps. */
+/** The maximum bytes of a log that a page keeps. */
 export const mostBytes = 2 ** 31;
 
 /**
- * Lines is a log that grows. A row is a line of one stream, or a mark. A line ends at its newline, or where the other
- * stream, or a mark, comes in between.
+ * Lines is a growing log. A row is a line of one stream, or a mark. A line ends at its newline, or where the other
+ * stream, or a mark, interrupts it.
  */
 export class Lines {
   /** Bytes of output. */
   size = 0;
-  /** How many rows there are; the last one may still grow. */
+  /** The number of rows; the last one may still grow. */
   rows = 0;
   #chunks: Uint8Array[] = [];
   #offsets = new Uint32Array(1024);
   #kinds = new Uint8Array(1024);
-  #open: Kind | undefined; // of the last row, while its line has not ended
+  #open: Kind | undefined; // the kind of the last row, until its line ends
   #marks = new Map<number, Mark>();
   #markRows: number[] = [];
 
-  /** append adds output. It reports false if the page keeps no more. */
+  /** append adds output. It returns false if the page cannot keep more. */
   append(bytes: Uint8Array, kind: Kind): boolean {
     if (this.size + bytes.length > mostBytes) return false;
     for (let from = 0; from < bytes.length; ) {
@@ -53,7 +53,7 @@ export class Lines {
     return true;
   }
 
-  /** mark adds a mark after what has come. */
+  /** mark adds a mark at the end. */
   mark(mark: Mark): void {
     this.#marks.set(this.rows, mark);
     this.#markRows.push(this.rows);
@@ -61,7 +61,7 @@ export class Lines {
     this.#open = undefined;
   }
 
-  /** lines is how many rows are lines of output. */
+  /** lines returns the number of lines of output. */
   get lines(): number {
     return this.rows - this.#markRows.length;
   }
@@ -74,29 +74,29 @@ export class Lines {
     return this.#marks.get(row);
   }
 
-  /** start is where a row begins in the output; for the row after the last, where the output ends. */
+  /** start returns the start of a row in the output, or the end of the output for the row after the last. */
   start(row: number): number {
     return row < this.rows ? this.#offsets[row]! : this.size;
   }
 
-  /** number is the number of a line, from 1; 0 for a mark. */
+  /** number returns the number of a line, from 1; 0 for a mark. */
   number(row: number): number {
     return this.kind(row) === Kind.mark ? 0 : row + 1 - lowerBound(this.#markRows.length, (i) => this.#markRows[i]! >= row);
   }
 
-  /** rowOf is the row of the line with a number, undefined if it has not come. */
+  /** rowOf returns the row of a line's number; undefined if that line has not arrived. */
   rowOf(number: number): number | undefined {
     if (!(number >= 1 && number <= this.lines)) return undefined;
-    // The marks before it are those that have fewer lines before them.
+    // Marks before the line are those with fewer lines before them.
     return number - 1 + lowerBound(this.#markRows.length, (i) => this.#markRows[i]! - i >= number);
   }
 
-  /** rowAt is the row that a byte of the output belongs to. */
+  /** rowAt returns the row that contains a byte of the output. */
   rowAt(offset: number): number {
     return lowerBound(this.rows, (row) => this.#offsets[row]! > offset) - 1;
   }
 
-  /** content is where a line's bytes are, without its newline. */
+  /** content returns the range of a line's bytes, without its newline. */
   content(row: number): [from: number, to: number] {
     const from = this.start(row);
     const to = this.start(row + 1);
@@ -107,7 +107,7 @@ export class Lines {
     return this.#chunks[at >>> chunkBits]![at & (chunkSize - 1)]!;
   }
 
-  /** read copies a part of the output. */
+  /** read copies a range of the output. */
   read(from: number, to: number): Uint8Array<ArrayBuffer> {
     const out = new Uint8Array(Math.max(to - from, 0));
     for (let at = from; at < to; ) {
@@ -133,7 +133,7 @@ export class Lines {
   }
 }
 
-/** lowerBound is the first i below n that `is` true of, if it is true of all that follow; n if of none. */
+/** lowerBound returns the first i below n for which `is` is true; n if there is none. `is` must stay true once it is true. */
 export function lowerBound(n: number, is: (i: number) => boolean): number {
   let low = 0;
   for (let high = n; low < high; ) {

@@ -1,4 +1,4 @@
-// A log as a page has it: the worker that holds the bytes, and the rows that are visible.
+// A log in the page: the worker that keeps the bytes, and the visible rows.
 import { apiBase, failureOf, token } from "../client.svelte.ts";
 import type { Connection } from "./feed.ts";
 import type { Row } from "./row.ts";
@@ -7,53 +7,53 @@ import { startWorker } from "./start.ts";
 import type { Ask, Stream, Told } from "./wire.ts";
 import workerUrl from "./worker.ts?worker&url";
 
-/** logPath is where the API has the log of a run. */
+/** logPath returns the API's path of a run's log. */
 export const logPath = (runId: string): string => `/api/v1/sandbox/runs/${encodeURIComponent(runId)}/logs`;
 
 let spare: Worker | undefined;
 let early: { runId: string; log: Log } | undefined;
 
-/** prepare starts the worker of the log that is opened next, which takes longer than to start a run. */
+/** prepare starts the worker of the next log. That takes longer than the start of a run. */
 export function prepare(): void {
   if (spare) return;
   spare = startWorker(workerUrl, "log");
   spare.onerror = () => (spare = undefined);
 }
 
-/** openEarly opens the log of a run that has just started, before its page is there. */
+/** openEarly opens the log of a run that has just started, before its page is shown. */
 export function openEarly(runId: string, sessionId: string | undefined): void {
   early?.log.close();
   early = { runId, log: new Log(runId, sessionId) };
 }
 
-/** openLog opens the log of a run. In a session, files of the workspace are linked. */
+/** openLog opens the log of a run. In a session, it links files of the workspace. */
 export function openLog(runId: string, sessionId: string | undefined): Log {
   const log = early?.runId === runId ? early.log : new Log(runId, sessionId);
   if (early?.log === log) early = undefined;
   return log;
 }
 
-/** What hears of events: of a result with its line. */
+/** A receiver of events: for a result with its line. */
 export type Listener = (event: string, data?: string) => void;
 
 export class Log {
-  /** Rows that can be shown: those of the chosen stream. */
+  /** The number of rows in the chosen stream. */
   rows = $state(0);
   lines = $state(0);
   size = $state(0);
   connection: Connection = $state.raw({ state: "opening" });
-  /** The rows that the worker has sent last. */
+  /** The last rows from the worker. */
   window: { first: number; rows: Row[] } = $state.raw({ first: 0, rows: [] });
   hits = $state(0);
-  /** The hit that was gone to, from 1. */
+  /** The number of the current hit, from 1. */
   nth = $state(0);
   searching = $state(false);
   searchProblem: string | undefined = $state();
-  /** The first failure of the connection; it stays until the reader dismisses it. */
+  /** The first failure of the connection, until the reader dismisses it. */
   broke: { message: string; at: string } | undefined = $state.raw();
-  /** Why the server has refused the log. */
+  /** The error with which the server refused the log. */
   refused: unknown = $state.raw();
-  /** Called when a hit or a line is to be shown. */
+  /** Called to show a hit or a line. */
   onplace: (position: number) => void = () => {};
 
   readonly #worker: Worker;
@@ -70,7 +70,7 @@ export class Log {
     this.ask({ do: "open", url: apiBase + logPath(runId), headers: headers as Record<string, string>, files: sessionId !== undefined });
   }
 
-  /** listen hears what happens to the run, from the first event on. */
+  /** listen registers a receiver of the run's events, from the first one on. */
   listen(event: Listener): void {
     this.#onevent = event;
     for (const missed of this.#events.splice(0)) event(...missed);

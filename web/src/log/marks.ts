@@ -1,8 +1,8 @@
-// What the events in a log say to its reader.
+// The text of events in a log.
 import { bytes, count } from "../format.ts";
 import type { Mark } from "./lines.ts";
 
-/** A frame of a log as it travels. */
+/** A frame of a log in its JSON form. */
 export interface RawFrame {
   type: string;
   seq: number;
@@ -22,7 +22,7 @@ const stdinReasons: Record<string, string> = {
   stdin_idle_timeout_sec: "nothing came for too long (stdin_idle_timeout_sec)",
 };
 
-/** markOf is the mark of a frame in a log; undefined if the log itself has nothing to say about it. */
+/** markOf returns the mark of a frame in a log; undefined if it has none. */
 export function markOf(frame: RawFrame): Mark | undefined {
   if (frame.type === "truncated") {
     return { text: frame.reason === "log_cap" ? "The log has reached its limit. Later output was not kept." : `The log was cut here: ${frame.reason ?? "no reason given"}.`, warn: true };

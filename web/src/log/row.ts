@@ -1,53 +1,53 @@
-// A row of a log as it is shown: parts of text with their looks.
+// A displayed row of a log: styled parts of text.
 import { shown as visible } from "../format.ts";
 import { colour, Flag, plain, render, type Span, type Style } from "./ansi.ts";
 import { Kind, type Lines } from "./lines.ts";
 import { filePlaces } from "./links.ts";
 import { ranges } from "./search.ts";
 
-/** A piece of a row's text that looks the same. */
+/** A part of a row's text in one style. */
 export interface Part {
   text: string;
-  /** CSS colours, made of numbers. */
+  /** CSS colours, computed from numbers. */
   fg?: string | undefined;
   bg?: string | undefined;
   flags: number;
-  /** Whether it is what was searched for. */
+  /** Whether it matches the search. */
   hit?: boolean;
-  /** A file in the workspace that it names. */
+  /** The workspace file that it names. */
   file?: { path: string; line: number | undefined };
 }
 
-/** A row as it is shown. */
+/** A displayed row. */
 export interface Row {
   /** The number of the line; 0 for a mark. */
   number: number;
   kind: Kind;
   warn?: boolean;
   parts: Part[];
-  /** Bytes that are not shown. */
+  /** The number of hidden bytes. */
   cut: number;
-  /** Whether it was opened. */
+  /** Whether the reader has expanded it. */
   open: boolean;
 }
 
-/** Bytes of a line that are shown at first, and at most. */
+/** Bytes of a line to show at first, and when expanded. */
 export const shown = 4096;
 export const mostShown = 256 << 10;
 
-/** How rows are shown. */
+/** Display options of rows. */
 export interface Look {
-  /** What is searched for. */
+  /** The search expression. */
   found?: RegExp | undefined;
   /** Whether files of the workspace are linked. */
   files: boolean;
-  /** Whether a row was opened. */
+  /** Whether a row is expanded. */
   open: (row: number) => boolean;
 }
 
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
-/** showRow makes a row, and returns the style that the next one of the same stream begins with. */
+/** showRow returns a row, and the initial style of the next row of its stream. */
 export function showRow(lines: Lines, row: number, style: Style, look: Look): { row: Row; end: Style } {
   const kind = lines.kind(row);
   const mark = lines.markAt(row);
@@ -58,17 +58,17 @@ export function showRow(lines: Lines, row: number, style: Style, look: Look): { 
   const cut = Math.max(0, to - from - most);
   let bytes = lines.read(from, to - cut);
   if (cut > 0) {
-    // Of a line that writes over itself, such as a progress bar, the end is what one would see.
+    // For a line that overwrites itself, such as a progress bar, the end is what a terminal would show.
     const end = lines.read(to - most, to);
     const back = end.lastIndexOf(13, end.length - 2);
     if (back >= 0) bytes = end.subarray(Math.max(0, end.lastIndexOf(13, back - 1)));
   }
   const text = decoder.decode(bytes);
   const { spans, end } = render(text, style);
-  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end: cut > 0 ? plain : end }; // what ends the style may be in the rest
+  return { row: { number: lines.number(row), kind, parts: partsOf(spans, look), cut, open }, end: cut > 0 ? plain : end }; // the hidden rest may change it
 }
 
-/** styleBefore is the style that a row begins with, as far as the rows just before it tell. */
+/** styleBefore returns the initial style of a row, as far as the preceding rows determine it. */
 export function styleBefore(lines: Lines, row: number, back = 200, most = 256 << 10): Style {
   const kind = lines.kind(row);
   const first = Math.max(0, row - back, lines.rowAt(Math.max(0, lines.start(row) - most)));
@@ -82,7 +82,7 @@ export function styleBefore(lines: Lines, row: number, back = 200, most = 256 <<
   return style;
 }
 
-/** partsOf cuts styled text where a hit or a link begins or ends. */
+/** partsOf splits styled text at the edges of hits and links. */
 export function partsOf(spans: Span[], look: Pick<Look, "found" | "files">): Part[] {
   const text = spans.map((span) => span.text).join("");
   const hits = look.found ? ranges(look.found, text) : [];

@@ -1,37 +1,37 @@
-// Scrolling through more rows than an element can be high. Up to `limit` pixels, the scroll bar is exact. Above, its two ends are
-// exact, and between them the bar leads to a place while small movements go pixel by pixel.
+// Scrolling through more rows than an element can be high. Up to `limit` pixels, the scroll bar is exact. Above, it is exact at
+// both ends. In between, the bar selects a place, and small movements go pixel by pixel.
 
-/** Elements may be about 17 million pixels high in Firefox, 33 million in Chromium. */
+/** The height limit is about 17 million pixels in Firefox, 33 million in Chromium. */
 export const limit = 10_000_000;
 const exact = 1_000_000; // pixels at each end
 
-/** Scroll maps the position of a scroll bar to rows. Positions are pixels from the first row's top. */
+/** Scroll maps the position of a scroll bar to rows. Positions are in pixels from the top of the first row. */
 export class Scroll {
-  /** Pixels that the rows before the view's top take. */
+  /** The height of the rows above the view, in pixels. */
   position = 0;
-  #top = 0; // of the scroll bar, as last seen or set
+  #top = 0; // of the scroll bar, as last read or set
   #rows = 0;
   #rowHeight = 20;
   #view = 0;
 
-  /** resize tells how many rows there are, their height, and that of the view. */
+  /** resize sets the number of rows, their height, and that of the view. */
   resize(rows: number, rowHeight: number, view: number): void {
     const row = this.position / this.#rowHeight;
     [this.#rows, this.#rowHeight, this.#view] = [rows, rowHeight, view];
     this.position = clamp(row * rowHeight, this.end);
   }
 
-  /** total is the height of all rows. */
+  /** total returns the height of all rows. */
   get total(): number {
     return this.#rows * this.#rowHeight;
   }
 
-  /** height is that of the element that stands for all rows. */
+  /** height returns the height of the element that stands for all rows. */
   get height(): number {
     return Math.min(this.total, limit);
   }
 
-  /** end is the last position. */
+  /** end returns the last position. */
   get end(): number {
     return Math.max(0, this.total - this.#view);
   }
@@ -40,28 +40,28 @@ export class Scroll {
     return Math.max(0, this.height - this.#view);
   }
 
-  /** moved takes what the scroll bar says, and reports whether the reader did it. */
+  /** moved takes the scroll bar's position, and reports whether the reader moved it. */
   moved(top: number): boolean {
     const by = top - this.#top;
-    if (Math.abs(by) < 1) return false; // what was set, rounded
+    if (Math.abs(by) < 1) return false; // the position that was set, rounded
     this.#top = top;
     const small = Math.abs(by) <= 2 * this.#view && top > 0 && top < this.#topEnd - 1;
     this.position = small ? clamp(this.position + by, this.end) : this.positionOf(top);
     return true;
   }
 
-  /** moveTo goes to a position and returns what the scroll bar is to be set to. */
+  /** moveTo goes to a position and returns the new position of the scroll bar. */
   moveTo(position: number): number {
     this.position = clamp(position, this.end);
     return this.settle();
   }
 
-  /** settle returns what the scroll bar is to be set to for the present position, once it rests. */
+  /** settle returns the scroll bar's exact position, for a scroll bar at rest. */
   settle(): number {
     return (this.#top = this.topOf(this.position));
   }
 
-  /** positionOf is the place that a scroll bar leads to. */
+  /** positionOf returns the position of the rows for one of the scroll bar. */
   positionOf(top: number): number {
     const [end, topEnd] = [this.end, this.#topEnd];
     if (end === topEnd) return clamp(top, end);
@@ -70,7 +70,7 @@ export class Scroll {
     return exact + ((top - exact) * (end - 2 * exact)) / (topEnd - 2 * exact);
   }
 
-  /** topOf is where the scroll bar is for a position: the inverse of positionOf. */
+  /** topOf returns the scroll bar's position for one of the rows: the inverse of positionOf. */
   topOf(position: number): number {
     const [end, topEnd] = [this.end, this.#topEnd];
     if (end === topEnd || position <= exact) return clamp(position, topEnd);
@@ -78,14 +78,14 @@ export class Scroll {
     return exact + ((position - exact) * (topEnd - 2 * exact)) / (end - 2 * exact);
   }
 
-  /** showing is the position at which a row is in the view, whatever the heights of others. */
+  /** showing returns a position at which a row is in the view, whatever the heights of other rows. */
   showing(row: number): number {
     return this.#rows < 2 ? 0 : (row / (this.#rows - 1)) * this.end;
   }
 
   /**
-   * anchor is a place in the rows, with its fraction, and where in the view it is. It does not need the heights of rows: the first
-   * row is at the top of the view at the beginning, and the last at its bottom at the end.
+   * anchor returns a place in the rows, with its fraction, and its position in the view. It does not need the heights of
+   * rows: the first row is at the top of the view at the beginning, and the last at its bottom at the end.
    */
   anchor(): { row: number; y: number } {
     const share = this.end === 0 ? 0 : this.position / this.end;

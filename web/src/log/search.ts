@@ -1,38 +1,38 @@
-// Search in a log, block by block. Lines are searched as they look, without their terminal sequences.
+// Search in a log, block by block. It searches lines as displayed, without their terminal sequences.
 import { strip } from "./ansi.ts";
 import { Kind, lowerBound, type Lines } from "./lines.ts";
 
-/** What is searched for. */
+/** A search query. */
 export interface Query {
   text: string;
   regexp: boolean;
-  /** Whether upper and lower case are different. */
+  /** Whether case matters. */
   matchCase: boolean;
 }
 
-/** A part of a log that is searched at once. */
+/** A part of a log for one search step. */
 export interface Block {
   bytes: Uint8Array<ArrayBuffer>;
-  /** Where its rows begin within it. */
+  /** The starts of its rows within it. */
   starts: Uint32Array<ArrayBuffer>;
 }
 
-/** Where a search stands: a row, and how many bytes of it were searched already. */
+/** The progress of a search: a row, and how many of its bytes have been searched. */
 export interface Place {
   row: number;
   within: number;
 }
 
 const blockBytes = 1 << 20;
-const overlap = 4096; // of the pieces of a line that is longer than a block
+const overlap = 4096; // between the pieces of a line that is longer than a block
 
-/** expression is a query as a regular expression that finds all. It throws a SyntaxError if the query is none. */
+/** expression returns a query as a global regular expression. It throws a SyntaxError for an invalid one. */
 export function expression({ text, regexp, matchCase }: Query): RegExp {
   const source = regexp ? text : text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
   return new RegExp(source, `g${matchCase ? "" : "i"}u`);
 }
 
-/** ranges are where an expression matches in a line, at most a thousand. */
+/** ranges returns the matches of an expression in a line, at most a thousand. */
 export function ranges(found: RegExp, text: string): [from: number, to: number][] {
   const all: [number, number][] = [];
   found.lastIndex = 0;
@@ -44,7 +44,7 @@ export function ranges(found: RegExp, text: string): [from: number, to: number][
   return all;
 }
 
-/** block is what a search looks at next, and where it goes on. */
+/** block returns the next block to search, and the place after it. */
 export function block(lines: Lines, { row, within }: Place, size = blockBytes): { block: Block; next: Place } {
   const from = lines.start(row) + within;
   const end = lines.start(row + 1);
@@ -60,10 +60,10 @@ export function block(lines: Lines, { row, within }: Place, size = blockBytes): 
   return { block: { bytes: lines.read(from, lines.start(to)), starts }, next: { row: to, within: 0 } };
 }
 
-/** searchBlock returns the rows of a block, counted from its first, that have a match. */
+/** searchBlock returns the rows of a block that match, counted from its first. */
 export function searchBlock({ bytes, starts }: Block, query: Query): number[] {
   const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes);
-  // One character for each byte, and nothing that looks other than it is.
+  // Each byte is one character, and is displayed unchanged.
   const even = text.length === bytes.length && !/[\x1b\x08]|\r(?!\n)/.test(text);
   if (even && !query.regexp) return literal(text, starts, query);
   const found = expression(query);
@@ -92,7 +92,7 @@ function literal(text: string, starts: Uint32Array, query: Query): number[] {
   return hits;
 }
 
-/** matchesStream tells whether a row is shown while only one stream is. Marks always are; a compiler prints to stderr. */
+/** matchesStream reports whether a row is shown for a choice of stream. Marks always are; a compiler prints to stderr. */
 export function matchesStream(kind: Kind, stream: "both" | "stdout" | "stderr"): boolean {
   return stream === "both" || kind === Kind.mark || (stream === "stdout") === (kind === Kind.stdout);
 }

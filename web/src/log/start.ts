@@ -1,4 +1,4 @@
-// Starting the worker where only trusted addresses may become scripts.
+// Starts the worker where trusted types restrict the addresses of scripts.
 
 interface Policy {
   createScriptURL(url: string): string;
@@ -9,7 +9,7 @@ interface TrustedTypes {
 
 let policy: Policy | undefined;
 
-/** startWorker starts the worker. The first address that comes is the only one that is allowed. */
+/** startWorker starts the worker. Only the first address that it gets is allowed. */
 export function startWorker(url: string, name: string): Worker {
   policy ??= policyFor(new URL(url, self.location.href).href);
   return new Worker(policy.createScriptURL(new URL(url, self.location.href).href), { type: "module", name });

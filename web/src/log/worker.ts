@@ -1,5 +1,5 @@
-// The worker of a log: it reads it, keeps its bytes, and answers with the rows that are visible. A second one, which it starts
-// for regular expressions, can be ended when one of them takes too long.
+// The worker of a log: it reads the log, keeps its bytes, and answers with the visible rows. It starts a second worker for regular
+// expressions, and can end that when an expression takes too long.
 import { utf8Bytes } from "./bytes.ts";
 import { follow, type Connection } from "./feed.ts";
 import { Kind, Lines, lowerBound } from "./lines.ts";
@@ -12,8 +12,8 @@ import { startWorker } from "./start.ts";
 
 const expressionName = "expressions";
 const guardMs = 2000;
-const frameMs = 33; // between two states that change what is visible
-const countMs = 200; // and between two that change the number of lines alone
+const frameMs = 33; // between two states that change visible rows
+const countMs = 200; // between two that change only the number of lines
 const mostHits = 1_000_000;
 
 if (self.name === expressionName) {
@@ -29,7 +29,7 @@ function serve(): void {
   let connection: Connection = { state: "opening" };
   let files = false;
   let stream: Stream = "both";
-  let chosen: number[] = []; // rows of the stream, unless it is both
+  let chosen: number[] = []; // rows of the chosen stream, unless it is both
   let chosenTo = 0;
   let view = { first: 0, count: 0, last: true };
   let sent = { rows: -1, size: -1 };
@@ -39,7 +39,7 @@ function serve(): void {
   let found: RegExp | undefined;
   let searching = 0;
   let hits: number[] = [];
-  let at: number | undefined; // the row of the last one that was asked for: the page may ask twice before it has seen one
+  let at: number | undefined; // the row of the last requested hit: the page may send two requests before it shows one
 
   const tell = (told: Told) => self.postMessage(told);
   const macrotask = tasks();
@@ -50,11 +50,11 @@ function serve(): void {
 
   function choose(): void {
     if (stream === "both") return;
-    // The last row is there for good once it is: its stream does not change.
+    // The last row can be added: its stream does not change.
     for (; chosenTo < lines.rows; chosenTo++) if (matchesStream(lines.kind(chosenTo), stream)) chosen.push(chosenTo);
   }
 
-  // atView tells whether what comes may be visible.
+  // atView reports whether new rows may be visible.
   const atView = () => view.last || view.first + view.count >= sent.rows - 1;
 
   function flush(always = false): void {
@@ -90,7 +90,7 @@ function serve(): void {
     tell({ is: "rows", first, rows });
   }
 
-  let last = 0; // when a state was sent
+  let last = 0; // time of the last state
   let full = false;
   let result = "";
   const results = new TextDecoder("utf-8", { ignoreBOM: true });
@@ -103,7 +103,7 @@ function serve(): void {
       return;
     }
     if (raw.type === "result") {
-      // Lines of JSON, or a piece of one.
+      // Lines of JSON, or a part of one.
       const whole = (result + results.decode(utf8Bytes(String(raw.data ?? ""), raw.encoding), { stream: true })).split("\n");
       result = whole.pop()!;
       for (const line of whole) tell({ is: "event", event: "result", data: line });
@@ -118,7 +118,7 @@ function serve(): void {
   function flushNow(): void {
     clearTimeout(due);
     due = undefined;
-    if (lines.size === sent.size && lines.rows === sent.rows) return; // an event alone does not hold back the line that follows
+    if (lines.size === sent.size && lines.rows === sent.rows) return; // an event alone does not delay the line that follows
     last = performance.now();
     flush();
   }
@@ -127,7 +127,7 @@ function serve(): void {
   function pause(): Promise<void> | undefined {
     const now = performance.now();
     if (due === undefined) {
-      // What has come is shown at once, and then once a frame's time.
+      // Show the first data at once, and then once a frame.
       const every = atView() ? frameMs : countMs;
       if (now - last >= every) flushNow();
       else due = setTimeout(flushNow, last + every - now);
@@ -178,7 +178,7 @@ function serve(): void {
     try {
       let told = performance.now();
       for (let place = { row: 0, within: 0 }; turn === searching; ) {
-        // A line that still grows is searched once it has ended, or the log has.
+        // A growing line is searched once it has ended, or the log has.
         const rest = lines.rows - place.row;
         if (rest <= (connection.state === "ended" || connection.state === "refused" ? 0 : 1)) {
           if (connection.state === "ended" || connection.state === "refused") break;
@@ -252,10 +252,10 @@ function serve(): void {
   };
 }
 
-// Guarded searches by an expression in a worker of its own.
+// Guarded searches with an expression in a separate worker.
 class Guarded {
   #worker = startWorker(self.location.href, expressionName);
-  // To start it takes time, too, which is not the expression's.
+  // The worker's start takes time, too, which does not count for the expression.
   #begun = new Promise<void>((resolve, reject) => {
     this.#worker.onmessage = () => resolve();
     this.#worker.onerror = () => reject(new Error("The search has failed."));
@@ -285,7 +285,7 @@ class Guarded {
   }
 }
 
-// tasks lets messages come in between: promises alone do not.
+// tasks lets messages arrive in between: promises alone do not.
 function tasks(): () => Promise<void> {
   const channel = new MessageChannel();
   const waiting: (() => void)[] = [];

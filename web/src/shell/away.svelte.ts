@@ -1,17 +1,17 @@
-// Whether the server answers. Every request of the page reports here.
+// Whether the server answers. Every request of the page reports to this module.
 import { send } from "../upload.ts";
 
 export const away = $state({ since: 0, nextTry: 0 });
 let waitMs = 1000;
-let clock: number | undefined; // the server's, when performance.now() was 0: the latest that an answer told, since one may be old
+let clock: number | undefined; // the server's time when performance.now() was 0: the latest reported one, since an answer may be old
 
-/** now is the time by the server's clock where the browser's is another: what is shown and decided by the server's times needs that. */
+/** now returns the server's time if the browser's clock differs. Use it to display or compare the server's times. */
 export function now(): number {
   const [own, server] = [Date.now(), clock === undefined ? undefined : clock + performance.now()];
-  return server === undefined || Math.abs(server - own) < 5000 ? own : server; // answers tell seconds, and take some
+  return server === undefined || Math.abs(server - own) < 5000 ? own : server; // answers report whole seconds, with a delay
 }
 
-/** asked notes whether the server has answered: 1, 2, 4 … 30 s until it is asked again, with jitter. */
+/** asked records whether the server has answered: the next attempt is after 1, 2, 4 … 30 s, with jitter. */
 export function asked(answered: boolean): void {
   if (answered) {
     away.since = 0;
@@ -23,14 +23,14 @@ export function asked(answered: boolean): void {
   waitMs = Math.min(waitMs * 2, 30_000);
 }
 
-/** answers asks the server whether it is there. */
+/** answers checks whether the server answers. */
 export const answers = (): Promise<boolean> =>
   fetch(new URL("../healthz", document.baseURI), { cache: "no-store", signal: AbortSignal.timeout(5000) }).then((r) => r.ok, () => false);
 
-// How long a request may take before the server is asked whether it is there. Some take longer: what is large, or waits.
+// The time limit for a request before a check of the server. Large or waiting requests take longer.
 const patienceMs = 10_000;
 
-/** watchedFetch is fetch, with every failure to reach the server noted. */
+/** watchedFetch is fetch that records every failure to reach the server. */
 export const watchedFetch: typeof fetch = async (input, init) => {
   const late = setTimeout(async () => {
     if (!away.since && !(await answers()) && !away.since) asked(false);

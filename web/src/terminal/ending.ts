@@ -1,17 +1,17 @@
-// How the connection to a terminal ends, and whether it is worth to come back by itself.
+// The end of a terminal's connection, and whether the page should reconnect by itself.
 import type { TerminalEvent } from "belljar-sdk";
 
-/** An end, for people. */
+/** An end of a connection, for people. */
 export interface Ending {
-  /** The code that the WebSocket was closed with; 0 if it was never open. */
+  /** The close code of the WebSocket; 0 if it was never open. */
   code: number;
   message: string;
   hint?: string | undefined;
-  /** Whether the page reconnects by itself. */
+  /** Whether the page reconnects automatically. */
   again: boolean;
 }
 
-/** What is known of an error of the SDK. */
+/** The known fields of an error of the SDK. */
 interface Failure {
   code?: unknown;
   message?: unknown;
@@ -19,7 +19,7 @@ interface Failure {
   details?: { close_code?: unknown };
 }
 
-/** endingOf says how a connection ended that the server has closed, by its last event. */
+/** endingOf describes a connection that the server closed, by its last event. */
 export function endingOf(event: Exclude<TerminalEvent, { kind: "history" | "output" | "exit" }>): Ending {
   switch (event.kind) {
     case "replaced":
@@ -43,7 +43,7 @@ export function endingOf(event: Exclude<TerminalEvent, { kind: "history" | "outp
 const codes: Record<string, number> = { unauthorized: 4001, not_found: 4004, session_expired: 4004, invalid_request: 1008, forbidden: 1008, policy_denied: 1008 };
 const passing = /^(runtime_unavailable|timeout|rate_limited|internal)$/;
 
-/** failureOf says how a connection ended that broke, or was never made. */
+/** failureOf describes a connection that broke, or was never open. */
 export function failureOf(error: unknown): Ending {
   const { code, message, hint, details } = (error ?? {}) as Failure;
   const name = typeof code === "string" ? code : "";
@@ -56,7 +56,7 @@ export function failureOf(error: unknown): Ending {
   };
 }
 
-/** pauseMs is how long to wait before try n, from 0: 0.5, 1, 2, 4, 8, 10, 10 … s. */
+/** pauseMs returns the pause before try n, from 0: 0.5, 1, 2, 4, 8, 10, 10 … s. */
 export function pauseMs(n: number): number {
   return Math.min(500 * 2 ** Math.min(n, 10), 10_000);
 }

@@ -1,37 +1,38 @@
-// The connection of a screen to a terminal: it is made, watched, and made again.
+// The connection of a screen to a terminal: open, watch, and reopen it.
 import type { Terminal } from "belljar-sdk";
 import { endingOf, failureOf, pauseMs, type Ending } from "./ending.ts";
 
-/** What shows a terminal. */
+/** The display of a terminal. */
 export interface Screen {
   readonly cols: number;
   readonly rows: number;
   /** write calls done once it has parsed the data. */
   write(data: Uint8Array, done: () => void): void;
-  /** reset clears it for the history that follows. */
+  /** reset clears the screen before the history. */
   reset(): void;
 }
 
-/** How to get to a terminal. */
+/** The way to reach a terminal. */
 export interface Way {
-  /** open makes a terminal. It is not given up on the way: it may have been made. */
+  /** open makes a terminal. It has no signal: an aborted request may have made one. */
   open(size: { cols: number; rows: number }): Promise<Terminal>;
   attach(id: string, signal: AbortSignal): Promise<Terminal>;
-  /** made gets the id of what open has made, also after the screen has gone. */
+  /** made receives the id of the new terminal, even after the screen has closed. */
   made(id: string): void;
-  /** failed hears of every error, such as a token that has expired. */
+  /** failed receives every error, such as an expired token. */
   failed(error: unknown): void;
 }
 
-// A browser's WebSocket cannot be paused. What the screen has not parsed is bounded by leaving, and coming back for the history.
+// A browser's WebSocket cannot be paused. Above this limit of unparsed output, the link detaches, and reattaches for the
+// history.
 const mostUnparsed = 4 << 20;
 
 export class Link {
   state: "connecting" | "open" | "waiting" | "lost" | "exited" = $state("connecting");
-  /** The first thing that went wrong since the user last acted, or what has ended it for good. */
+  /** The first problem since the user last acted, or the permanent one. */
   problem: Ending | undefined = $state.raw();
   exitCode = $state(0);
-  /** When it is tried again, while it is waiting. */
+  /** The time of the next attempt, while it is waiting. */
   nextTry = $state(0);
   id: string | undefined = $state();
 
@@ -41,8 +42,8 @@ export class Link {
   #round = new AbortController();
   #unparsed = 0;
   #drained: (() => void) | undefined;
-  #early: (string | Uint8Array)[] | undefined = []; // typed before the terminal was there for the first time
-  #silent = 0; // writes of the past: the screen's answers to them are no input
+  #early: (string | Uint8Array)[] | undefined = []; // input before the terminal was first open
+  #silent = 0; // writes of old output: the screen's answers to them are not input
   #resizing: ReturnType<typeof setTimeout> | undefined;
 
   constructor(screen: Screen, way: Way, id: string | undefined) {
@@ -52,21 +53,21 @@ export class Link {
     void this.#follow(this.#round);
   }
 
-  /** type sends what the user types. */
+  /** type sends the user's input. */
   type(data: string | Uint8Array): void {
     if (this.state === "connecting") this.#early?.push(data);
     if (this.state !== "open" || this.#silent > 0) return;
     if (this.problem) this.problem = undefined;
-    this.#terminal?.write(data).catch(() => {}); // the connection's end tells
+    this.#terminal?.write(data).catch(() => {}); // the connection's end reports the error
   }
 
-  /** fit tells the terminal the screen's size, once it stays. */
+  /** fit sends the screen's size to the terminal, once it is stable. */
   fit(): void {
     clearTimeout(this.#resizing);
     this.#resizing = setTimeout(() => this.#size(), 100);
   }
 
-  /** reconnect tries now. */
+  /** reconnect reconnects now. */
   reconnect(): void {
     this.#leave();
     this.problem = undefined;
@@ -74,7 +75,7 @@ export class Link {
     void this.#follow(this.#round);
   }
 
-  /** close leaves the terminal, which lives on. */
+  /** close detaches from the terminal, which continues. */
   close(): void {
     clearTimeout(this.#resizing);
     this.#leave();
@@ -90,7 +91,7 @@ export class Link {
     const { cols, rows } = this.#screen;
     const terminal = this.#terminal;
     if (!terminal || this.state !== "open" || (terminal.state.cols === cols && terminal.state.rows === rows)) return;
-    terminal.resize(cols, rows).catch(() => {}); // the connection's end tells
+    terminal.resize(cols, rows).catch(() => {}); // the connection's end reports the error
   }
 
   async #follow({ signal }: AbortController): Promise<void> {
@@ -118,13 +119,13 @@ export class Link {
         this.#early = undefined;
         this.#way.failed(error);
         ending = failureOf(error);
-        if (!this.id) ending.again = false; // it may have been made: the list of terminals tells
+        if (!this.id) ending.again = false; // it may exist: the list of terminals shows it
       }
       this.#terminal = undefined;
       if (signal.aborted || ending === "over") return;
       if (ending === "behind") continue;
       if (!ending.again) {
-        this.problem = ending; // in place of what it was tried again for
+        this.problem = ending; // replaces the reason of the retries
         this.state = "lost";
         return;
       }
@@ -139,7 +140,7 @@ export class Link {
     }
   }
 
-  // read shows what comes, to the end: of the connection, or of the program (over). It leaves if the screen is far behind.
+  // read shows output until the connection ends, or the program (over). It detaches if the screen is far behind.
   async #read(terminal: Terminal, signal: AbortSignal): Promise<Ending | "behind" | "over"> {
     for await (const event of terminal) {
       if (signal.aborted) return "over";

@@ -1,4 +1,4 @@
-// How a terminal looks: the colours of theme.css, and styles that the page's Content-Security-Policy lets through.
+// The appearance of a terminal: the colours of theme.css, and styles that pass the page's Content-Security-Policy.
 import type { ITheme } from "@xterm/xterm";
 
 const colours: Record<keyof Omit<ITheme, "extendedAnsi">, string> = {
@@ -13,7 +13,7 @@ const colours: Record<keyof Omit<ITheme, "extendedAnsi">, string> = {
   brightBlue: "var(--ansi-12)", brightMagenta: "var(--ansi-13)", brightCyan: "var(--ansi-14)", brightWhite: "var(--ansi-15)",
 };
 
-/** themeOf is the theme as it is now for an element: xterm knows no CSS variables. */
+/** themeOf returns an element's current theme: xterm does not support CSS variables. */
 export function themeOf(place: HTMLElement): ITheme {
   const probe = place.appendChild(document.createElement("span"));
   const theme: ITheme = {};
@@ -25,7 +25,7 @@ export function themeOf(place: HTMLElement): ITheme {
   return theme;
 }
 
-/** styled does something during which style elements that are made carry the page's nonce. */
+/** styled calls a function. Style elements that it makes get the page's nonce. */
 export function styled(make: () => void): void {
   const nonce = document.querySelector<HTMLMetaElement>('meta[name="csp-nonce"]')?.content ?? "";
   const create = document.createElement;
@@ -43,11 +43,11 @@ export function styled(make: () => void): void {
 
 let fast: boolean | undefined;
 
-/** fastGraphics tells whether WebGL is drawn by a graphics processor. Where a program imitates one, elements are several times as fast. */
+/** fastGraphics reports whether a graphics processor draws WebGL. With software rendering, elements are several times as fast. */
 export function fastGraphics(): boolean {
   if (fast !== undefined) return fast;
   const probe = document.createElement("canvas").getContext("webgl2", { failIfMajorPerformanceCaveat: true });
-  // Chromium does not call SwiftShader a caveat.
+  // Chromium does not report SwiftShader as a caveat.
   const info = probe?.getExtension("WEBGL_debug_renderer_info");
   const name = info ? String(probe!.getParameter(info.UNMASKED_RENDERER_WEBGL)) : "";
   fast = probe != null && !/swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);

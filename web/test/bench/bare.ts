@@ -1,11 +1,11 @@
-// What the page is compared with: an HTML page of one line, and a WebSocket that sends back what it gets.
+// The baseline for comparisons: an HTML page of one line, and a WebSocket that echoes its input.
 import { createHash } from "node:crypto";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 
 const paragraph = "<!doctype html><title>bare</title><p>A page of one line.</p>";
 
-// It shows each key once it has come back.
+// It shows each key after the echo.
 const echo = `<!doctype html><title>bare</title><p class="keys"></p><script>
   const socket = new WebSocket("ws://" + location.host);
   const keys = document.querySelector(".keys");

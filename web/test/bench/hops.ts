@@ -1,4 +1,4 @@
-// Where the time goes between a run that is submitted and its first line on the screen: `npm run bench -- hops`.
+// Measures each step between the submission of a run and its first line on the screen: `npm run bench -- hops`.
 import { Until } from "../browser/owner.ts";
 import { visit } from "../browser/world.ts";
 

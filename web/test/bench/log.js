@@ -2,7 +2,7 @@
 //
 //	BELLJAR=../bin/belljar node test/bench/log.js
 //
-// It exits with 1 if a budget is exceeded. The server's page is what was built into it: make web build, first.
+// It exits with 1 if a budget is exceeded. The server serves the page of its build, so run make web build first.
 import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -60,7 +60,7 @@ async function ended(base, id) {
   if (run.phase !== "completed") throw new Error(JSON.stringify(run));
 }
 
-// watched notes what the page does from its first moment on.
+// watched records the page's actions from its start.
 function watched(token) {
   localStorage.setItem("belljar.token", token);
   globalThis.seen = { violations: [], long: [], tasks: [] };
@@ -80,7 +80,7 @@ function watched(token) {
   requestAnimationFrame(look);
 }
 
-// timed resolves with how long a jump or a search takes until it is on the screen, seen frame by frame.
+// timed returns how long a jump or a search takes until it is on the screen, checked in each frame.
 const timed = (page, what, argument) => page.evaluate(async ({ what, argument }) => {
   const from = performance.now();
   if (what === "jump") location.hash = `#L${argument}`;
@@ -99,7 +99,7 @@ const timed = (page, what, argument) => page.evaluate(async ({ what, argument })
   return performance.now() - from;
 }, { what, argument });
 
-// workerBytes asks the worker of the page for its memory.
+// workerBytes returns the memory of the page's worker.
 async function workerBytes(page) {
   const session = await page.context().newCDPSession(page);
   const answer = new Promise((resolve, reject) => {
@@ -111,7 +111,7 @@ async function workerBytes(page) {
       if (targetInfo.type !== "worker") return;
       const send = (id, method) => session.send("Target.sendMessageToTarget", { sessionId, message: JSON.stringify({ id, method }) });
       await send(0, "HeapProfiler.collectGarbage");
-      await send(1, "HeapProfiler.collectGarbage"); // what the first one found is freed
+      await send(1, "HeapProfiler.collectGarbage"); // frees garbage that the first collection made collectable
       await send(2, "Runtime.getHeapUsage");
     });
   });

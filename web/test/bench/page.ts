@@ -1,4 +1,4 @@
-// How large and how fast the page is. It exits with 1 if a budget is exceeded.
+// Measures the size and speed of the page. It exits with 1 if a budget is exceeded.
 import { readFileSync, readdirSync, statSync } from "node:fs";
 import { loadavg } from "node:os";
 import { gunzipSync, gzipSync } from "node:zlib";
@@ -15,10 +15,10 @@ function report(name: string, value: number, budget: number, unit: string): void
   console.log(`${good ? "ok  " : "MISS"} ${name.padEnd(44)} ${value.toFixed(value < 10 ? 1 : 0).padStart(6)} ${unit.padEnd(3)} budget ≤ ${budget} ${unit}`);
 }
 
-/** rank is the value that so much of all are at most. */
+/** rank returns the value below or at which the given share of all values lies. */
 const rank = (values: number[], share: number): number => values.toSorted((a, b) => a - b)[Math.ceil(values.length * share) - 1]!;
 
-/** packed is the size of a file of dist, compressed. */
+/** packed returns the compressed size of a file of dist. */
 function packed(name: string): number {
   try {
     return statSync(`dist/${name}.gz`).size;
@@ -27,7 +27,7 @@ function packed(name: string): number {
   }
 }
 
-/** shell is the size of what each page needs before it is shown: what index.html names, and what those files import. */
+/** shell returns the total size of the files that each page needs first: those that index.html names, and their static imports. */
 function shell(): number {
   const text = (name: string): string => {
     const files = readdirSync("dist/assets");
@@ -40,14 +40,14 @@ function shell(): number {
   const add = (name: string): void => {
     if (seen.has(name)) return;
     seen.add(name);
-    // Static imports: import … from"./x.js" and import"./x.js". What import("./x.js") loads comes later.
+    // Static imports: import … from"./x.js" and import"./x.js". import("./x.js") loads later.
     if (name.endsWith(".js")) for (const [, next] of text(name).matchAll(/(?:from|import)\s*["']\.\/([\w.-]+)["']/g)) add(next!);
   };
   for (const [, name] of readFileSync("dist/index.html", "utf8").matchAll(/assets\/([\w.-]+\.(?:js|css))/g)) add(name!);
   return [...seen].reduce((sum, name) => sum + packed(`assets/${name}`), 0);
 }
 
-/** opened measures a first visit: milliseconds to the first paint, and until the list of runs is there. */
+/** opened measures a first visit: milliseconds to the first paint, and until the list of runs is shown. */
 async function opened(v: Visit): Promise<{ paint: number; usable: number }> {
   await v.page.addInitScript(() => {
     new MutationObserver((_, observer) => {
@@ -63,7 +63,7 @@ async function opened(v: Visit): Promise<{ paint: number; usable: number }> {
   }));
 }
 
-/** since measures in the page from a press of keys until something is shown. */
+/** since measures the time in the page from a key press until something is shown. */
 async function since(page: Page, keys: string[], shown: string): Promise<number> {
   await page.evaluate((selector) => {
     const marks = { begin: 0, end: 0 };
@@ -83,7 +83,7 @@ async function since(page: Page, keys: string[], shown: string): Promise<number>
   });
 }
 
-/** compared prints a figure next to that of a bare page, which the machine's load slows as much. */
+/** compared prints a figure next to that of a bare page, which is slowed by the machine's load in the same way. */
 function compared(name: string, value: number, bareValue: number): void {
   console.log(`     ${name.padEnd(44)} ${bareValue.toFixed(0).padStart(6)} ms, so ${(value / bareValue).toFixed(1)} times that`);
 }
@@ -95,7 +95,7 @@ async function painted(v: Visit, url: string): Promise<number> {
   return v.page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]!.startTime);
 }
 
-/** typed presses keys one after the other and measures each until it is shown and the next frame begins. */
+/** typed presses keys one after the other. It measures each until the key is shown and the next frame begins. */
 async function typed(page: Page, shown: string, count: number): Promise<number[]> {
   await page.evaluate((selector) => {
     const box = document.querySelector(selector)!;

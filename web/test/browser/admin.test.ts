@@ -26,7 +26,7 @@ test("operators see everybody's runs and usage", async (t) => {
 
 test("a key is made, shown once, works, and is revoked", async (t) => {
   const v = await visit(t, { role: "admin" });
-  // All contexts of a browser have one clipboard.
+  // All contexts of a browser share one clipboard.
   await v.inject(() => {
     navigator.clipboard.writeText = async (text) => void Object.assign(window, { copied: text });
   });
@@ -50,7 +50,7 @@ test("a key is made, shown once, works, and is revoked", async (t) => {
   await v.page.waitForFunction(() => "copied" in window);
   await v.page.mouse.click(5, 5);
   await v.page.keyboard.press("Escape");
-  await v.page.keyboard.press("Escape"); // a browser may obey the second one
+  await v.page.keyboard.press("Escape"); // a browser may close the dialog on the second press
   await v.page.keyboard.press("g");
   await v.page.keyboard.press("r");
   assert.ok(await dialog.isVisible(), "what cannot be shown again stays");

@@ -13,7 +13,7 @@ test.after(async () => {
   for (const end of ends) await end();
 });
 
-/** asked is a run of another user that waits for an operator. */
+/** asked starts a run of another user that needs an approval. */
 async function asked(t: Owner, place: Place, command: string[], user?: string): Promise<{ user: string; v: Visit; id: string }> {
   const v = await visit(t, { place, ...(user && { user }) });
   const { id } = await v.api.runs.start({ command, timeout_sec: 120 });
@@ -55,7 +55,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await boss.page.getByRole("heading", { name: "Nothing waits for you" }).waitFor();
   await alsoAccessible(boss.page, "approvals-decided");
 
-  // So many wait that they fill the first page of all.
+  // So many requests are pending that they fill the first page of the list.
   await boss.page.route(/admin\/approvals\?(?!state)/, (route) => route.fulfill({ json: { items: [], total: 60, limit: 50, offset: 0, has_more: true } }));
   await boss.page.reload();
   await boss.page.getByText("The newest wait.").waitFor();
@@ -69,7 +69,7 @@ test("the page shows that another operator decided first", soak, async (t) => {
   await boss.open("sandbox/approvals");
   const card = boss.page.getByRole("article").filter({ hasText: one.user });
   await card.waitFor();
-  // The page does not hear of it before it is too late.
+  // The page gets no update before its own decision.
   await boss.page.route(/admin\/approvals\?state=pending/, () => {});
   const other = await visit(t, { place: server, role: "admin" });
   await other.api.admin.decide(one.id, { decision: "deny" });

@@ -1,4 +1,4 @@
-// Pages of others, in the same browser: they cannot read, write, frame or listen.
+// Pages of other origins, in the same browser: they cannot read, write, frame or open streams.
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -6,7 +6,7 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { atEnd, visit, type Owner, type Visit } from "./world.ts";
 
-/** stranger is a page at another port, and by `localhost` at another host. */
+/** stranger serves a page at another port, and as `localhost` at another host. */
 async function stranger(t: Owner): Promise<number> {
   const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end("<!doctype html><title>stranger</title><h1>stranger</h1>"));
   server.listen(0, "127.0.0.1");
@@ -15,7 +15,7 @@ async function stranger(t: Owner): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** socket tells how a WebSocket goes from where the page is. */
+/** socket returns the result of opening a WebSocket from the current page. */
 const socket = (v: Visit, url: string) =>
   v.page.evaluate((address) => new Promise<string>((resolve) => {
     const ws = new WebSocket(address);
@@ -26,7 +26,7 @@ const socket = (v: Visit, url: string) =>
 for (const host of ["127.0.0.1", "localhost"]) {
   test(`a page of ${host} at another port can do nothing`, async (t) => {
     const v = await visit(t);
-    await v.open("sandbox/runs"); // signed in, in this very browser
+    await v.open("sandbox/runs"); // signed in, in the same browser
     const { id } = await v.api.runs.start({ command: ["sleep", "300"] });
     atEnd(t, () => v.api.runs.cancel(id));
     const stream = async () => (await v.api.ticketUrl(`/api/v1/sandbox/runs/${id}/stream`)).replace(/^http/, "ws");
@@ -41,7 +41,7 @@ for (const host of ["127.0.0.1", "localhost"]) {
     assert.equal(await fetched({ method: "POST", mode: "no-cors", credentials: "include", body: JSON.stringify({ base_image: "host", command: ["true"] }) }), "opaque", "sent blindly");
     assert.equal((await v.api.runs.list()).total, 1, "and not carried out");
 
-    // Even with a ticket that is good.
+    // Even with a valid ticket.
     assert.equal(await socket(v, await stream()), "refused", "listen");
 
     const frame = await v.page.evaluate(async (url) => {
@@ -56,7 +56,7 @@ for (const host of ["127.0.0.1", "localhost"]) {
       }
     }, `${v.place.url}/webui/sandbox/runs`);
     assert.match(frame, /nothing|of others/);
-    await v.page.frames().find((one) => one !== v.page.mainFrame())!.waitForURL(/^chrome-error:/, { waitUntil: "commit" }); // the element has loaded before
+    await v.page.frames().find((one) => one !== v.page.mainFrame())!.waitForURL(/^chrome-error:/, { waitUntil: "commit" }); // the load event comes earlier
     const framed = v.page.frames().filter((one) => one !== v.page.mainFrame()).map((one) => one.url());
     assert.deepEqual(framed, ["chrome-error://chromewebdata/"], "a frame of the page is refused");
 

@@ -5,7 +5,7 @@ import type { Page } from "playwright-core";
 import { soak } from "./tier.ts";
 import { alsoAccessible, serve, tempDir, visit, within, type Visit } from "./world.ts";
 
-/** python runs a program to its end and shows its page. */
+/** python runs a program to its end and opens the page of its run. */
 async function python(v: Visit, code: string, hash = ""): Promise<string> {
   const { id } = await v.api.run({ language: "python", code });
   await v.open(`sandbox/runs/${id}${hash}`);
@@ -17,7 +17,7 @@ const texts = (page: Page) => page.locator(".log .line .text").allInnerTexts();
 const numbers = (page: Page, of = ".line") => page.locator(`.log ${of} .number`).allInnerTexts();
 const whole = (page: Page, lines: string) => foot(page).filter({ hasText: new RegExp(`^${lines} lines?, [^·]*$`) }).waitFor();
 
-/** inView waits until a line stands in the view, and returns the numbers of those that do. */
+/** inView waits until a line is visible, and returns the numbers of the visible lines. */
 async function inView(page: Page, number: number): Promise<number[]> {
   const handle = await page.waitForFunction((wanted) => {
     const box = document.querySelector(".log .scroller")?.getBoundingClientRect();
@@ -179,10 +179,10 @@ test("search by text and expression", async (t) => {
   assert.equal(await box.inputValue(), "");
 });
 
-test("streams are told apart", async (t) => {
+test("streams can be distinguished", async (t) => {
   const v = await visit(t);
   const { page } = v;
-  // All lines are in view, since the server may read one stream to its end before the other.
+  // All lines are visible, because the server may read one stream to its end before the other.
   await python(v, "import sys\nfor i in range(9):\n  print('out', i)\n  if i % 3 == 0: print('err', i, file=sys.stderr)");
   await whole(page, "12");
   const out = Array.from({ length: 9 }, (_, i) => `out ${i}`);
@@ -271,7 +271,7 @@ test("frames of files in a session lead to its editor", async (t) => {
     assert.match(to.searchParams.get("file")!, /\.py$/);
   }
   const frames = failure.getByRole("listitem");
-  assert.equal(await frames.count(), 1); // the program's own
+  assert.equal(await frames.count(), 1); // the program's own frames only
   await failure.getByRole("button", { name: /^Show all \d frames$/ }).click();
   await frames.filter({ hasText: /decoder\.py:\d+ in / }).first().waitFor();
   assert.equal(await failure.getByRole("link").count(), 1);
@@ -292,7 +292,7 @@ test("a server that is killed in the middle of a log and started again: no gap, 
   await page.getByText("The connection to the server broke.").waitFor();
   const second = await within("the server", serve(t, { data, listen: new URL(first.url).host }));
   assert.equal(second.url, first.url);
-  await (await v.api.runs.input(id)).write("go on\n"); // the run has outlived the server
+  await (await v.api.runs.input(id)).write("go on\n"); // the run has survived the restart of the server
   await inView(page, 30_000);
   await page.getByRole("heading", { name: /^Completed/ }).waitFor();
   await whole(page, "30,000");

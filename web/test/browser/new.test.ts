@@ -1,4 +1,4 @@
-// The page for a new run, and the first hour of a visitor.
+// The page for a new run, and a visitor's first steps.
 import assert from "node:assert/strict";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
@@ -13,7 +13,7 @@ async function write(page: Page, code: string): Promise<void> {
   await page.keyboard.insertText(code);
 }
 
-/** drop has the pointer drop a file or folder of this machine on the files. */
+/** drop drops a file or folder of this machine on the files. */
 async function drop(page: Page, path: string): Promise<void> {
   const { x, y } = (await page.getByRole("group", { name: "Files" }).boundingBox())!;
   const devtools = await page.context().newCDPSession(page);
@@ -37,7 +37,7 @@ test("the first hour: sign in, a plot, a failure, a fix, a session, a host that 
   const { code } = await v.api.loginLink();
   await page.goto(`${place.url}/webui/#k=${code}`);
 
-  // One click runs the example, and its picture is there.
+  // One click runs the example, and shows its picture.
   await page.getByRole("heading", { name: "New run" }).waitFor();
   await page.locator(".cm-content").waitFor();
   await accessible(page, "new");
@@ -45,7 +45,7 @@ test("the first hour: sign in, a plot, a failure, a fix, a session, a host that 
   await page.locator(".log").getByText("wrote wave.svg").waitFor();
   await page.waitForFunction(() => [...document.images].some((i) => i.alt === "wave.svg" && i.complete && i.naturalWidth > 0));
 
-  // It is sent again, changed, fails, and is mended.
+  // It is run again with a change, fails, and is fixed.
   await page.getByRole("link", { name: "Run again" }).or(page.getByRole("button", { name: "Run again" })).click();
   await page.locator(".cm-content", { hasText: "wave.svg" }).waitFor();
   await write(page, "print(1 / 0)");
@@ -60,7 +60,7 @@ test("the first hour: sign in, a plot, a failure, a fix, a session, a host that 
   await page.locator(".log").getByText("typed before").waitFor();
   assert.equal(await page.locator(".warning").count(), 0, "files are captured by default, and a run without files is no news");
 
-  // Files that are too large for a request go into a session, where it runs.
+  // Files that are too large for a request go into a session, where the run starts.
   await page.goto(`${place.url}/webui/sandbox`);
   await page.locator(".cm-content").waitFor();
   const large = Buffer.alloc(1_200_000, "x");
@@ -75,7 +75,7 @@ test("the first hour: sign in, a plot, a failure, a fix, a session, a host that 
   await page.goto(`${place.url}/webui/sandbox/sessions/${session}`);
   await page.getByRole("treeitem", { name: "left.txt" }).waitFor();
 
-  // A host that the server allows waits for an operator; one that it does not allow is refused at its field.
+  // An allowed host needs an approval; a host that is not allowed is refused at its field.
   await page.goto(`${place.url}/webui/sandbox`);
   await page.locator(".cm-content").waitFor();
   await page.getByLabel("Session").selectOption("");
@@ -124,7 +124,7 @@ test("a request in every detail, and an earlier one again", async (t) => {
   assert.equal(run.resource_usage?.limits?.memory_mb, 64);
   assert.equal(run.resource_usage?.limits?.timeout_sec, 20);
 
-  // This tab has all of it. Another browser has what the server keeps, and says what is missing.
+  // This tab has the whole request. Another browser has the server's fields, and lists the missing ones.
   await page.goto(`${v.place.url}/webui/sandbox?from=${id}`);
   await page.getByRole("listitem").filter({ hasText: "in.txt" }).waitFor();
   assert.equal(await page.getByLabel("Environment").inputValue(), "NAME=<b>name</b>\nOTHER=x=y");

@@ -28,7 +28,7 @@ test("the node's page shows each protection, and the caller's allowance", async 
   await accessible(v.page, "node");
 });
 
-/** tarOf is a tar archive of one file: a root file system as images are imported from. */
+/** tarOf returns a tar archive of one file: a root file system to import as an image. */
 function tarOf(name: string, content: string): Buffer {
   const header = Buffer.alloc(512);
   const size = Buffer.byteLength(content);
@@ -83,7 +83,7 @@ test("operators import, name, remove and prune images", async (t) => {
   await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
   await item.waitFor({ state: "detached" });
 
-  // This server pulls nothing, and says so.
+  // This server pulls no images, and reports that.
   v.allow(/40[034]|409|422/);
   await page.getByRole("button", { name: "Pull or import" }).click();
   await page.getByRole("dialog").getByLabel("Image").fill("127.0.0.1:9/nothing:1");

@@ -37,7 +37,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
     await page.keyboard.press(key);
   };
 
-  // A new one can be written in at once.
+  // A new notebook has the focus.
   await page.waitForFunction(() => document.activeElement?.closest(".cell"));
   await page.keyboard.insertText(plot);
   await page.keyboard.press("Shift+Enter");
@@ -58,7 +58,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await type(3, hostile);
   await cell(3).getByRole("columnheader", { name: "<i>name</i>" }).waitFor();
   await cell(3).getByText("1 of 70 rows").waitFor();
-  await cell(3).getByRole("cell", { name: "9007199254740993", exact: true }).waitFor(); // which JavaScript's numbers do not have
+  await cell(3).getByRole("cell", { name: "9007199254740993", exact: true }).waitFor(); // JavaScript's numbers do not have this precision
   await cell(3).locator("pre").getByText("<img src=x onerror=alert(1)>").waitFor();
   await cell(3).locator("pre").getByText("no picture").waitFor();
   await cell(3).getByText("The browser cannot show this picture").waitFor();
@@ -75,7 +75,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   assert.equal(await cell(4).locator("pre").count(), 1, "the traceback is there once");
   await accessible(page, "notebook");
 
-  // A cell that asks gets lines, one of them unseen.
+  // A cell that requests input gets lines, one of them hidden.
   await type(5, "import getpass\ninput('Name? ') + getpass.getpass('Word? ')[::-1]", "Control+Enter");
   await cell(5).getByLabel("Name?").fill("Ada");
   await page.keyboard.press("Enter");
@@ -90,7 +90,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.keyboard.press("Control+a");
   await page.keyboard.press("Delete");
 
-  // An interrupt keeps the variables, and drops what waits; a restart does not keep them.
+  // An interrupt keeps the variables, and drops the queue; a restart does not keep them.
   await type(5, "import time\nprint('endless')\nwhile True: time.sleep(0.01)");
   await type(6, "x");
   await cell(5).getByText("endless", { exact: true }).waitFor();
@@ -99,7 +99,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   assert.equal(await cell(6).locator(".outputs").count(), 0);
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await cell(6).locator("pre").getByText("41", { exact: true }).waitFor();
-  // So does one that comes while the cell is being sent.
+  // So does an interrupt while the cell is being sent.
   let send = () => {};
   const interrupted = new Promise<void>((resolve) => (send = resolve));
   await page.route(/\/runs\?/, (route) => void interrupted.then(() => route.continue()), { times: 1 });
@@ -114,11 +114,11 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByText("The interpreter was started again.").waitFor();
   await page.getByRole("button", { name: "Run cell 6" }).click();
   await cell(6).getByText("NameError").first().waitFor();
-  await page.getByText("Executing …").waitFor({ state: "detached" }); // until then the traceback is there twice
-  // So does a hibernation without the processes. It would end a save that is in progress, and may end what the page asks after one.
+  await page.getByText("Executing …").waitFor({ state: "detached" }); // until then the traceback is shown twice
+  // So does a hibernation without the processes. It would abort a save in progress, and may abort the page's next request.
   await page.getByText("● not saved").waitFor({ state: "detached" });
   v.allow(/status of 409 .*\/fs\//);
-  // A page that looks at the session meanwhile shows that it hibernates, in place of the notebook.
+  // If the page loads the session meanwhile, it shows the hibernation instead of the notebook.
   let look = () => {};
   const awake = new Promise<void>((resolve) => (look = resolve));
   await page.route((url) => url.pathname.endsWith(`/sessions/${session.id}`), (route) => void awake.then(() => route.continue()));
@@ -131,7 +131,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.keyboard.press("Control+s");
   await page.getByText("● not saved").waitFor({ state: "detached" });
 
-  // The file is Jupyter's, and has the outputs after a reload.
+  // The file has Jupyter's format, and contains the outputs after a reload.
   type File = { nbformat: number; nbformat_minor: number; metadata: { kernelspec: object }; cells: { cell_type: string; id: string; source: string[]; outputs: Record<string, unknown>[] }[] };
   const text = await session.files.text("notebook.ipynb");
   assert.match(text, /9007199254740993/);
@@ -144,7 +144,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await picture.waitFor();
   await cell(2).locator("pre").getByText("42", { exact: true }).waitFor();
 
-  // The page of a cell's run has its results, and how to execute it again.
+  // The page of a cell's run shows its results, and how to execute it again.
   const shown = (await v.api.runs.list({ sessionId: session.id })).items.find((one) => one.command?.[0] === hostile)!;
   await v.open(`sandbox/runs/${shown.id}`);
   const results = page.getByRole("region", { name: "Results" });
@@ -159,7 +159,7 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.keyboard.press("Control+Enter");
   await results.getByText("1 of 70 rows").waitFor();
 
-  // It is text as well, and what is no notebook says so.
+  // The notebook is text as well, and a file that is not a notebook is reported.
   await v.open(`sandbox/sessions/${session.id}?file=notebook.ipynb`);
   await page.getByRole("button", { name: "Edit as text" }).click();
   await page.locator(".file .cm-content").getByText('"cell_type": "code"', { exact: false }).first().waitFor();
@@ -188,11 +188,11 @@ test("what a cell prints fast is drawn in few steps, and of very many outputs th
   const notebook = (source: string, outputs: unknown[] = []) => JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [{ cell_type: "code", id: "a", metadata: {}, source, outputs, execution_count: null }] });
   await session.write("fast.ipynb", notebook("for i in range(3000): print('line', i, flush=True)"));
   await v.open(`sandbox/sessions/${session.id}?file=fast.ipynb`);
-  // All of it comes at once, in a piece for each line.
+  // All output comes in one answer, in a frame for each line.
   const event = (seq: number, data: object) => `id: ${seq}\ndata: ${JSON.stringify({ seq, t: 0, ...data })}\n\n`;
   const lines = Array.from({ length: 3000 }, (_, i) => event(i + 1, { type: "stdout", data: `line ${i}\n` }));
   await page.route(/runs\/[^/]+\/logs/, async (route) => {
-    await route.fetch(); // until the run has ended
+    await route.fetch(); // waits until the run has ended
     await route.fulfill({ contentType: "text/event-stream", body: lines.join("") + event(3001, { type: "event", event: "end", data: {} }) });
   });
   await page.getByRole("button", { name: "Run cell 1" }).waitFor();

@@ -1,6 +1,6 @@
 import type { Owner } from "./world.ts";
 
-/** An owner whose end comes when it is told to. */
+/** An owner that the test itself ends. */
 export class Until implements Owner {
   #ends: (() => unknown)[] = [];
 
@@ -8,7 +8,7 @@ export class Until implements Owner {
     this.#ends.push(end);
   }
 
-  /** end ends what belongs to it. */
+  /** end runs the cleanups of the owner. */
   async end(): Promise<void> {
     for (let next = this.#ends.pop(); next; next = this.#ends.pop()) await next();
   }

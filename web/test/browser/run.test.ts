@@ -33,7 +33,7 @@ load("long " * 100 + "x" * 300)`,
   await failure.getByText(/^ValueError: <img src=x onerror=alert\(1\)> (long )+x{300}$/).waitFor();
   assert.deepEqual(await failure.getByRole("listitem").allInnerTexts(), (await v.api.runs.get(id)).failure!.frames.map((f) => `${f.file}:${f.line}${f.line === 12 ? " in load" : ""}`));
   assert.equal(await failure.getByRole("listitem").count(), 2);
-  assert.equal(await failure.locator("a, img").count(), 0); // no session has its files
+  assert.equal(await failure.locator("a, img").count(), 0); // there is no session with its files
 
   const left = page.getByRole("region", { name: "Artifacts" });
   const loaded = (name: string) => page.waitForFunction((alt) => [...document.images].some((i) => i.alt === alt && i.complete && i.naturalWidth > 0), name);
@@ -87,7 +87,7 @@ test("the same request can be copied in three forms, and sent again", async (t) 
   await v.open(`sandbox/runs/${id}`);
   const again = page.getByRole("region", { name: "Run the same elsewhere" });
   await again.getByText("A run does not keep").waitFor();
-  // As the page for new runs leaves it.
+  // As the page for new runs stores it.
   await page.evaluate(([id, text]) => sessionStorage.setItem(`belljar.spec.${id}`, text!), [id, JSON.stringify(spec)]);
   await page.reload();
   const text = again.locator("pre");

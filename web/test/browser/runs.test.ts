@@ -26,7 +26,7 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   assert.match(await row("exit 3").innerText(), /failed/);
   await accessible(page, "runs");
 
-  // Back is where one was.
+  // The back button restores the scroll position.
   const { width, height } = page.viewportSize()!;
   await page.setViewportSize({ width, height: 300 });
   await page.evaluate(() => scrollTo(0, 100));
@@ -36,7 +36,7 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   await page.waitForFunction(() => scrollY === 100 && document.activeElement?.id === "main");
   await page.setViewportSize({ width, height });
 
-  // The address is the state: a filter can be linked to, reloaded, left and come back to.
+  // The address is the state: a filter can be linked, reloaded, left and restored.
   await page.getByLabel("Phase").selectOption("failed");
   await page.waitForURL(/phase=failed/);
   await row("echo").waitFor({ state: "detached" });
@@ -59,14 +59,14 @@ test("runs are listed, filtered, paged and cancelled", async (t) => {
   assert.equal(await row("sleep 300").count(), 0);
   await page.getByText("2–3 of 3").waitFor();
   assert.deepEqual(await axe(page, ["landmark-unique"]), []);
-  // Another page of the list is shown from where it begins.
+  // Another page of the list is shown from its top.
   await page.setViewportSize({ width, height: 160 });
   await page.evaluate(() => window.scrollTo(0, document.body.scrollHeight));
   await page.getByRole("button", { name: "Previous" }).click();
   await page.waitForFunction(() => !location.search.includes("offset") && scrollY < 120);
   await page.setViewportSize({ width, height });
 
-  // The row changes by itself.
+  // The row updates without a reload.
   await row("sleep 300").getByRole("button", { name: "Cancel" }).click();
   await row("sleep 300").getByText("killed").waitFor();
   await row("sleep 300").getByText("canceled by user").waitFor();
@@ -80,7 +80,7 @@ test("text filters work with the keyboard alone", soak, async (t) => {
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
   await v.page.getByLabel("Text").focus();
   await v.page.keyboard.type("host");
-  await v.page.keyboard.press("Tab"); // at once
+  await v.page.keyboard.press("Tab"); // immediately
   await v.page.keyboard.type("python");
   await v.page.waitForURL(/q=host&image=python/);
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
@@ -88,7 +88,7 @@ test("text filters work with the keyboard alone", soak, async (t) => {
   await v.page.keyboard.press("Delete");
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
   await v.page.keyboard.press("Escape");
-  // A space at the end is the beginning of another word.
+  // A trailing space begins another word.
   await v.page.getByLabel("Text").fill("");
   await v.page.getByLabel("Text").pressSequentially("two ");
   await v.page.waitForURL(/q=two/);

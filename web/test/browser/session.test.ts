@@ -8,7 +8,7 @@ import { accessible, alsoAccessible, serve, tempDir, until, visit, within, type 
 
 type Owner = Parameters<typeof visit>[0];
 
-/** begin makes a session with files, and shows its page. */
+/** begin creates a session with files, and opens its page. */
 async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, query = "", place?: Place): Promise<{ v: Visit; page: Page; session: Session; row: (name: string) => Locator }> {
   const v = await visit(t, { ...(place ? { place } : {}) });
   const session = await v.api.sessions.create({ base_image: "host", labels: { name: "a session" }, resources: { memory_mb: 300 } });
@@ -47,8 +47,8 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
   await page.getByText("● not saved").waitFor({ state: "detached" });
   assert.equal(await session.files.text("src/deep/run.sh"), "echo 3\r\necho 4\r\n");
   assert.equal((await session.files.stat("src/deep/run.sh")).mode, "0755");
-  await session.exec("chmod 700 src/deep/run.sh"); // as in a terminal below
-  // The second time is read out, too.
+  await session.exec("chmod 700 src/deep/run.sh"); // as a user does in a terminal
+  // The second message is read out, too.
   const said = page.locator("[aria-live=polite]").last();
   const first = await said.textContent();
   assert.match(first!, /^Saved/);
@@ -69,7 +69,7 @@ test("a file is found with the keyboard, edited and saved as it was: its mode an
 
 test("what something else has written is never overwritten unseen", async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
-  v.allow(/404|412/); // of the file that is deleted, and of what was refused
+  v.allow(/404|412/); // for the deleted file, and for the refused save
   const dialog = page.getByRole("dialog", { name: "The file has changed" });
   const conflict = async (mine: string, theirs: string) => {
     await retype(page, mine);
@@ -79,7 +79,7 @@ test("what something else has written is never overwritten unseen", async (t) =>
     await dialog.locator(".cm-merge-a").getByText(theirs.trim()).waitFor();
   };
   await editor(page).getByText("one").waitFor();
-  await conflict("two\n", "six\n"); // of the same size, maybe in the same second
+  await conflict("two\n", "six\n"); // of the same size, possibly in the same second
   await named(page, "Take theirs, without my changes").click();
   await editor(page).getByText("six").waitFor();
   await conflict("mine\n", "theirs\n");
@@ -104,7 +104,7 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await retype(page, "of no use\n");
   await session.files.delete("a.txt");
   await named(page, "Save").click();
-  await named(page, "Close it, without my changes").click(); // which is not asked again
+  await named(page, "Close it, without my changes").click(); // the page must not ask again
   await editor(page).waitFor({ state: "detached" });
 });
 
@@ -120,7 +120,7 @@ test("what is typed while a file is read again stays", soak, async (t) => {
     await new Promise<void>((on) => (go = on));
     await route.fulfill({ response: answer });
   }, { times: 1 }));
-  await page.evaluate(() => dispatchEvent(new Event("focus"))); // as if the window had been left
+  await page.evaluate(() => dispatchEvent(new Event("focus"))); // as if the window had lost the focus
   await within("the question", asked);
   await retype(page, "mine");
   const answered = page.waitForResponse(/fs\/read/);
@@ -149,7 +149,7 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
 
   const token = await page.evaluate(() => {
     const kept = localStorage.getItem("belljar.token")!;
-    localStorage.removeItem("belljar.token"); // as another tab does, whose event comes then
+    localStorage.removeItem("belljar.token"); // as another tab does before this event
     dispatchEvent(new StorageEvent("storage", { key: "belljar.token" }));
     return kept;
   });
@@ -172,7 +172,7 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
   await dialog.getByRole("button", { name: "Discard" }).click();
   await editor(page).getByText("changed").waitFor();
   assert.equal(await session.files.text("b.txt"), "b");
-  // What was discarded with its editor is not asked about again.
+  // The page does not ask again about discarded changes.
   await retype(page, "lost");
   await named(page, "Close the file").click();
   await dialog.getByRole("button", { name: "Discard" }).click();
@@ -184,7 +184,7 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
 test("files and folders are made, renamed and deleted", async (t) => {
   const { v, page, session, row } = await begin(t);
   v.allow(/409/);
-  v.allow(/404 .*fs\/list/); // the mouse comes in: the folder may be listed in the moment when it is deleted
+  v.allow(/404 .*fs\/list/); // the pointer enters the files, so the folder may be listed at the moment of its deletion
   await page.getByText("The workspace is empty.").waitFor();
   const dialog = page.getByRole("dialog");
   await named(page, "+ Folder").click();
@@ -196,19 +196,19 @@ test("files and folders are made, renamed and deleted", async (t) => {
   await named(page, "+ File").click();
   await dialog.getByLabel("Name").fill("x.py");
   await page.keyboard.press("Enter");
-  await page.waitForFunction(() => document.activeElement?.closest(".file .cm-content")); // a new file can be written in at once
+  await page.waitForFunction(() => document.activeElement?.closest(".file .cm-content")); // a new file has the focus
   await retype(page, "unsaved = 1");
   await row("x.py").focus();
   await page.keyboard.press("F2");
   await dialog.getByLabel("Name").fill("y.py");
   await page.keyboard.press("Enter");
   await row("y.py").waitFor();
-  await editor(page).getByText("unsaved").waitFor(); // the text goes with the file
+  await editor(page).getByText("unsaved").waitFor(); // the text moves with the file
   assert.equal(new URL(page.url()).searchParams.get("file"), "d/y.py");
   await named(page, "+ File").click();
   await dialog.getByLabel("Name").fill("y.py");
   await page.keyboard.press("Enter");
-  await dialog.getByRole("alert").getByText("Choose another name").waitFor(); // it exists
+  await dialog.getByRole("alert").getByText("Choose another name").waitFor(); // the file exists
   await named(page, "Close").click();
   await row("d").click();
   await page.keyboard.press("Delete");
@@ -259,7 +259,7 @@ test("the tree has what programs have written, and keeps the place of what is de
   await row("a").waitFor({ state: "detached" });
   await page.waitForFunction(() => document.activeElement?.textContent?.includes("b.txt"));
 
-  // An answer that comes late changes nothing.
+  // A late answer does not replace a newer one.
   let late = () => {};
   const asked = new Promise<void>((resolve) => void page.route(/fs\/list/, async (route) => {
     const old = await route.fetch();
@@ -325,7 +325,7 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   assert.equal(await session.files.text("in/old.txt"), "new");
   await page.locator(".uploads").getByRole("button", { name: "Close" }).click();
 
-  // What replaces is sent two at a time, too.
+  // Replacements are also sent two at a time.
   await page.locator('input[type="file"]').setInputFiles([1, 2, 3].map((n) => ({ name: `${n}.txt`, mimeType: "text/plain", buffer: Buffer.from("all") })));
   await page.getByText("0 files of 3 uploaded").waitFor();
   const all = page.getByRole("button", { name: "Replace all" });
@@ -340,7 +340,7 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   });
   await all.click();
   await until("two are on their way", () => waiting >= 2);
-  await page.evaluate(() => fetch(location.href)); // after them
+  await page.evaluate(() => fetch(location.href)); // after the uploads
   assert.equal(waiting, 2);
   const leave = () => page.evaluate(() => dispatchEvent(new Event("beforeunload", { cancelable: true })));
   assert.ok(!(await leave()), "the browser asks before it gives them up");
@@ -360,7 +360,7 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   await row("dropped.txt").waitFor();
   assert.equal(await session.files.text("in/dropped.txt"), "dropped");
 
-  // Chromium sends again what was on a connection of an earlier request, and not what was on a new one. This is as the latter.
+  // Chromium resends a request on a reused connection, but not on a new one. This test acts like the latter.
   v.allow(/ERR_CONNECTION_RESET/);
   await page.route(/fs\/raw/, (route) => route.abort("connectionreset"));
   await page.locator('input[type="file"]').setInputFiles([{ name: "twice.txt", mimeType: "text/plain", buffer: Buffer.from("at last") }]);
@@ -403,7 +403,7 @@ test("a file and a folder are downloaded", async (t) => {
   for await (const piece of await file.createReadStream()) text += String(piece);
   assert.equal(text, "content of a");
 
-  // What cannot be read says so, and names that are not UTF-8 are explained.
+  // Unreadable files are reported, and names that are not UTF-8 are explained.
   await session.exec("ln -s /etc/passwd out; touch $(printf '2\\377 2\\376')");
   await named(page, "List the files again").click();
   await row("out").click();
@@ -473,7 +473,7 @@ test("the search finds lines, and a link leads to one", async (t) => {
   await marked.getByText("line 250", { exact: true }).waitFor();
   assert.equal(new URL(page.url()).searchParams.get("line"), "250");
   await page.goto(page.url().replace("line=250", "line=99999999999"));
-  await editor(page).getByText("line 1", { exact: true }).waitFor(); // what is no line is ignored
+  await editor(page).getByText("line 1", { exact: true }).waitFor(); // an invalid line number is ignored
 });
 
 test("commands run, the network is changed and asked, ports are listed", async (t) => {
@@ -514,7 +514,7 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await rules.locator("> div").evaluateAll((all) => all.forEach((e) => e.scrollTo(0, e.scrollHeight)));
   await named(page, "Put in force").click();
   await rules.getByRole("alert").waitFor();
-  // What the user did has failed: that is seen, even if it stands above.
+  // The error of a user's action is visible, even if it is further up.
   await page.waitForFunction(() => {
     const [alert, panel] = [".pad [role=alert]", ".pad"].map((one) => document.querySelector(one)!.getBoundingClientRect());
     return alert!.top >= panel!.top - 1 && alert!.top < panel!.bottom;
@@ -530,7 +530,7 @@ test("commands run, the network is changed and asked, ports are listed", async (
   await page.getByRole("alert").getByText("This server has no previews.").waitFor();
   assert.equal(await named(page, "Preview").count(), 0, "it is offered no more");
 
-  // A page on which the user does nothing does not keep the session alive.
+  // A page without user actions does not keep the session alive.
   const [before, after] = await page.evaluate(async () => {
     const [later, ask, now] = [window.setTimeout, window.fetch, Date.now];
     let [asked, ahead] = [0, 120_000];
@@ -645,7 +645,7 @@ test("a session that has ended says so, and offers another", async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
   await editor(page).getByText("a", { exact: true }).waitFor();
   await retype(page, "changed");
-  v.allow(/409/); // the files may be looked at in the moment when it ends
+  v.allow(/409/); // the page may load the files at the moment when the session ends
   await named(page, "End session").click();
   await named(page, "End it").click();
   await page.getByRole("heading", { name: "This session has ended" }).waitFor();

@@ -24,7 +24,7 @@ test("a session is made, listed and ended", async (t) => {
   const left = Date.parse(state.expires_at) - Date.now();
   assert.ok(left > 600_000 && left <= 900_000, `${left} ms`);
 
-  await v.open("sandbox/sessions?offset=50"); // behind the end: what was there has ended
+  await v.open("sandbox/sessions?offset=50"); // after the last page: the sessions that were there have ended
   const item = page.getByRole("listitem").filter({ hasText: id.slice(-8) });
   await item.getByText("active").waitFor();
   assert.equal(new URL(page.url()).search, "");
@@ -36,7 +36,7 @@ test("a session is made, listed and ended", async (t) => {
     if (leave === "Enter") await sure.getByRole("button", { name: "Keep it" }).focus();
     await page.keyboard.press(leave);
     await sure.waitFor({ state: "detached" });
-    // What has opened the question has the focus again.
+    // The button that opened the question has the focus again.
     assert.equal(await item.getByRole("button", { name: /^End/ }).evaluate((e) => e === document.activeElement), true, leave);
     if (leave === "Escape") await page.keyboard.press("Enter");
   }
@@ -52,7 +52,7 @@ const hostile = ["<img src=x onerror=window.hit=1>", "\u202egnp.exe", "a".repeat
 
 test("hostile names are text", async (t) => {
   const v = await visit(t);
-  v.allow(/40[04]/); // what the server refuses to name so
+  v.allow(/40[04]/); // the server may refuse such names
   await v.api.run({ command: ["echo", ...hostile, "\u0007\u001b[31m"] });
   const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "user", id: "1", key: hostile[0]! } }).catch(() => v.api.sessions.create({}));
   atEnd(t, () => session.destroy());

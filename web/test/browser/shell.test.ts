@@ -1,4 +1,4 @@
-// What stands around every page.
+// The parts around every page.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { accessible, alsoAccessible, serve, visit } from "./world.ts";
@@ -15,7 +15,7 @@ test("an unknown path has a page, too", async (t) => {
 test("without JavaScript the page says what else there is", async (t) => {
   const v = await visit(t, { javaScript: false });
   await v.page.goto(`${v.place.url}/webui/sandbox/runs`);
-  const said = v.page.locator("noscript p"); // which looks at texts leave out
+  const said = v.page.locator("noscript p"); // locators by text ignore noscript
   await said.waitFor();
   assert.match(await said.innerText(), /This page needs JavaScript/);
   await v.page.locator("noscript a").click();
@@ -89,7 +89,7 @@ test("with the colours of high contrast, what is chosen is seen", async (t) => {
 test("a server that is away is said, asked again, and welcomed back", async (t) => {
   const first = await serve(t);
   const v = await visit(t, { place: first });
-  v.allow(/Failed to load resource.*ERR_(CONNECTION|EMPTY_RESPONSE|INCOMPLETE)/); // the last two are of what was under way
+  v.allow(/Failed to load resource.*ERR_(CONNECTION|EMPTY_RESPONSE|INCOMPLETE)/); // the last two are from requests in progress
   await v.api.run({ command: ["true"] });
   await v.open("sandbox/sessions");
   await v.page.getByRole("heading", { name: "No session is open" }).waitFor();
@@ -100,9 +100,9 @@ test("a server that is away is said, asked again, and welcomed back", async (t) 
   await banner.getByText(/Next try in \d+ s/).waitFor();
   await alsoAccessible(v.page, "away");
   await serve(t, { data: first.data, listen: new URL(first.url).host });
-  await banner.getByRole("button", { name: "Try now" }).click({ timeout: 5000 }).catch(() => {}); // it may have noticed already
+  await banner.getByRole("button", { name: "Try now" }).click({ timeout: 5000 }).catch(() => {}); // the page may have reconnected already
   await banner.waitFor({ state: "detached" });
-  await v.page.getByRole("alert").getByRole("button", { name: "Try again" }).click(); // the page of runs had not been loaded
+  await v.page.getByRole("alert").getByRole("button", { name: "Try again" }).click(); // the page of runs had failed to load
   await v.page.getByRole("row").filter({ hasText: "true" }).waitFor();
 });
 
@@ -116,7 +116,7 @@ test("a server that hangs is reported, too", async (t) => {
   await v.open("sandbox/sessions");
   await v.page.getByRole("heading", { name: "No session is open" }).waitFor();
   await v.page.route(/\/healthz$/, (route) => route.abort("timedout"));
-  await v.page.route(/\/sandbox\/runs\?/, () => {}); // no answer ever
+  await v.page.route(/\/sandbox\/runs\?/, () => {}); // never answers
   await v.page.getByRole("link", { name: "Runs", exact: true }).click();
   await v.page.getByRole("status").filter({ hasText: "The server does not answer." }).waitFor();
 });

@@ -10,7 +10,7 @@ const heading = (page: Page, name: string) => page.getByRole("heading", { name, 
 
 test("a one-time code signs in, once", async (t) => {
   const v = await visit(t, { signedIn: false });
-  v.allow(/\/(empty|favicon\.ico)\)/); // the page that the test begins with is not there for those who come back
+  v.allow(/\/(empty|favicon\.ico)\)/); // going back to the initial page reloads it, and then it does not exist
   const { code } = await v.api.request<{ code: string }>("POST", "/api/v1/sandbox/login/codes");
   await v.page.goto(`${v.place.url}/webui/sandbox/runs#k=${code}`);
   await heading(v.page, "Runs").waitFor();
@@ -27,7 +27,7 @@ test("a one-time code signs in, once", async (t) => {
   await other.page.getByRole("alert").waitFor();
   assert.equal(await token(other.page), null);
   const fresh = await v.api.loginLink();
-  await other.page.evaluate((text) => { location.hash = text; }, `k=${fresh.code}`); // a link that is pasted into this page
+  await other.page.evaluate((text) => { location.hash = text; }, `k=${fresh.code}`); // a link pasted into this page's address
   await heading(other.page, "New run").waitFor();
 });
 
@@ -46,7 +46,7 @@ test("a link that comes while someone is signed in asks first", async (t) => {
   await second.getByRole("textbox", { name: "Command" }).fill("echo mine");
   await v.open("sandbox/runs");
 
-  // As another page would: into a page that is open, and as a new one.
+  // As another site can do: in the open page, and in a new one.
   await v.page.evaluate((text) => { location.hash = text; }, `k=${code}`);
   await question.getByText(`You are signed in as ${v.user}.`).waitFor();
   await alsoAccessible(v.page, "sign-in-offered");
@@ -113,7 +113,7 @@ test("signing out ends the token, here and in other tabs", async (t) => {
   await assert.rejects(within("the stream's end", log.text()), TypeError, "what was open ends");
   await v.api.runs.cancel(id);
 
-  // Signing in again is seen by the other tab, too, which goes on where it was.
+  // The other tab notices the new sign-in, too, and continues where it was.
   await v.page.getByLabel("API key").fill(v.key);
   await v.page.keyboard.press("Enter");
   await heading(v.page, "Runs").waitFor();

@@ -1,4 +1,4 @@
-// Terminals in the page: they survive reloads, restarts and whatever programs print.
+// Terminals in the page: they survive reloads, restarts and any output of programs.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Locator, Page } from "playwright-core";
@@ -24,11 +24,11 @@ class Screen {
     await this.page.locator(".terminal:visible .xterm-screen").click();
     await this.page.keyboard.type(text);
   }
-  /** run types a command and waits for its mark, which the command's own text does not show. */
+  /** run types a command and waits for its mark, which the typed command itself does not contain. */
   async run(command: string): Promise<void> {
     const mark = String(Math.floor(Math.random() * 1e9));
     await this.page.locator(".terminal:visible .xterm-screen").click();
-    await this.page.keyboard.insertText(`${command}; echo "<"${mark}">"`); // which takes a tenth of what typing takes
+    await this.page.keyboard.insertText(`${command}; echo "<"${mark}">"`); // ten times as fast as typing
     await this.page.keyboard.press("Enter");
     await this.shows(new RegExp(`<${mark}>`));
   }
@@ -36,7 +36,7 @@ class Screen {
 
 async function begin(t: Parameters<typeof visit>[0], options?: VisitOptions): Promise<{ v: Visit; id: string; screen: Screen; open: () => Promise<void> }> {
   const v = await visit(t, options);
-  // Drawn with elements, what is on the screen can be read.
+  // Draws with DOM elements, so that the test can read the screen.
   await v.inject(() => {
     const context = HTMLCanvasElement.prototype.getContext as (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) => unknown;
     HTMLCanvasElement.prototype.getContext = function (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) {
@@ -58,7 +58,7 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
   const admitted = new Promise<void>((resolve) => (admit = resolve));
   await v.page.routeWebSocket(/terminal/, (socket) => void admitted.then(() => socket.connectToServer()));
   await v.page.getByRole("button", { name: "Open a terminal" }).click();
-  await screen.type("echo early $((6*7))\n"); // which waits for the terminal
+  await screen.type("echo early $((6*7))\n"); // input before the terminal is connected
   admit();
   await screen.shows(/early 42/);
   await screen.run("x=kept; echo first");
@@ -69,7 +69,7 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
   assert.doesNotMatch(await screen.text(), /first/);
   await picture(v.page, "terminals");
 
-  // Of more tabs than there is room for, the new one is in sight.
+  // With more tabs than fit, the new one is visible.
   const size = v.page.viewportSize()!;
   await v.page.setViewportSize({ ...size, width: 320 });
   for (const n of [3, 4, 5]) {
@@ -85,13 +85,13 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
     await v.page.getByRole("tab", { name: `Terminal ${n}` }).press("Delete");
     await v.page.getByRole("button", { name: "End it" }).press("Enter");
     await v.page.getByRole("tab", { name: `Terminal ${n}` }).waitFor({ state: "detached" });
-    // The keyboard goes on at the tab that is there now.
+    // The keyboard focus moves to the remaining tab.
     await v.page.waitForFunction(() => document.activeElement?.getAttribute("role") === "tab" && document.activeElement.getAttribute("aria-selected") === "true");
   }
   await v.page.setViewportSize(size);
 
   await v.page.reload();
-  await screen.shows(/first/); // what it showed
+  await screen.shows(/first/); // its earlier output
   await screen.run("echo $x again");
   await screen.shows(/kept again/);
   await v.page.getByRole("tab", { name: "Terminal 2" }).click();
@@ -109,7 +109,7 @@ test("terminals live in tabs, survive a reload, and end with a status", async (t
   const gone = async () => (await v.api.terminals.list(id)).every(({ exit_code }) => exit_code !== undefined);
   await until("the server's terminals are gone", gone);
 
-  // One whose tab is closed before the page knows its id ends, too.
+  // A terminal whose tab is closed before the page knows its id ends, too.
   let tell = () => {};
   const told = new Promise<void>((resolve) => (tell = resolve));
   await v.page.routeWebSocket(/terminal/, (socket) => socket.connectToServer().onMessage((message) => void told.then(() => socket.send(message))));
@@ -133,10 +133,10 @@ test("what a program prints stays text: titles, links, clipboard, styles, questi
   assert.equal(await v.page.locator(".xterm a, .xterm script, .xterm img").count(), 0);
   assert.equal(await v.page.evaluate(() => navigator.clipboard.readText()), "mine");
   await screen.run(String.raw`printf '\033[38;2;1;200;3mtrue\033[48;5;200mcolour\033[1;3;4;9mall\033[0m\033#8\a\a\a\033c'`);
-  // An answer to a question of the past would be typed into the shell.
+  // A reply to a query in the history would be typed into the shell.
   await screen.run(String.raw`printf '\033[c'; read -rsd c; clear`);
   await v.page.reload();
-  await screen.shows(/\$ /); // what is typed before belongs to no terminal yet
+  await screen.shows(/\$ /); // earlier input would be lost
   await screen.run("echo clean");
   assert.doesNotMatch(await screen.text(), /\[\?|1;2c/);
 });
@@ -155,7 +155,7 @@ test("pasting many lines asks; Ctrl+C copies what is selected, and interrupts el
   await v.page.keyboard.press("Enter");
   await screen.shows(/pasted 42/);
   const many = Array.from({ length: 6 }, (_, i) => `echo line $((${i}*10))`).join("\n");
-  // What turns the text around is seen before it is pasted.
+  // Characters that change the text direction are visible before the paste.
   await paste(`# \u202Eeman\r\n${many}`);
   const hidden = v.page.getByRole("dialog", { name: "Paste 7 lines?" });
   assert.match(await hidden.locator("pre").innerText(), /^# ⟨202E⟩eman\necho/);
@@ -201,7 +201,7 @@ test("another client takes a terminal over, and the page takes it back when aske
   assert.match(await screen.strip.innerText(), /Code 4010/);
   await other.write("echo th''eirs\n");
   await screen.strip.getByRole("button", { name: "Reconnect" }).click();
-  await screen.shows(/^theirs/m); // what is typed before belongs to no terminal yet
+  await screen.shows(/^theirs/m); // earlier input would be lost
   assert.equal(await screen.strip.count(), 0);
   await screen.run("echo back");
   for await (const event of other) if (event.kind === "replaced") break;
@@ -237,7 +237,7 @@ test("a terminal that is gone when the page comes back says so", async (t) => {
     if (++connections > 1) return void admitted.then(() => socket.connectToServer());
     const server = socket.connectToServer();
     leave = () => {
-      void socket.close({ code: 1001, reason: "server is shutting down" }); // first, or what the page sends meanwhile would be an error
+      void socket.close({ code: 1001, reason: "server is shutting down" }); // first, because later input of the page would cause an error
       void server.close();
     };
   });
@@ -252,7 +252,7 @@ test("a terminal that is gone when the page comes back says so", async (t) => {
 
 test("a screen that falls behind leaves, and comes back for the history", soak, async (t) => {
   const { v, screen, open } = await begin(t);
-  // The screen parses in timeouts: while they are held, nothing that comes is parsed.
+  // The screen parses in timeouts: while the test holds them, no output is parsed.
   await v.inject(() => {
     const start = window.setTimeout.bind(window);
     let held: (() => void)[] | undefined;
@@ -272,7 +272,7 @@ test("a screen that falls behind leaves, and comes back for the history", soak, 
   await v.page.evaluate(() => (window as unknown as { release: () => void }).release());
   await screen.shows(/800000\s+the end 42/);
   assert.deepEqual(sockets, ["again"]);
-  assert.equal(await screen.strip.count(), 0); // nothing that the user has to know
+  assert.equal(await screen.strip.count(), 0); // no notice for the user
 });
 
 test("the search finds, the keyboard leaves, and the screen reader reads", async (t) => {

@@ -1,4 +1,4 @@
-// The watch over the page works, or the other tests would prove little.
+// Checks that the watch over the page works, since the other tests rely on it.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Until } from "./owner.ts";
@@ -6,7 +6,7 @@ import { visit } from "./world.ts";
 
 const faults: [name: string, noted: RegExp, event: "console" | "weberror", fault: () => unknown][] = [
   ["an inline style element", /violation of style-src-elem/, "console", () => document.head.append(Object.assign(document.createElement("style"), { textContent: "p{}" }))],
-  ["markup from a text", /violation of require-trusted-types-for/, "console", () => { try { document.body.innerHTML = "<b>x</b>"; } catch { /* it is noted */ } }],
+  ["markup from a text", /violation of require-trusted-types-for/, "console", () => { try { document.body.innerHTML = "<b>x</b>"; } catch { /* recorded */ } }],
   ["a console.error", /console: something is wrong/, "console", () => console.error("something is wrong")],
   ["an uncaught error", /uncaught: .*not caught/, "weberror", () => void setTimeout(() => { throw new Error("not caught"); })],
   ["a request to another host", /violation of connect-src/, "console", () => fetch("http://127.0.0.1:9/").catch(() => 0)],
@@ -20,7 +20,7 @@ test("the watch notes each fault", async () => {
     const seen = event === "console" ? v.context.waitForEvent("console") : v.context.waitForEvent("weberror");
     await v.page.evaluate(fault);
     await seen;
-    await v.page.evaluate(() => new Promise(requestAnimationFrame)); // what the page has sent before this is here
+    await v.page.evaluate(() => new Promise(requestAnimationFrame)); // waits for the page's earlier messages
   }
   const { message } = await inner.end().then(() => assert.fail("nothing was noted"), (error: Error) => error);
   for (const [name, noted] of faults) assert.match(message, noted, name);

@@ -1,4 +1,4 @@
-// What browser tests stand on: a visitor of the page, and a watch over what must never happen there.
+// Helpers for browser tests: a visitor of the page, and a watch for violations.
 import assert from "node:assert/strict";
 import { mkdirSync, readFileSync } from "node:fs";
 import { after } from "node:test";
@@ -10,13 +10,13 @@ import { soaking } from "./tier.ts";
 
 export * from "../../../sdk/typescript/test/server.ts";
 
-/** A server that pages come from: the one of all test files, or one that a test has started. */
+/** A server of the page: the shared one of all test files, or one that a test has started. */
 export interface Place {
   url: string;
   apiKey: string;
 }
 
-/** common is the server of all test files. Other tests have work there too, of users of their own. */
+/** common returns the shared server of all test files. Other tests use it too, with their own users. */
 export const common = (): Place => ({ url: needed("BELLJAR_WEB_SERVER"), apiKey: needed("BELLJAR_WEB_KEY") });
 
 function needed(name: string): string {
@@ -25,64 +25,64 @@ function needed(name: string): string {
   return value;
 }
 
-/** operator is a client that may do everything. */
+/** operator returns a client with the role admin. */
 export function operator(t: Owner, place = common()): Belljar {
   const client = new Belljar({ baseUrl: place.url, apiKey: place.apiKey });
   atEnd(t, () => client.close());
   return client;
 }
 
-/** Who visits, and how. */
+/** The options of a visit. */
 export interface VisitOptions {
-  /** The server; the common one if it is not given. */
+  /** The server; by default the common one. */
   place?: Place;
-  /** A name that no other visitor has, if it is not given. */
+  /** By default a name that no other visitor has. */
   user?: string;
-  /** user if it is not given. */
+  /** By default user. */
   role?: TokenSpec["role"];
-  /** false begins at the sign-in. */
+  /** false starts at the sign-in. */
   signedIn?: boolean;
   javaScript?: boolean;
   width?: number;
   height?: number;
 }
 
-/** A visitor: a user of their own in a browser of their own. */
+/** A visitor: a new user in a clean browser context. */
 export interface Visit {
   place: Place;
   user: string;
-  /** The API key of the user. */
+  /** The user's API key. */
   key: string;
-  /** The API as the user. */
+  /** A client with the user's key. */
   api: Belljar;
   context: BrowserContext;
   page: Page;
-  /** open shows a page of Belljar's, such as `sandbox/runs`, and waits for its heading. */
+  /** open opens a page of Belljar, such as `sandbox/runs`, and waits for its heading. */
   open(path: string, page?: Page): Promise<void>;
-  /** allow announces a console.error, an uncaught error or a violation of the policy. What is not announced fails the test. */
+  /** allow permits a console.error, an uncaught error or a violation of the policy. Any other fails the test. */
   allow(pattern: RegExp): void;
-  /** tab opens another page of the same browser. */
+  /** tab opens another page in the same browser context. */
   tab(): Promise<Page>;
-  /** inject has a script run before those of every page. */
+  /** inject adds a script that runs before those of every page. */
   inject(script: () => void): Promise<unknown>;
 }
 
-/** A browser of one visitor after the other: to start one costs a second of a processor. */
+/** A browser context for one visitor after the other, because starting one takes a second of CPU time. */
 interface Room {
   context: BrowserContext;
   page: Page;
-  /** What no page of Belljar's may do, and has done. */
+  /** The violations of the page. */
   noted: string[];
-  /** Whether it is not for another visitor. */
+  /** Whether it cannot be reused for another visitor. */
   used: boolean;
 }
 
 const inTest = process.env["NODE_TEST_CONTEXT"] !== undefined;
 const free: Room[] = [];
 let shared: Promise<Browser> | undefined;
-if (inTest) after(async () => (await shared)?.close()); // an open browser keeps the process
+if (inTest) after(async () => (await shared)?.close()); // an open browser keeps the process alive
 
-/** enter finds a room for a visitor, empty as a new one. */
+/** enter returns a room for a visitor, as empty as a new one. */
 async function enter(t: Owner, { place = common(), width = 1280, height = 800, javaScript = true }: VisitOptions, token: string | undefined): Promise<Room> {
   const room = (javaScript ? free.pop() : undefined) ?? (await build(t, javaScript));
   const { context, page, noted } = room;
@@ -100,7 +100,7 @@ async function enter(t: Owner, { place = common(), width = 1280, height = 800, j
   return room;
 }
 
-/** empty shows an empty page of a server's origin: one of another origin would get another process. */
+/** empty opens an empty page of the server's origin. A page of another origin would start another process. */
 async function empty(page: Page, url: string): Promise<void> {
   const at = `${url}/empty`;
   if (page.url() === at) return;
@@ -110,22 +110,22 @@ async function empty(page: Page, url: string): Promise<void> {
 }
 
 async function build(t: Owner, javaScriptEnabled: boolean): Promise<Room> {
-  // Tests have a Chromium for each process. What came from another process, they would read twice.
+  // Tests have a Chromium for each process. Events of a shared one would reach every process.
   const browser = await (inTest ? (shared ??= start()) : chromium.connect(needed("BELLJAR_WEB_BROWSER")));
   if (!inTest) atEnd(t, () => browser.close());
-  // A cursor that blinks has the browser draw sixty times a second.
+  // A blinking cursor makes the browser draw sixty times a second.
   const context = await browser.newContext({ javaScriptEnabled, reducedMotion: "reduce" });
   const noted = await watch(context);
   return { context, page: await context.newPage(), noted, used: !inTest || !javaScriptEnabled };
 }
 
-/** leave makes a room free for the next visitor. */
+/** leave cleans a room for the next visitor. */
 async function leave(room: Room, place: Place): Promise<void> {
   const { context, page, used } = room;
   if (used || page.isClosed()) return context.close();
   for (const other of context.pages()) if (other !== page) await other.close();
   page.removeAllListeners();
-  page.on("dialog", (dialog) => void dialog.accept()); // of what is not saved
+  page.on("dialog", (dialog) => void dialog.accept()); // about unsaved changes
   await page.unrouteAll({ behavior: "ignoreErrors" });
   await context.clearPermissions();
   await page.emulateMedia({ colorScheme: null });
@@ -136,7 +136,7 @@ async function leave(room: Room, place: Place): Promise<void> {
 
 let users = 0;
 
-/** visit makes a visitor, signed in unless the options say otherwise. */
+/** visit creates a visitor, signed in by default. */
 export async function visit(t: Owner, options: VisitOptions = {}): Promise<Visit> {
   const place = options.place ?? common();
   const user = options.user ?? `visitor-${process.pid}-${++users}`;
@@ -179,7 +179,7 @@ export async function login(place: Place, key: string): Promise<string> {
   return body.token;
 }
 
-/** watch notes what no page of Belljar's may do. */
+/** watch records violations of the page. */
 async function watch(context: BrowserContext): Promise<string[]> {
   const noted: string[] = [];
   await context.exposeBinding("noteViolation", (_, text: string) => void noted.push(text));
@@ -198,10 +198,10 @@ async function watch(context: BrowserContext): Promise<string[]> {
 
 const axeSource = new URL("../../../../node_modules/axe-core/axe.min.js", import.meta.url);
 
-// What a theme or a width can change. All else is the same in every look.
+// Rules whose result depends on the theme or the width. All others give the same result for every look.
 const byLook = ["color-contrast", "target-size", "scrollable-region-focusable", "link-in-text-block"];
 
-/** axe lists what axe-core has against the page as it is, by all its rules or by some. */
+/** axe lists the findings of axe-core on the current page, for all its rules or for some. */
 export async function axe(page: Page, rules?: string[]): Promise<string[]> {
   // The protocol's own evaluation is exempt from the page's policy, which stays in force.
   const devtools = await page.context().newCDPSession(page);
@@ -217,14 +217,14 @@ export async function axe(page: Page, rules?: string[]): Promise<string[]> {
   return found as string[];
 }
 
-/** The looks that every page is checked in: each theme and each width once, the first by all rules. Pictures are of all four. */
+/** The looks to check for every page: each theme and each width once, the first with all rules. Pictures are of all four. */
 export const looks = [{ theme: "light", width: 1280 }, { theme: "dark", width: 390 }, ...(process.env["BELLJAR_WEB_PICTURES"] ? [
   { theme: "dark", width: 1280 }, { theme: "light", width: 390 },
 ] as const : [])] as const;
 
 /**
- * accessible fails if axe-core has anything against the page, or if it is wider than the window: in both themes, on a desktop and on
- * a phone. With BELLJAR_WEB_PICTURES it leaves a picture of each in that folder.
+ * accessible fails if axe-core reports a finding, or if the page is wider than the window: in both themes, at the widths of a
+ * desktop and a phone. With BELLJAR_WEB_PICTURES it saves a picture of each in that folder.
  */
 export async function accessible(page: Page, name: string): Promise<void> {
   const size = page.viewportSize() ?? { width: 1280, height: 800 };
@@ -240,12 +240,12 @@ export async function accessible(page: Page, name: string): Promise<void> {
   await page.setViewportSize(size);
 }
 
-/** alsoAccessible is accessible in make soak alone: another state of a view that make test looks at elsewhere. */
+/** alsoAccessible is accessible in make soak alone, for another state of a view that make test checks elsewhere. */
 export const alsoAccessible: typeof accessible = async (page, name) => {
   if (soaking) await accessible(page, name);
 };
 
-/** picture leaves a picture of the page in BELLJAR_WEB_PICTURES, if that is set. */
+/** picture saves a picture of the page in BELLJAR_WEB_PICTURES, if that is set. */
 export async function picture(page: Page, name: string): Promise<void> {
   const folder = process.env["BELLJAR_WEB_PICTURES"];
   if (!folder) return;

@@ -1,12 +1,12 @@
-// Pictures of the run, session and node page, light and dark, of real work on a real server.
+// Takes pictures of the run, session and node page, light and dark, with real runs on a real server.
 import { mkdirSync, statSync } from "node:fs";
 import { Until } from "../browser/owner.ts";
 import { visit } from "../browser/world.ts";
 
 const folder = "../docs/images";
-const most = 120_000; // bytes of a picture
+const most = 120_000; // maximum size of a picture in bytes
 
-// A plot by the standard library alone: every Python has that.
+// A plot with the standard library alone, which every Python has.
 const plot = `import math, struct, zlib
 
 W, H = 640, 320
@@ -57,7 +57,7 @@ const files: Record<string, string> = {
 const owner = new Until();
 const v = await visit(owner, { user: "ada" });
 mkdirSync(folder, { recursive: true });
-// A terminal that is drawn with elements can be read, to know when its program has ended.
+// Draws the terminal with DOM elements, so that the script can read when the program has ended.
 await v.context.addInitScript(() => {
   const context = HTMLCanvasElement.prototype.getContext as (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) => unknown;
   HTMLCanvasElement.prototype.getContext = function (this: HTMLCanvasElement, kind: string, ...rest: unknown[]) {
@@ -65,7 +65,7 @@ await v.context.addInitScript(() => {
   } as typeof HTMLCanvasElement.prototype.getContext;
 });
 
-/** shoot makes the pictures of a page as it is. */
+/** shoot takes the pictures of the current page. */
 async function shoot(name: string): Promise<void> {
   for (const theme of ["light", "dark"] as const) {
     await v.page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });

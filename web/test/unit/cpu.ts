@@ -1,4 +1,4 @@
-/** cpuMs is how long this process computes for something, in milliseconds: a machine that is busy does not make it more. */
+/** cpuMs returns the CPU time of a function in milliseconds, which does not depend on the machine's load. */
 export function cpuMs(work: () => void): number {
   const from = process.cpuUsage();
   work();

@@ -6,7 +6,7 @@ import { markOf, type RawFrame } from "../../src/log/marks.ts";
 const out = (seq: number): RawFrame => ({ type: "stdout", seq, encoding: "utf8", data: `${seq}\n` });
 const end = (seq: number): RawFrame => ({ type: "event", event: "end", seq, data: {} });
 
-/** An answer: frames, in pieces of three bytes; then it breaks, unless it is whole. */
+/** An answer with frames, in pieces of three bytes. It breaks at the end unless `whole`. */
 function answer(frames: unknown[], whole: boolean): Response {
   const bytes = new TextEncoder().encode(frames.map((frame) => JSON.stringify(frame) + "\n").join(""));
   let at = 0;
@@ -62,7 +62,7 @@ test("a connection that breaks is opened again behind what has come: no gap, no 
   assert.deepEqual(told.states, ["opening", "open", "waiting", "waiting", "open", "waiting", "open", "ended"]);
 });
 
-test("frames that are gone are told", async () => {
+test("lost frames are reported", async () => {
   const told = await read([() => answer([{ type: "event", event: "resume", seq: 10, data: { lost_count: 9 } }, out(10), end(11)], true)]);
   assert.deepEqual([told.seqs, told.events], [[10], ["resume", "end"]]);
 });

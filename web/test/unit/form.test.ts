@@ -31,7 +31,7 @@ test("a form becomes a request, and a request the same form", () => {
   assert.deepEqual(spec.env, { A: "1", B: "x=y" });
   assert.deepEqual(specOf(formOf(JSON.parse(JSON.stringify(spec)) as typeof spec)), spec);
   assert.throws(() => specOf({ ...form, env: "novalue" }), /NAME=value/);
-  // A run in a session has no sandbox of its own to ask for.
+  // A run in a session has no sandbox of its own, so it requests none.
   const inSession = specOf({ ...form, session: "s" });
   for (const field of ["base_image", "runtime", "resources", "egress", "network_policy", "packages", "git", "workspace_exec"]) assert.ok(!(field in inSession), field);
   const again = specOf(formOf({ session_id: "s", context: "c", language: "python", code: "x" }));
@@ -46,7 +46,7 @@ test("an earlier run brings what the server knows of it", () => {
   const spec = specOf(formOfRun(run as unknown as Run));
   assert.deepEqual([spec.command, spec.network_policy, spec.egress], [["a", "b c"], "allowlist", run.network.egress]);
   assert.deepEqual([spec.packages, spec.git], [{ pip: ["numpy==2.1.0"], npm: ["left-pad@1.3.0"] }, { url: "https://git.example.com/x", ref: "c0ffee" }]);
-  // Code that was executed in a context can be run apart, in its language.
+  // Code that was executed in a context can also run without one, in its language.
   for (const [language, name] of [["javascript", "javascript"], ["bash", "shell"], ["ipython", "python"]]) {
     const apart = { ...formOfRun({ id: "r", command: ["x"], session_id: "s", context: { name: "c", language } } as unknown as Run), context: "" };
     assert.deepEqual([specOf(apart).language, specOf(apart).code], [name, "x"]);

@@ -1,4 +1,4 @@
-/** random makes numbers below n, the same ones for the same seed. */
+/** random returns a generator of numbers below n, deterministic for a seed. */
 export function random(seed: number): (n: number) => number {
   return (n) => {
     seed = (seed + 0x6d2b79f5) | 0;

@@ -37,7 +37,7 @@ test("properties of every size", () => {
       before = top;
       assert.ok(Math.abs(s.positionOf(top) - at) <= Math.max(1e-6 * s.end, 1e-3), "there and back");
     }
-    // Small movements go pixel by pixel, wherever one is.
+    // Small movements go pixel by pixel, at every position.
     s.moveTo(s.end * (0.1 + pick(80) / 100));
     const [at, top] = [s.position, s.settle()];
     const by = Math.min(40, (s.end - at) / 2);
@@ -48,14 +48,14 @@ test("properties of every size", () => {
       assert.ok(Math.abs(s.position - at) < 1e-3);
     }
     assert.equal(s.moved(s.settle() + 0.4), false, "a rounded position is not the reader's");
-    // A row that is shown is in the view, by its anchor alone.
+    // A row that is shown is visible according to its anchor alone.
     const [view, wanted] = [200 + pick(900), pick(10 ** (1 + pick(7)))];
     const there = scroll(100 + wanted + pick(1000), view, 20);
     there.moveTo(there.showing(wanted));
     const { row, y } = there.anchor();
     const rowTop = y + (wanted - row) * 20;
     assert.ok(rowTop >= -1e-3 && rowTop + 20 <= view + 1e-3, `row ${wanted} is at ${rowTop} of ${view}`);
-    // The anchor: the first row at the top at first, the last at the bottom at last.
+    // The anchor: at the start the first row at the top, at the end the last at the bottom.
     s.moveTo(0);
     assert.deepEqual(s.anchor(), { row: 0, y: 0 });
   }

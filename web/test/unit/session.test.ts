@@ -74,7 +74,7 @@ test("rules are sorted by what they are", () => {
   assert.deepEqual(rulesOf("https://example.com/x"), { hosts: ["https://example.com/x"] }, "the server says what is wrong with it");
 });
 
-test("the language of a file is told by its name", () => {
+test("the name of a file gives its language", () => {
   const languages = { "a/b.py": "python", "x.test.ts": "typescript", "Dockerfile": "dockerfile", "d/.bashrc": "shell", "A.JAVA": "java", "noext": "", ".hidden": "", "x.": "", "m.go": "go" };
   for (const [path, language] of Object.entries(languages)) assert.equal(languageOf(path), language, path);
   assert.deepEqual([indentOf("go"), indentOf("python"), indentOf("javascript")], ["\t", "    ", "  "]);

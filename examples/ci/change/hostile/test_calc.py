@@ -1,4 +1,4 @@
-"""What a change may try with the machine that tests it. Only ever run this in a sandbox."""
+"""Attacks that a change may try on the machine that tests it. Only ever run this in a sandbox."""
 
 import os
 import socket

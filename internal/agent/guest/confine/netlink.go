@@ -108,7 +108,8 @@ func Bound(locksFD int) error {
 	if err := unix.SetNonblock(fd, true); err != nil { // to use the poller
 		return err
 	}
-	// Since Linux 6.6, the supervisor can run at once on the caller's processor, which takes a tenth of the time.
+	// Since Linux 6.6, the kernel can switch directly to the supervisor on the caller's processor, which takes a tenth of the
+	// time.
 	const setFlags, syncWakeUp = 0x40082104, 1 // SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, syncWakeUp)
 	c := &supervisor{calls: os.NewFile(uintptr(fd), "netlink"), secret: own, locks: locks}

@@ -31,7 +31,7 @@ func Protocol(format string, args ...any) *wire.Error {
 	return New(wire.CodeProtocol, format, args...)
 }
 
-// Of returns err as it is sent to the host.
+// Of converts err to an error for the host.
 func Of(err error) *wire.Error {
 	var e *wire.Error
 	if errors.As(err, &e) {

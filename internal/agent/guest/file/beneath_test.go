@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestStepwiseOpensTheSame: without openat2 the same paths are opened and refused.
+// TestStepwiseOpensTheSame tests that the same paths are opened and refused without openat2.
 func TestStepwiseOpensTheSame(t *testing.T) {
 	dir := t.TempDir()
 	for _, err := range []error{

@@ -16,14 +16,14 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// mostCompared bounds how much is read to compare a file.
+// mostCompared limits how much is read to compare a file.
 const mostCompared = 1 << 30
 
 func changed(name string) error {
 	return fault.New(wire.CodeChanged, "%s is not as it was", name)
 }
 
-// compare fails unless the file that is to be replaced is one of those in the request. It runs as the user.
+// compare fails unless the file that is to be replaced matches one of those in the request. It runs as the user.
 func (f *fileOp) compare(t *target) error {
 	if len(f.req.IfMatch) == 0 {
 		return nil

@@ -78,7 +78,7 @@ func (c *contents) WriteTo(w io.Writer) (written int64, err error) {
 	}
 }
 
-// dataWriter sends what is written to it as Data frames.
+// dataWriter sends its input as Data frames.
 type dataWriter struct{ s Stream }
 
 func (d dataWriter) Write(b []byte) (int, error) {

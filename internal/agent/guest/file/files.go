@@ -352,7 +352,7 @@ func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), base), nil
 }
 
-// commit renames the file to its final name, if what is there is as the request says.
+// commit renames the file to its final name, if the existing file matches the request.
 func (f *fileOp) commit(t *target) error {
 	f.w.commits.Lock()
 	defer f.w.commits.Unlock()

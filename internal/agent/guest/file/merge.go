@@ -111,16 +111,16 @@ func (f *fileOp) stage() (string, error) {
 	return name, nil
 }
 
-// unstage removes a staging folder and its contents, except what a program keeps there.
+// unstage removes a staging folder and its contents, except files that a program keeps there.
 func (f *fileOp) unstage(name string) {
 	_ = f.as(func() error { return f.w.removeTree(name) })
 	f.w.staging.drop(name)
 }
 
-// staleMerge is how old a staging folder is that no merge needs any longer: those take minutes.
+// staleMerge is the age at which no merge needs a staging folder any longer: merges take minutes.
 const staleMerge = time.Hour
 
-// sweep removes the staging folders that agents have left which were killed: the workspace may be a volume. Another agent may serve it, too.
+// sweep removes the staging folders of killed agents: the workspace may be a volume. Another agent may serve it at the same time.
 func (f *fileOp) sweep() {
 	var stale []string
 	_ = f.as(func() error {

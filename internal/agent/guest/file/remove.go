@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	removeDepth = 32               // directories that a removal has open at once
+	removeDepth = 32               // directories that a removal has open at a time
 	removeBatch = 256              // names that it reads from each of them
 	removeTime  = 50 * time.Second // programs may write to the tree faster than it is removed; the host waits for a minute
 )

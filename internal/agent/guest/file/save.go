@@ -37,7 +37,7 @@ const (
 	maxAttributeBytes = 64 << 10
 )
 
-// saver knows the files with several names that were packed.
+// saver remembers the packed files that have several names.
 type saver struct{ names map[inode]string }
 
 type inode struct{ dev, ino uint64 }
@@ -72,7 +72,7 @@ func (f *fileOp) save() error {
 	return f.s.W.EOF()
 }
 
-// folder adds the extended attributes of a folder.
+// folder adds a folder's extended attributes to its header.
 func (p *packer) folder(head *tar.Header, dir *os.Root, base string) error {
 	if dir == nil {
 		return nil
@@ -86,13 +86,13 @@ func (p *packer) folder(head *tar.Header, dir *os.Root, base string) error {
 		return denied(strings.TrimSuffix(head.Name, "/"))
 	}
 	if err != nil {
-		return nil // it was removed meanwhile
+		return nil // the folder was removed meanwhile
 	}
 	defer file.Close()
 	return p.attributes(head, file)
 }
 
-// attributes adds the extended attributes of a file to its header. The user reads them: the file's mode can hide them from others.
+// attributes adds a file's extended attributes to its header. The user reads them: the file's mode can hide them from others.
 func (p *packer) attributes(head *tar.Header, file *os.File) error {
 	return p.f.as(func() error { return attributes(head, file) })
 }
@@ -101,7 +101,7 @@ func attributes(head *tar.Header, file *os.File) error {
 	fd := int(file.Fd())
 	size, err := unix.Flistxattr(fd, nil)
 	if err != nil || size == 0 {
-		return nil // the file system has none
+		return nil // the file system has no attributes
 	}
 	list := make([]byte, size)
 	if size, err = unix.Flistxattr(fd, list); err != nil {
@@ -115,7 +115,7 @@ func attributes(head *tar.Header, file *os.File) error {
 		value := make([]byte, maxAttributeBytes)
 		n, err := unix.Fgetxattr(fd, string(name), value)
 		if err != nil {
-			continue // it was removed meanwhile
+			continue // the attribute was removed meanwhile
 		}
 		if total += len(name) + n; total > maxAttributeBytes || count == maxAttributes {
 			return fault.New(wire.CodeTooLarge, "%s has more than %d extended attributes, or than %d bytes of them", head.Name, maxAttributes, maxAttributeBytes)
@@ -129,10 +129,10 @@ func attributes(head *tar.Header, file *os.File) error {
 	return nil
 }
 
-// loader knows what is set when everything is unpacked.
+// loader holds the attributes to set after everything is unpacked.
 type loader struct{ folders map[string]*tar.Header }
 
-// load unpacks what save has packed.
+// load unpacks a stream of save.
 func (f *fileOp) load() error {
 	n, err := f.unpack(&unpacker{f: f, load: &loader{map[string]*tar.Header{}}})
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *fileOp) load() error {
 	return f.s.reply(wire.Reply{Done: true, Bytes: n})
 }
 
-// folder makes a folder that can be filled. A volume may have a closed one from before, or a file in its place.
+// folder makes a folder that can be filled. A volume may already have a closed folder, or a file of that name.
 func (u *unpacker) folder(name string) error {
 	if name == "." {
 		return nil
@@ -168,7 +168,7 @@ func (u *unpacker) folder(name string) error {
 	})
 }
 
-// link makes a further name of a file that was unpacked.
+// link makes an additional name of an unpacked file.
 func (u *unpacker) link(name string, head *tar.Header) error {
 	old, err := u.place(head.Linkname)
 	if err != nil {
@@ -185,7 +185,7 @@ func (u *unpacker) link(name string, head *tar.Header) error {
 			return err
 		}
 		link := func() error { return unix.Linkat(int(from.Fd()), path.Base(old), int(dir.Fd()), path.Base(name), 0) }
-		if err = link(); err == unix.EEXIST { // a volume may have it from before
+		if err = link(); err == unix.EEXIST { // a volume may already have it
 			err = errors.Join(unix.Unlinkat(int(dir.Fd()), path.Base(name), 0), link())
 		}
 		return err
@@ -199,7 +199,7 @@ func (u *unpacker) link(name string, head *tar.Header) error {
 // finish sets the length, attributes and time of a file whose contents are written.
 func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
 	return u.f.as(func() error {
-		if err := file.Truncate(head.Size); err != nil { // its end may be a hole
+		if err := file.Truncate(head.Size); err != nil { // the end may be a hole
 			return err
 		}
 		if err := setAttributes(int(file.Fd()), head); err != nil {
@@ -212,7 +212,7 @@ func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
 	})
 }
 
-// setFolders sets the modes, attributes and times of folders, the deepest first: a mode may forbid the way to those below it.
+// setFolders sets the modes, attributes and times of folders, the deepest first: a mode may forbid access to the folders below.
 func (u *unpacker) setFolders() error {
 	names := slices.SortedFunc(maps.Keys(u.load.folders), func(a, b string) int { return strings.Count(b, "/") - strings.Count(a, "/") })
 	return u.f.as(func() error {
@@ -252,13 +252,13 @@ func setAttributes(fd int, head *tar.Header) error {
 	return nil
 }
 
-// setTime sets the time of an entry of a folder, and of a link itself.
+// setTime sets the time of a folder's entry; for a link, of the link itself.
 func setTime(dir int, base string, t time.Time) error {
 	at := unix.NsecToTimespec(t.UnixNano())
 	return unix.UtimesNanoAt(dir, base, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-// holes writes a file, and leaves blocks of zeros out of it.
+// holes writes a file, and leaves out blocks of zeros.
 type holes struct {
 	file *os.File
 	at   int64
@@ -271,7 +271,7 @@ func (h *holes) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		part := b[n:min(len(b), n+int(holeSize-h.at%holeSize))]
 		if !zero(part) {
-			// As many blocks as follow that are not zero are one write.
+			// Consecutive non-zero blocks become one write.
 			end := n + len(part)
 			for end < len(b) {
 				next := b[end:min(len(b), end+holeSize)]

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// SecretDir is the folder of secrets, in memory and outside the workspace: no request for files reaches it.
+// SecretDir is the folder of secrets, in memory and outside the workspace: no file request reaches it.
 const SecretDir = "/run/secrets"
 
 // maxSecret is the maximum length of a secret in bytes.
@@ -48,7 +48,7 @@ func writeSecret(dir, name string, value []byte) error {
 	if info, err := os.Lstat(dir); err != nil {
 		return err
 	} else if !info.IsDir() {
-		return fault.New(wire.CodeExists, "%s is not a folder", dir) // an earlier program has put it there
+		return fault.New(wire.CodeExists, "%s is not a folder", dir) // an earlier program has made it
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {

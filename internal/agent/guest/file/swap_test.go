@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSwap: two files are exchanged, and a failure leaves both unchanged.
+// TestSwap tests that two files are exchanged, and that a failure leaves both unchanged.
 func TestSwap(t *testing.T) {
 	for name, c := range map[string]struct {
 		obstacle string // an existing file that blocks the swap

@@ -74,7 +74,7 @@ type unpacker struct {
 	dir   *os.File               // the previous directory
 	at    string                 // its path
 
-	programs bool // executable files were unpacked
+	programs bool // an executable file was unpacked
 }
 
 func (u *unpacker) malformed(body *contents, err error) error {
@@ -194,7 +194,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		}
 		mode := fs.FileMode(head.Mode)
 		if u.load != nil {
-			mode = 0o600 // its own may forbid to set attributes
+			mode = 0o600 // the final mode may forbid setting attributes
 		}
 		file, err = replaceIn(dir, path.Base(name), mode)
 		return err
@@ -217,7 +217,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 			return nil
 		}
 	}
-	if err == nil && head.ModTime.Unix() > 0 { // else it keeps the time of its arrival
+	if err == nil && head.ModTime.Unix() > 0 { // else the file keeps its present time
 		t := unix.NsecToTimeval(head.ModTime.UnixNano())
 		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // the owner has this right
 	}

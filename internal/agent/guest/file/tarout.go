@@ -93,7 +93,7 @@ func (f *fileOp) scanFile(w *tar.Writer, shown, name string, buf []byte) error {
 	n, err := io.ReadFull(file, buf)
 	size := int64(n)
 	switch {
-	case err == nil: // there may be more
+	case err == nil: // there may be more text
 		if info, err := file.Stat(); err == nil {
 			size = max(size, info.Size())
 		}
@@ -179,7 +179,7 @@ func (p *packer) found(info wire.FileInfo, dir *os.Root, base string) error {
 
 // add writes one entry.
 func (p *packer) add(info wire.FileInfo, dir *os.Root, base string) error {
-	// The whole second before: the nearest one may lie ahead, and make would warn about that.
+	// Round down to a second: a time in the future makes make print warnings.
 	modified := time.Unix(0, info.ModTime).Truncate(time.Second)
 	head := &tar.Header{Name: p.shown(info.Path), Mode: int64(info.Mode & 0o777), ModTime: modified}
 	if p.saver != nil {

@@ -18,10 +18,10 @@ import (
 
 const (
 	maxAuthority = 1 << 20
-	maxBundle    = 4 << 20 // a longer one is not read: the files lie in memory
+	maxBundle    = 4 << 20 // a longer one is not read: its files are kept in memory
 )
 
-// bundles lists where images have the certificates of the authorities that they trust, as one file.
+// bundles lists the usual files with an image's trusted certificates.
 func bundles() []string {
 	return []string{
 		"/etc/ssl/certs/ca-certificates.crt",
@@ -33,8 +33,8 @@ func bundles() []string {
 	}
 }
 
-// Trust writes [wire.TrustBundle] and [wire.TrustStore] to dir, for every user to read: what the image trusts, and the authority
-// whose certificate the host sends as PEM. A folder that is there already is [wire.CodeExists].
+// Trust writes [wire.TrustBundle] and [wire.TrustStore] to dir, readable by every user: the image's trusted certificates, and
+// the host's certificate, which the stream sends as PEM. An existing folder is [wire.CodeExists].
 func Trust(s Stream, dir string, own identity.Own, req wire.FileRequest) error {
 	user := identity.ID{UID: req.UID, GID: req.GID}
 	if !user.Valid() {
@@ -75,7 +75,7 @@ func writeTrust(dir string, systems []string, authority []byte) error {
 	return nil
 }
 
-// system returns the first bundle that can be read. An image may have put anything in its place.
+// system returns the first bundle that can be read. An image may have any file there.
 func system(paths []string) []byte {
 	for _, path := range paths {
 		if text, err := readBundle(path); err == nil && len(text) > 0 {

@@ -36,11 +36,11 @@ func trustStore(bundle []byte) []byte {
 	number(&out, count)
 	out.Write(entries.Bytes())
 
-	out.Write(make([]byte, 20)) // a checksum with a password, which Java looks at only if it is given one
+	out.Write(make([]byte, 20)) // a checksum with a password, which Java checks only if it has the password
 	return out.Bytes()
 }
 
-func number(to *bytes.Buffer, n any) { _ = binary.Write(to, binary.BigEndian, n) } // to memory: it does not fail
+func number(to *bytes.Buffer, n any) { _ = binary.Write(to, binary.BigEndian, n) } // writes to memory cannot fail
 
 func text(to *bytes.Buffer, s string) {
 	number(to, uint16(len(s)))

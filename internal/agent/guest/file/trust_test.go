@@ -38,12 +38,13 @@ func authorityPEM(t *testing.T, name string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// TestTrust: the bundle has what the image trusts and the sandbox's own authority, for every user, and it is written once.
+// TestTrust tests that the bundle has the image's certificates and the sandbox's own authority, that every user can read
+// it, and that it is written once.
 func TestTrust(t *testing.T) {
 	system, own := authorityPEM(t, "system"), authorityPEM(t, "own")
 	folder := t.TempDir()
 	image := filepath.Join(folder, "image.crt")
-	pipe := filepath.Join(folder, "pipe") // an image may put anything in the place of a bundle
+	pipe := filepath.Join(folder, "pipe") // an image may have any file in place of a bundle
 	if err := unix.Mkfifo(pipe, 0o666); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ const hiddenNames = 2
 // errCut ends a walk at its limit.
 var errCut = errors.New("listing cut")
 
-// list answers readdir and, with more depth, walk.
+// list serves readdir and, with more depth, walk.
 func (f *fileOp) list(depth int) error {
 	limit := maxEntries
 	if f.req.Limit > 0 {
@@ -75,7 +75,7 @@ type walker struct {
 	left  int  // entries that may still be visited
 	held  int  // bytes of names that wait to be visited
 	depth int  // directories above this one
-	cut   bool // something was at too great a depth
+	cut   bool // an entry was too deep
 	all   bool // an unreadable entry is an error instead of being skipped
 	visit func(info wire.FileInfo, dir *os.Root, base string) error
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/guest/identity"
 )
 
-// Path is the workspace's path in requests, wherever it lies.
+// Path is the workspace's path in requests, wherever its folder is.
 const Path = "/workspace"
 
 // Workspace is a folder whose files requests read and change, with each user's rights.
@@ -23,10 +23,10 @@ type Workspace struct {
 	buffers       *sync.Pool // of *[]byte
 	awaitLaunches func()     // waits until no program is being started: its process would hold a file open for writing
 	staging       staging
-	commits       sync.Mutex // held while a written file takes its place
+	commits       sync.Mutex // held while a written file is renamed into place
 }
 
-// Open opens the folder of a workspace. In a volume, its owner may have closed it to others, and even to himself.
+// Open opens the folder of a workspace. In a volume, its owner may have closed it to all users, even to themself.
 func Open(dir string, own identity.Own) (*os.Root, error) {
 	root, err := os.OpenRoot(dir)
 	if !errors.Is(err, fs.ErrPermission) {

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package health is the workspace service of a machine that belongs to a sandbox elsewhere: two routes by which a server finds out that the
-// machine is awake, that it is the right one, and that its agent fits. Files and programs are the agent's, over its own protocol.
+// Package health is the workspace service of a machine that runs a sandbox for a server elsewhere. Two routes show the server that the
+// machine is awake, that it is the right one, and that its agent is compatible. The agent serves files and programs over its own protocol.
 //
-// It speaks the little of HTTP/1.1 that it needs: package net/http would double the agent's size.
+// It implements only the part of HTTP/1.1 that it needs: package net/http would double the agent's size.
 package health
 
 import (
@@ -33,8 +33,8 @@ type Config struct {
 
 const (
 	maxRequest = 8 << 10 // bytes of a request
-	maxRest    = 1 << 20 // bytes that are read, and dropped, behind a request
-	maxConns   = 64      // at once
+	maxRest    = 1 << 20 // bytes that are read and dropped after a request
+	maxConns   = 64      // simultaneous connections
 	patience   = 10 * time.Second
 )
 
@@ -77,7 +77,7 @@ func New(prefix, token string) (*Service, error) {
 	return &Service{prefix: strings.TrimSuffix(prefix, "/"), token: token, places: make(chan struct{}, maxConns)}, nil
 }
 
-// Serve answers the requests of l, one a connection. It closes l and waits for what is under way.
+// Serve answers the requests of l, one per connection. It closes l and waits for open requests.
 func (s *Service) Serve(l net.Listener) error {
 	var under sync.WaitGroup
 	defer under.Wait()
@@ -97,7 +97,7 @@ func (s *Service) Serve(l net.Listener) error {
 	}
 }
 
-// request is what is read of one.
+// request is the parsed part of a request.
 type request struct{ method, path, authorization, id string }
 
 func read(conn net.Conn) (r request, ok bool) {
@@ -159,13 +159,13 @@ func (s *Service) answer(conn net.Conn) {
 	}
 	fmt.Fprintf(conn, "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nX-Workspace-API-Version: %s\r\n%sConnection: close\r\n\r\n%s",
 		status, len(body), wire.WorkspaceAPI, id, body)
-	// To close with unread bytes is a reset, which the client may see in place of the answer.
+	// Closing with unread bytes sends a reset, which may hide the answer from the client.
 	if half, ok := conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		_, _ = io.CopyN(io.Discard, conn, maxRest) // fails when the client has closed
 	}
 }
 
-// same compares without telling by its time where two differ.
+// same compares in constant time.
 func same(a, b string) bool {
 	if len(a) != len(b) {
 		return false

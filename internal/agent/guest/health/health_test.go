@@ -77,7 +77,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// A request that is none gets an answer, and the next one is served.
+// An invalid request gets an answer, and the next one is served.
 func TestNoise(t *testing.T) {
 	at := serve(t)
 	for _, noise := range []string{"\n", "GET\r\n\r\n", "GET / SMTP\r\n\r\n", strings.Repeat("a", 9000) + "\n"} {

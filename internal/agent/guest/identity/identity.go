@@ -70,7 +70,7 @@ func (o Own) asEffective(u ID, do func() error) error {
 	}
 	defer func() {
 		if err := restoreID(o.ID); err != nil {
-			panic(fmt.Sprintf("a thread stays another user: %v", err)) // nothing may use this thread again
+			panic(fmt.Sprintf("a thread stays another user: %v", err)) // no code may use this thread again
 		}
 	}()
 	return do()

@@ -1,13 +1,13 @@
-"""The Python kernel with the image's IPython, which executes cells in place of the kernel's own code."""
+"""The Python kernel with the image's IPython, which executes cells instead of the kernel's own code."""
 
 
 def ipython(kernel):
-    """Makes a shell of the image's IPython, which executes cells in this module and shows results as this program does."""
+    """Makes a shell of the image's IPython that executes cells in this module and shows results like this program."""
     import tempfile
     import warnings
 
-    warnings.filterwarnings("ignore", "To exit: ")  # of sys.exit()
-    kernel.hooks.after.pop("IPython.display")  # it displays by the shell
+    warnings.filterwarnings("ignore", "To exit: ")  # for sys.exit()
+    kernel.hooks.after.pop("IPython.display")  # it displays through the shell
     from IPython.core.compilerop import CachingCompiler
     from IPython.core.displayhook import DisplayHook
     from IPython.core.displaypub import DisplayPublisher
@@ -43,15 +43,15 @@ def ipython(kernel):
     class Shell(InteractiveShell):
         compiler_class, displayhook_class, display_pub_class = Type(Compiler), Type(Hook), Type(Publisher)
 
-        def showtraceback(self, *_, **__):  # the error is reported when the cell has ended
+        def showtraceback(self, *_, **__):  # the kernel reports the error when the cell has ended
             pass
 
         showsyntaxerror = showtraceback
 
-        def enable_gui(self, gui=None):  # there is none
+        def enable_gui(self, gui=None):  # there is no GUI
             pass
 
-        def ask_exit(self):  # by exit and quit
+        def ask_exit(self):  # called by exit and quit
             raise SystemExit
 
         def system(self, cmd):

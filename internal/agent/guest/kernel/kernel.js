@@ -1,11 +1,11 @@
-// The Node kernel: it executes one cell after the other in the global scope, whose variables stay.
+// The Node kernel: it executes cells one after the other in the global scope, which keeps its variables.
 //
 // Requests are lines of JSON on the socket 98, and the code of each is in the file 99. Reports are lines of an id, and either "open" (the
-// cell's streams are open), an exit status, or "= " and a result in JSON. Cells are evaluated as in a debugger's console: with await, and
-// with const and let that may be declared again.
+// cell's streams are open), an exit status, or "= " and a result in JSON. Cells are evaluated as in a debugger's console: they
+// may use await, and redeclare const and let.
 //
-// A second thread reads the requests, because a cell may keep this one busy. It interrupts cells as a debugger does, and not by a signal:
-// Node handles SIGINT in two ways, for code that runs and for code that waits, and dies of one that comes between the two.
+// A second thread reads the requests, because a cell may keep this one busy. It interrupts cells like a debugger, and not by a signal:
+// Node handles SIGINT in two ways, for code that runs and for code that waits, and a signal between the two ends the process.
 'use strict';
 {
   const fs = require('fs'), vm = require('vm'), util = require('util'), path = require('path');
@@ -23,12 +23,12 @@
 
   const session = new inspector.Session();
   session.connect();
-  // without takes what this program adds to the stacks of errors out of a text: the call of the cell, and all that is below it.
+  // without removes this program's part of error stacks from a text: the call of the cell, and all frames below it.
   const own = /\n +at Session\.post \(node:inspector:[\d:]+\)(?:\n +at [^\n]*\(belljar:kernel:[\d:]+\)(?:\n +at (?:[^\n]*\)|[^\n]*:\d+:\d+))*|(?!\n +at ))/g;
-  const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at MessagePort[^\n]*\(node:internal\/per_context[^\n]*\)/g; // of an error with a cause
+  const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at MessagePort[^\n]*\(node:internal\/per_context[^\n]*\)/g; // in an error with a cause
   const without = (text) => (text.includes('Session.post (node:inspector:') ? text.replace(own, '').replace(same, '') : text);
 
-  // writeAll waits while a file that does not block is full: the socket does not, nor does a stream that a child has made so.
+  // writeAll waits while a non-blocking file is full: the socket is non-blocking, and a child may make a stream so.
   const nap = new Int32Array(new SharedArrayBuffer(4));
   function writeAll(fd, bytes) {
     for (let at = 0; at < bytes.length;) {
@@ -41,7 +41,7 @@
     }
   }
 
-  // A stream of Node that is interrupted while it writes, or that fails once, writes nothing again. These write at once to what is open.
+  // A stream of Node that is interrupted during a write, or fails once, never writes again. These streams write directly to the descriptor.
   for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
     stream.write = (chunk, encoding, done) => {
       if (typeof encoding === 'function') [encoding, done] = [undefined, encoding];
@@ -60,7 +60,7 @@
   let id = null, now = null, cell = 0, hasStdin = false, late = '';
   let told = 0; // the number of the last request whose error has been reported
 
-  // Reports go out at once, so that a cell that blocks or ends the process does not hold them back.
+  // send writes a report synchronously, so that a cell that blocks or ends the process does not delay it.
   function send(text, before = '') {
     if (id === null) return;
     try { writeAll(SOCKET, Buffer.from(before + id + ' ' + text + '\n')); } catch { die(); }
@@ -90,7 +90,7 @@
       shorten(value);
       const given = value && value[Symbol.for('Jupyter.display')];
       if (typeof given === 'function') return { 'text/plain': inspect(value), ...given.call(value) };
-    } catch { /* as any object */ }
+    } catch { /* show it like any object */ }
     const data = { 'text/plain': inspect(value) };
     if (Buffer.isBuffer(value) && value.length > 8 && value.readUInt32BE(0) === 0x89504e47) data['image/png'] = value;
     const proto = value !== null && typeof value === 'object' ? Object.getPrototypeOf(value) : null;
@@ -135,13 +135,13 @@
   // Code.
 
   const text = /'(?:[^'\\\n]|\\[^])*'|"(?:[^"\\\n]|\\[^])*"|\/\/[^\n]*|\/\*[^]*?\*\/|[{}`/]/g;
-  const template = /[`}](?:[^`\\$]|\\[^]|\$(?!\{))*(?:`|(\$\{))/y; // a piece of one
+  const template = /[`}](?:[^`\\$]|\\[^]|\$(?!\{))*(?:`|(\$\{))/y; // a piece of a template
   const regexp = /\/(?:[^/\\[\n]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/\w*/y;
   const operand = /[\w$)\]}'"`]\s*$/, keyword = /(?:^|[^.\w$])(?:return|typeof|case|do|else|in|of|delete|void|throw|new|await|yield)\s*$/;
 
-  // texts finds strings, pieces of templates, regular expressions and comments: the place and the end of each.
+  // texts finds strings, pieces of templates, regular expressions and comments: the start and the end of each.
   function* texts(code) {
-    const open = []; // braces: whether each is a template's
+    const open = []; // for each brace: whether it is a template's
     text.lastIndex = 0;
     for (let m; (m = text.exec(code)) !== null;) {
       const at = m.index, before = code.slice(Math.max(0, at - 20), at);
@@ -161,7 +161,7 @@
     }
   }
 
-  // skim calls use for each piece of code that is not in a text, and other for each text, and puts together what they return.
+  // skim calls use for each piece of code outside texts, and other for each text, and joins the results.
   function skim(code, use, other = (text) => text) {
     let out = '', last = 0;
     for (const [at, end] of texts(code)) {
@@ -171,7 +171,7 @@
     return out + use(code.slice(last));
   }
 
-  // imports makes import calls and declarations what a console can evaluate.
+  // imports rewrites import calls and declarations so that a console can evaluate them.
   function imports(code) {
     if (!code.includes('import')) return code;
     code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
@@ -186,7 +186,7 @@
       });
   }
 
-  // object puts brackets around a cell that is an object, and would be a block.
+  // object puts parentheses around a cell that is an object literal, which would be parsed as a block.
   function object(code) {
     if (!/^\s*\{[^]*\}\s*$/.test(code)) return code;
     try {
@@ -249,7 +249,7 @@
     return value;
   };
 
-  // evaluate calls done with the value of a cell, or failed with what it threw: at once, or when it has waited.
+  // evaluate calls done with the value of a cell, or failed with the exception: immediately, or after the cell's awaits.
   function evaluate(code, name, done, failed) {
     const expression = `${imports(object(code))}\n//# sourceURL=${name}`;
     const answered = (err, answer) => {
@@ -257,7 +257,7 @@
       if (!answer.exceptionDetails) return take(answer.result);
       const { exception, text, lineNumber, columnNumber } = answer.exceptionDetails;
       const e = exception ? take(exception) : new Error(text);
-      if (e instanceof SyntaxError && !trace(e).some((line) => line.includes(name))) { // of the cell itself
+      if (e instanceof SyntaxError && !trace(e).some((line) => line.includes(name))) { // in the cell itself
         const lines = expression.split('\n').slice(0, -1), at = Math.min(lineNumber, lines.length - 1);
         const column = at < lineNumber ? lines[at].length : columnNumber;
         e.stack = `${name}:${at + 1}\n${lines[at]}\n${' '.repeat(column)}^\n\n${e.name}: ${e.message}`;
@@ -282,7 +282,7 @@
     return e;
   }
 
-  // trace returns the lines of an error's stack, without what lies between the cell and this program, and this program itself.
+  // trace returns the lines of an error's stack, without the frames below the cell and those of this program.
   function trace(e) {
     const lines = String(e.stack).split('\n');
     const ours = lines.findIndex((line) => /^\s+at Session\.post \(node:inspector/.test(line));
@@ -291,7 +291,7 @@
 
   const isAnError = (e) => util.types.isNativeError(e) || e instanceof Error;
 
-  // shorten takes this program out of the stacks of an error's causes and parts, and of itself.
+  // shorten removes this program from the stacks of an error, its causes and its parts.
   function shorten(e, seen = new Set()) {
     if (!isAnError(e) || seen.has(e) || seen.size > 100) return;
     seen.add(e);
@@ -299,7 +299,7 @@
     for (const part of [e.cause].concat(e.errors)) shorten(part, seen);
   }
 
-  // describe returns the text of what was thrown, as Node prints it: with what an error has besides its stack.
+  // describe returns the text of a thrown value, as Node prints it: an error's stack and its other properties.
   function describe(e) {
     shorten(e);
     const plain = isAnError(e) && typeof e.stack === 'string' && e.cause === undefined && e.errors === undefined && Object.keys(e).length === 0;
@@ -351,11 +351,11 @@
     result('completions', { word, matches: names.map((n) => word.slice(0, dot + 1) + n) });
   }
 
-  // ended are the numbers of the last request that has been answered, and of the last that reports how it ends; the gate reads them.
+  // ended holds the number of the last answered request, and of the last request whose end is being reported; the gate reads them.
   const ended = new Int32Array(new SharedArrayBuffer(8));
 
   function begin(req) {
-    if (req.number <= ended[0]) return; // it was interrupted before
+    if (req.number <= ended[0]) return; // interrupted before its start
     const size = fs.fstatSync(TEXT).size, text = Buffer.alloc(size);
     fs.readSync(TEXT, text, 0, size, 0);
     openStreams([req.stdin, req.stdout, req.stderr]);
@@ -376,7 +376,7 @@
     sources.set(name, code);
     sources.delete(`<cell-${cell - 500}>`);
     evaluate(code, name, (value) => {
-      if (now !== req) return; // it was interrupted
+      if (now !== req) return; // interrupted
       if (value !== undefined) {
         give('_', value);
         const bare = skim(code, (part) => part, (text) => (/^\/[/*]/.test(text) ? '' : text));
@@ -390,15 +390,15 @@
       try {
         report(e);
         if (e instanceof KeyboardInterrupt) status = 130;
-      } catch { // its name, its text or its stack is an error as well
-        try { report('an error that cannot be shown'); } catch { /* works() finds out */ }
+      } catch { // its name, its text or its stack throws
+        try { report('an error that cannot be shown'); } catch { /* works() detects it */ }
       }
       told = req.number;
       finish(req, status);
     });
   }
 
-  // works reports whether a cell has left what we need: the built-in objects are its, too.
+  // works reports whether this program still works: cells share the built-in objects with it.
   function works() {
     try {
       let answer;
@@ -418,10 +418,10 @@
     Atomics.store(ended, 0, req.number);
   }
 
-  // finish ends a request after Node has told of the promises that the cell has rejected.
+  // finish ends a request after Node has reported the cell's rejected promises.
   const finish = (req, status) => soon(() => { if (now === req) end(req, status); });
 
-  // interrupt ends a request, wherever it was. What it was about to report may be torn.
+  // interrupt ends a request at any point. A report in progress may be incomplete.
   function interrupt(req) {
     if (req.number <= ended[0]) return;
     Atomics.store(ended, 1, req.number);
@@ -432,19 +432,19 @@
   }
 
   process.on('SIGINT', () => { if (now) interrupt(now); });
-  // What a cell leaves running may fail later: the variables stay, and the cell that runs then, or the next one, says it.
+  // Work that a cell has left running may fail later. The variables stay, and the cell that runs then, or the next one, prints the error.
   for (const event of ['uncaughtException', 'unhandledRejection']) {
     process.on(event, (e) => {
       let text = 'an error that cannot be shown\n';
-      try { text = describe(e); } catch { /* as it says */ }
+      try { text = describe(e); } catch { /* keep the default text */ }
       late = cut(`${late}Uncaught ${text}`);
       if (now) tellLate();
     });
   }
 
-  // gate is the other thread. It passes on requests, and interrupts a cell in two ways: a cell that waits is ended by a message, and
-  // what keeps the main thread from that message is terminated. It goes on when the cell has ended. A main thread that reports
-  // it gets a second: cut off in the middle, it would report it twice. Longer takes only what a cell has broken.
+  // gate is the second thread. It forwards requests, and interrupts a cell in two ways: a message ends a cell that waits, and code that
+  // keeps the main thread from that message is terminated. It continues when the cell has ended. The main thread has a second for its
+  // report, because a terminated report would be sent twice. Only a kernel that a cell has broken takes longer.
   function gate() {
     const { parentPort, workerData } = require('worker_threads');
     const { Session } = require('inspector');
@@ -484,7 +484,7 @@
     if (req.op === 'interrupt') return interrupt(req);
     try {
       begin(req);
-    } catch { // a cell has broken what we need
+    } catch { // a cell has broken this program
       die();
     }
   });

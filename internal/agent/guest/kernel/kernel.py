@@ -1,9 +1,9 @@
-"""The Python kernel: it executes one cell after the other in a module whose variables stay.
+"""The Python kernel: it executes cells one after the other in one module, which keeps its variables.
 
 Requests are lines of JSON on the socket 98, and the code of each is in the file 99. Reports are lines of an id, and either "open" (the
-cell's streams are open), an exit status, or "= " and a result in JSON. Works with Python 3.8 and later, and needs nothing installed.
+cell's streams are open), an exit status, or "= " and a result in JSON. It works with Python 3.8 and later, and needs no packages.
 
-show.py stands before it, in one program, and ipython.py for the kernel of that name.
+The program consists of show.py, ipython.py for the kernel of that name, and this file.
 """
 import __future__
 import ast
@@ -36,13 +36,13 @@ class Kernel:
         self.sock = socket.socket(fileno=SOCKET)
         self.sock.setblocking(True)
         self.lock = threading.RLock()
-        self.id = None  # of the cell
+        self.id = None  # the cell's id
         self.cell = 0
-        self.fault = self.shell = None  # of IPython
-        self.holding = False  # an interrupt waits until a report is out
+        self.fault = self.shell = None  # for IPython
+        self.holding = False  # an interrupt waits until a report is sent
         self.pending = False
         self.last = self.loop = None
-        self.future = 0  # flags of the compiler that a cell has set for those after it
+        self.future = 0  # compiler flags that a cell has set for later cells
         self.has_stdin = False
         self.shown = set()  # figures, by id
         self.module = types.ModuleType("__main__")
@@ -67,7 +67,7 @@ class Kernel:
     # Reports.
 
     def send(self, text):
-        """Sends a line. An interrupt in the middle would tear it."""
+        """Sends a line. An interrupt waits until the line is complete."""
         with self.lock:
             if self.id is None or os.getpid() != PID:
                 return
@@ -88,8 +88,8 @@ class Kernel:
         self.send("= " + json.dumps(dict(type=kind, **fields), ensure_ascii=False, default=str))
 
     def user(self, call, *args):
-        """Calls what may run code of the user's. An interrupt raises below it and nowhere else, so it cannot end this program. One that
-        came since the last call raises now."""
+        """Calls a function that may run the user's code. An interrupt raises only inside such a call, so it cannot end this program. If one
+        came since the last call, it raises now."""
         if self.pending:
             self.pending = False
             raise KeyboardInterrupt
@@ -166,7 +166,7 @@ class Kernel:
                 figure = plt.figure(n)
                 if id(figure) not in self.shown:
                     self.result("display", data=bounded(figure_bundle(figure)))
-        finally:  # one that cannot be drawn would fail each cell that follows
+        finally:  # otherwise a figure that cannot be drawn would fail every later cell
             if numbers:
                 plt.close("all")
 
@@ -182,7 +182,7 @@ class Kernel:
                 except BaseException as e:
                     if getattr(e, "errno", None):
                         raise
-                    continue  # a handler of signals that a cell has set has raised it
+                    continue  # raised by a signal handler of a cell
                 more = self.sock.recv(65536)
                 if not more:
                     os._exit(0)
@@ -196,7 +196,7 @@ class Kernel:
 
     def handle(self, req):
         status = 1
-        # If a cell has broken what this needs, the interpreter ends before it reports that the next cell begins, so that a new one executes that.
+        # If a cell has broken what this needs, the interpreter ends before it reports the start of the next cell. A new one then executes it.
         code = os.pread(TEXT, os.fstat(TEXT).st_size, 0).decode("utf-8-sig", "replace")
         code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
         self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
@@ -212,11 +212,11 @@ class Kernel:
             else:
                 status = self.run(code)
             self.user(self.flush)
-        except BaseException as e:  # an interrupt as it ended, or a fault of ours
+        except BaseException as e:  # an interrupt at the end of the cell, or an error of this program
             if not isinstance(e, KeyboardInterrupt):
                 self.fail(e)
         self.pending = False
-        if os.getpid() != PID:  # a fork that came back from the cell
+        if os.getpid() != PID:  # a fork that returned from the cell
             os._exit(status)
         signal.signal(signal.SIGINT, self.interrupt)
         self.close_streams()
@@ -238,7 +238,7 @@ class Kernel:
             return self.fail(e)
 
     def execute(self, code, name):
-        """Executes a cell, and shows what it leaves."""
+        """Executes a cell, and shows its value and figures."""
         if self.shell:
             done = self.shell.run_cell(code, store_history=True)
             self.show_figures()
@@ -248,10 +248,10 @@ class Kernel:
         try:
             value = self.value(code, name)
             data = None if value is None else bounded(bundle(value, self.shown))
-        finally:  # else those of a cell that fails are the next one's
-            self.show_figures()  # but for the value
+        finally:  # otherwise the figures of a failed cell would appear in the next one
+            self.show_figures()  # except the value
         if data is not None:
-            if self.ns.get("_", self.last) is self.last:  # else it is the program's own
+            if self.ns.get("_", self.last) is self.last:  # otherwise the program has its own
                 self.ns["_"] = self.last = value
             self.result("value", data=data, count=self.cell)
 
@@ -259,7 +259,7 @@ class Kernel:
         """Executes a cell, and returns the value of its last expression; None with a semicolon after it."""
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | self.future
         cache(name, code)
-        self.ns.pop("__warningregistry__", None)  # what earlier cells have warned of, by line
+        self.ns.pop("__warningregistry__", None)  # the warnings of earlier cells, by line
         tree = None
         try:
             tree = compile(code, name, "exec", flags, True)
@@ -267,7 +267,7 @@ class Kernel:
             plain = magics(code)
             if plain == code:
                 raise
-        if tree is None:  # not above: an error of this would have the first as its context
+        if tree is None:  # outside the except clause: otherwise an error here would have the first error as its context
             self.ns.setdefault("__belljar__", self)
             code = plain
             tree = compile(code, name, "exec", flags, True)
@@ -292,7 +292,7 @@ class Kernel:
         return value
 
     async def awaited(self, parts):
-        """Executes a cell that awaits. All of it has the loop: it may make tasks before it awaits one."""
+        """Executes a cell that awaits. The loop runs from the cell's beginning, so it may make tasks before its first await."""
         value = None
         for part in parts:
             value = eval(part, self.ns)
@@ -310,7 +310,7 @@ class Kernel:
         try:
             return self.loop.run_until_complete(task)
         except KeyboardInterrupt:
-            if task.cancel():  # else the interrupt has ended it, and no loop would stop for that again
+            if task.cancel():  # otherwise the interrupt has ended the task, and the loop would not stop again
                 try:
                     self.loop.run_until_complete(task)
                 except (asyncio.CancelledError, Exception):
@@ -325,7 +325,7 @@ class Kernel:
         tb = without_kernel(tb)
         e = e.with_traceback(tb)
         cause = e
-        for _ in range(100):  # it may be a ring
+        for _ in range(100):  # causes may form a cycle
             cause = cause.__cause__ or cause.__context__
             if cause is None:
                 break
@@ -334,14 +334,14 @@ class Kernel:
             {"file": f.filename, "line": f.lineno, "function": f.name, "source": (f.line or "")[:500]}
             for f in traceback.StackSummary.extract(traceback.walk_tb(tb))[-MOST_FRAMES:]
         ]
-        if isinstance(e, SyntaxError) and isinstance(e.filename, str) and isinstance(e.lineno, int):  # of code that never was a frame
+        if isinstance(e, SyntaxError) and isinstance(e.filename, str) and isinstance(e.lineno, int):  # its code has no frame
             source = e.text if isinstance(e.text, str) else ""
             frames.append({"file": e.filename[:500], "line": e.lineno, "function": "", "source": source.strip()[:500]})
         name, value, text = type(e).__name__, "<no text>", ""
         try:
             value = self.user(str, e)
         except KeyboardInterrupt:
-            text = "%s: %s\n" % (name, value)  # its text would take as long again
+            text = "%s: %s\n" % (name, value)  # formatting it again would take as long
         except BaseException:
             pass
         try:
@@ -377,7 +377,7 @@ class Kernel:
         self.result("completions", word=word, matches=matches)
         return 0
 
-    # What magics become.
+    # Implementations of magics.
 
     def system(self, command, keep=False):
         def fill(m):
@@ -391,7 +391,7 @@ class Kernel:
         return self.pip(pip.group(1), keep) if pip else self.bash(command, keep)
 
     def script(self, text):
-        """Executes a script. Its failure is the cell's."""
+        """Executes a script. If it fails, so does the cell."""
         self.bash(text)
         if self.ns["_exit_code"]:
             raise RuntimeError("%%%%bash ended with exit code %d" % self.ns["_exit_code"])
@@ -435,7 +435,7 @@ class Kernel:
         if words[:1] == ["install"]:
             env.update(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
         command = [sys.executable, "-m", "pip"]
-        shell = any(re.match(r"\d*[<>]|[|&;]", word) or word.endswith(";") for word in words)  # pip has no such words
+        shell = any(re.match(r"\d*[<>]|[|&;]", word) or word.endswith(";") for word in words)  # pip has no such arguments
         command = ["/bin/sh", "-c", shlex.join(command) + " " + args] if shell else command + words
         out = self.start(command, keep, env)
         user = site.getusersitepackages()
@@ -458,13 +458,13 @@ class Kernel:
 
 
 def place(path, flags, fd):
-    """Opens a file with the number fd. It has that number at once if a cell has closed fd."""
+    """Opens a file as descriptor fd. If a cell has closed fd, open returns that number."""
     try:
         opened = os.open(path, flags | os.O_CLOEXEC)
     except OSError as e:
         if e.errno != errno.EMFILE:
             raise
-        os.close(fd)  # the cell has left no other number
+        os.close(fd)  # no other descriptor is free
         opened = os.open(path, flags | os.O_CLOEXEC)
     if opened != fd:
         os.dup2(opened, fd)
@@ -492,7 +492,7 @@ def cache(name, code):
 
 
 def semicolon(code, node):
-    """Says whether a semicolon follows a statement."""
+    """Reports whether a semicolon follows a statement."""
     after = code.encode("utf-8", "replace").split(b"\n")[node.end_lineno - 1][node.end_col_offset :]
     return after.lstrip().startswith(b";")
 
@@ -523,7 +523,7 @@ def magics(code):
 
 
 def unclosed(line, opened):
-    """Returns what is open after a line: brackets, a string, or its last character, a backslash. opened is what was before it."""
+    """Returns the open brackets and string after a line, and a backslash at its end. opened is the state before the line."""
     opened = [o for o in opened if o != "\\"]
     at, end = 0, len(line)
     while at < end:
@@ -540,7 +540,7 @@ def unclosed(line, opened):
         else:
             opened.append(m.group())
     if opened and opened[-1] in ('"', "'") and not line.endswith("\\"):
-        opened.pop()  # an error
+        opened.pop()  # a syntax error
     return opened
 
 

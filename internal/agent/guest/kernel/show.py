@@ -1,9 +1,9 @@
-"""How the Python kernel shows objects: their representations by MIME type, and what it adapts in modules that draw."""
+"""Shows objects for the Python kernel: their representations by MIME type, and adaptations of plotting modules."""
 import sys
 
 HERE = sys.path[:1] == [""]
 if HERE:
-    del sys.path[0]  # until this program has what it needs: a file of the workspace may have the name of a module
+    del sys.path[0]  # until this program's imports are done: a file of the workspace may have the name of a module
 
 import base64
 import builtins
@@ -12,7 +12,7 @@ import io
 import json
 import warnings
 
-__builtins__ = dict(vars(builtins))  # of this program: code may replace those of the module
+__builtins__ = dict(vars(builtins))  # for this program: code may replace those of the module
 
 MOST_TEXT = 256 << 10  # characters of text/plain, and of an error's value
 MOST_DATA = 2 << 20  # characters of every other representation
@@ -32,7 +32,7 @@ METHODS = (
 
 
 def call(o, name, *args, **kw):
-    """Calls a method of an object's class; None if it has none, or that fails."""
+    """Calls a method of an object's class; None if the class lacks it, or the call fails."""
     if isinstance(o, type):
         return None
     try:
@@ -110,10 +110,10 @@ def table(o, data):
         frame = o.to_frame() if hasattr(o, "to_frame") and not hasattr(o, "columns") else o
         head = named(frame.head(MOST_ROWS))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of names
+            warnings.simplefilter("ignore")  # about names
             try:
                 made = json.loads(head.to_json(orient="table", index=True, default_handler=str, double_precision=15))
-            except Exception:  # it has values without a form in JSON
+            except Exception:  # some values cannot be encoded as JSON
                 made = json.loads(head.astype(str).to_json(orient="table", index=True))
         made["total_rows"] = len(frame)
         data["application/vnd.dataresource+json"] = made
@@ -122,7 +122,7 @@ def table(o, data):
 
 
 def named(head):
-    """Gives the columns and the index of a frame names that differ: they become keys of JSON objects. Columns keep theirs, if they can."""
+    """Makes the names of a frame's columns and index unique: they become keys of JSON objects. Columns keep their names if possible."""
     taken = set()
 
     def name(given):
@@ -161,7 +161,7 @@ def bounded(data):
             try:
                 value = str(value)
             except Exception:
-                continue  # as if it had raised where it was made
+                continue  # treat it like a representation that raised
         elif not isinstance(value, str):
             try:
                 text = json.dumps(value, allow_nan=False)
@@ -181,7 +181,7 @@ def bounded(data):
 
 
 class Hooks:
-    """Adapts modules after their import, so that they show what they draw."""
+    """Adapts modules after their import, so that the kernel shows their figures."""
 
     def __init__(self, kernel):
         self.after = {
@@ -218,7 +218,7 @@ class Hooks:
 
 
 class Shims:
-    """Stands in for IPython.display in images without IPython."""
+    """Replaces IPython.display in images without IPython."""
 
     def __init__(self, kernel):
         self.kernel = kernel
@@ -233,7 +233,7 @@ class Shims:
 
     def exec_module(self, m):
         if m.__name__ == "IPython":
-            m.get_ipython, m.version_info = lambda: None, (8, 24, 0)  # matplotlib asks for both
+            m.get_ipython, m.version_info = lambda: None, (8, 24, 0)  # matplotlib uses both
             return
         m.display = self.kernel.display
         m.clear_output = lambda wait=False: None

@@ -41,7 +41,7 @@ func (l *Lease) Set(length time.Duration) {
 	l.arm(length)
 }
 
-// Length is the length in force.
+// Length returns the current length.
 func (l *Lease) Length() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

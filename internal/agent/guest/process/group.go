@@ -131,7 +131,7 @@ func (c *Group) Pids() (pids []int) {
 	return pids
 }
 
-// Kill kills every process of the cgroup at once, including those that are being forked.
+// Kill kills all processes of the cgroup in one step, including those that are being forked.
 func (c *Group) Kill() error {
 	fd, err := unix.Openat(int(c.Dir.Fd()), "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c *Group) Freeze(stop bool) error {
 	return err
 }
 
-// WaitFrozen waits until the processes of a cgroup that is to freeze stand still.
+// WaitFrozen waits until all processes of the cgroup are frozen.
 func (c *Group) WaitFrozen(d time.Duration) error { return c.await("frozen 1", d) }
 
 // WaitEmpty waits until the cgroup has no living process. The kernel notifies it. A removed cgroup has none.

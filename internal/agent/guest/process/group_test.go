@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Who waits for a cgroup that is removed meanwhile does not wait for ever.
+// Waiting for a cgroup ends when the cgroup is removed.
 func TestRemovedGroupIsEmpty(t *testing.T) {
 	dir, err := os.Open(t.TempDir())
 	if err != nil {

@@ -40,11 +40,11 @@ func (p *Process) Ended(until time.Time) bool {
 	}
 }
 
-// AwaitDeath waits, for a second at most, until a process that was killed is dead, and has no descriptors left.
+// AwaitDeath waits, for at most a second, until a killed process is dead and has released its descriptors.
 func AwaitDeath(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return // it is dead
+		return // the process is dead
 	}
 	p := Process{fd: fd}
 	defer p.Close()
@@ -125,7 +125,7 @@ func ReadTable() map[int]Entry {
 func Children(parent int) (pids []int) {
 	name := strconv.Itoa(parent)
 	raw, err := ReadSmall("/proc/" + name + "/task/" + name + "/children")
-	// Unsupported by this kernel, or more than one read returns; or others may be those of further threads.
+	// The kernel does not support it, or one read does not return all; or other threads may have children, too.
 	if err != nil || len(raw) == smallFile || Threads(name) > 1 {
 		for _, x := range ReadTable() {
 			if x.Parent == parent {
@@ -151,8 +151,8 @@ func Threads(name string) int {
 	return max(int(info.Nlink)-2, 0)
 }
 
-// LastJob returns the process group of the child that a process started last, without those of except, by their start times; 0 if
-// there is none.
+// LastJob returns the process group of the child that a process started last, without the groups in except, which have start
+// times; 0 if there is none.
 func LastJob(parent int, except map[int]uint64) int {
 	last := Entry{}
 	for _, pid := range Children(parent) {
@@ -213,7 +213,7 @@ func parseStat(pid int, raw []byte) (Entry, bool) {
 // inTicks adds up user and system times in ticks of 10 ms, the kernel's unit for user space.
 func inTicks(fields [][]byte) (sum time.Duration) {
 	for _, field := range fields {
-		n, _ := strconv.ParseInt(string(field), 10, 64) // gVisor writes fewer fields for some: a missing one counts as 0
+		n, _ := strconv.ParseInt(string(field), 10, 64) // gVisor writes fewer fields for some processes: a missing one counts as 0
 		sum += time.Duration(n) * 10 * time.Millisecond
 	}
 	return sum
@@ -222,7 +222,7 @@ func inTicks(fields [][]byte) (sum time.Duration) {
 // ReadSmall reads a small file of /proc or a cgroup in one read, without the poller.
 func ReadSmall(path string) ([]byte, error) { return readInto(make([]byte, smallFile), path) }
 
-// smallFile is the most that is read of a small file, in bytes.
+// smallFile is the largest number of bytes read of a small file.
 const smallFile = 4096
 
 func readInto(buf []byte, path string) ([]byte, error) {

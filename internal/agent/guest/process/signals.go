@@ -22,7 +22,7 @@ func CatchSignals() {
 }
 
 // Handles reports whether a process catches or ignores a signal. A living process that does neither has not received the signal
-// yet. It is true of any process where the kernel does not tell (gVisor).
+// yet. It returns true for every process if the kernel does not report it (gVisor).
 func Handles(pid int, s unix.Signal) bool {
 	raw, err := ReadSmall("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

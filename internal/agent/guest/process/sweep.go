@@ -17,8 +17,8 @@ const freezeTries = 32
 // termTries is the number of rounds that find processes to terminate.
 const termTries = 8
 
-// Terminate sends TERM to the processes that list returns, in two rounds at least, and until a round finds no other one: what begins
-// while the table is read may not be in it. The caller closes the processes.
+// Terminate sends TERM to the processes that list returns, in at least two rounds, and until a round finds no new one: the table may
+// lack a process that starts while it is read. The caller closes the processes.
 func Terminate(list func() []*Process) (told []*Process) {
 	known := make(map[int]uint64)
 	for round := range termTries {

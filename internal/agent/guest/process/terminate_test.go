@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestTerminate: a process that the first reading of the table lacks gets its TERM as well, and none gets two.
+// TestTerminate tests that a process that is missing in the first reading of the table gets TERM as well, and that
+// none gets two.
 func TestTerminate(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {

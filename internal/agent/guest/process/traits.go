@@ -23,7 +23,7 @@ type Traits struct {
 	Exposed  bool  // a process that changed its user can be traced, or its death kills processes that share its memory
 }
 
-// OwnTraits returns those of this process.
+// OwnTraits returns the traits of this process.
 func OwnTraits() (t Traits) {
 	slack, err := unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 	t.Late = err == nil && slack != TimerSlack // gVisor's kernel has no timer slack
@@ -65,7 +65,7 @@ func exposed() bool {
 	return dumps(how, major, minor)
 }
 
-// dumps is exposed for a value of fs.suid_dumpable and a version of Linux.
+// dumps returns exposed for a value of fs.suid_dumpable and a version of Linux.
 func dumps(how string, major, minor int) bool {
 	switch how {
 	case "0":

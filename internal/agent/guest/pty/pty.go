@@ -20,7 +20,7 @@ type Plain struct {
 	yes  bool // readers wait for input that cannot come
 }
 
-// Set makes the terminal of a master plain. A reader gets end of file at once: there is no input.
+// Set makes the terminal of a master plain. A reader gets end of file immediately: there is no input.
 func (p *Plain) Set(master int) error {
 	t, err := unix.IoctlGetTermios(master, unix.TCGETS)
 	if err != nil {
@@ -114,5 +114,5 @@ func Open(size wire.Size) (master, slave int, err error) {
 	return master, int(peer), nil
 }
 
-// Winsize is a size as the kernel has it.
+// Winsize converts a size to the kernel's type.
 func Winsize(s wire.Size) *unix.Winsize { return &unix.Winsize{Col: s.Cols, Row: s.Rows} }

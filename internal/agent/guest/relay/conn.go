@@ -16,30 +16,30 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// conn is a program's connection, which has a token of [Relay.room].
+// conn is a program's connection, which holds a token of [Relay.room].
 type conn struct {
 	id  uint64
 	tcp *net.TCPConn
 	// stream is nil while the connection waits for the host. The relay's mu guards it.
 	stream *Stream
-	// Of the front: the answer to the program when the connection is carried, what the program has sent already, and the answer
-	// if the connection is not carried. Without refuse it is reset.
+	// For a connection through the front: the answer to the program when the connection is carried, the data that the program has
+	// already sent, and the answer if the connection is not carried. Without refuse it is reset.
 	granted []byte
 	early   []byte
 	refuse  func(wire.Answer) []byte
 }
 
-// The sizes of buffers. A connection has at most one for each direction, and none while it is idle. That of the way down has room
-// for a frame; a smaller one would take more system calls.
+// Sizes of buffers. A connection has at most one buffer for each direction, and none while it is idle. The buffer to the program
+// has room for a frame; a smaller one would take more system calls.
 const (
 	upBuffer   = 32 << 10
 	downBuffer = wire.MaxData
 )
 
-// lingerTime is how long a program may take to close a connection that the host, or the relay, has closed.
+// lingerTime is how long a program may take to close a connection after the host or the relay has closed it.
 const lingerTime = 5 * time.Second
 
-// acceptAll hands out a listener's connections until it is closed.
+// acceptAll passes a listener's connections to handle until the listener is closed.
 func (r *Relay) acceptAll(l *net.TCPListener, handle func(*net.TCPConn)) {
 	for {
 		c, err := l.AcceptTCP()
@@ -67,7 +67,7 @@ func (r *Relay) pause() bool {
 	}
 }
 
-// open asks the host for a connection.
+// open requests a connection from the host.
 func (r *Relay) open(c *conn, to wire.Open) {
 	r.mu.Lock()
 	l := r.link
@@ -83,13 +83,13 @@ func (r *Relay) open(c *conn, to wire.Open) {
 	l.ask(wire.Ask{ID: c.id, Open: &to})
 }
 
-// deny ends a connection that waits. The caller holds mu.
+// deny ends a waiting connection. The caller holds mu.
 func (r *Relay) deny(c *conn, a wire.Answer) {
 	delete(r.conns, c.id)
 	r.all.Go(func() { r.end(c, a) }) // the program may be slow
 }
 
-// abort resets a connection, for want of its relay. The caller holds mu.
+// abort resets a connection, because its relay has ended. The caller holds mu.
 func (r *Relay) abort(c *conn) {
 	if c.stream != nil {
 		c.stream.Close()
@@ -112,12 +112,12 @@ func (r *Relay) release() { <-r.room }
 
 // reset closes a connection so that the program sees it.
 func reset(c *net.TCPConn) {
-	_ = c.SetLinger(0) // else it is closed as usual
+	_ = c.SetLinger(0) // else it is closed normally
 	c.Close()
 }
 
-// closeWith sends a program the reason why its connection ends, and closes it. It reads what the program still sends, which would
-// otherwise turn the end into a reset.
+// closeWith sends a program the reason why its connection ends, and closes it. It first reads the program's remaining data, which
+// would otherwise cause a reset.
 func closeWith(c *net.TCPConn, text []byte) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(lingerTime))
@@ -156,7 +156,7 @@ func (r *Relay) Accept(s Stream, id uint64) error {
 		}
 	}
 	r.carry(c, s)
-	return fault.ErrDisconnected // there is nothing more to say
+	return fault.ErrDisconnected // there is nothing more to send
 }
 
 // Connect carries a connection to a program that listens inside.
@@ -179,10 +179,10 @@ func (r *Relay) Connect(s Stream, port uint16) error {
 	return fault.ErrDisconnected
 }
 
-// carry moves bytes both ways until both directions have ended, or either side is lost. A host that ends the stream before its EOF
-// has the program's connection reset, and a program that resets its connection ends the stream before EOF.
+// carry moves bytes both ways until both directions have ended, or either side is lost. If the host ends the stream before its
+// EOF, the program's connection is reset. If the program resets its connection, the stream ends before its EOF.
 func (r *Relay) carry(c *conn, s Stream) {
-	var ended atomic.Int32 // directions
+	var ended atomic.Int32 // number of directions
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
@@ -202,7 +202,7 @@ func (r *Relay) carry(c *conn, s Stream) {
 	} else {
 		_, _ = s.R.Await() // the end of the stream
 	}
-	// To close a connection with unread data would discard what the program has not received yet.
+	// Closing a connection with unread data would discard data that the program has not received yet.
 	_ = c.tcp.SetReadDeadline(time.Now().Add(lingerTime))
 	select {
 	case <-up:
@@ -212,8 +212,8 @@ func (r *Relay) carry(c *conn, s Stream) {
 	<-up
 }
 
-// up moves bytes from the program to the host, until its end of file. It fails if the program's connection does. What a host does
-// not take is discarded: its answer may still be on the way.
+// up moves bytes from the program to the host, until its end of file. It fails if the program's connection does. If the host no
+// longer reads, up discards the bytes, because the host's answer may still be in transit.
 func (r *Relay) up(c *conn, w *wire.Writer) error {
 	if len(c.early) > 0 {
 		if w.Data(c.early) != nil {
@@ -252,7 +252,7 @@ type rawConn interface {
 	Read(func(fd uintptr) bool) error
 }
 
-// read reads into a buffer, after the room for a head. It has no buffer while it waits. At the end of file there is none.
+// read reads into a buffer, after the room for a head. It has no buffer while it waits. At the end of file it returns none.
 func (r *Relay) read(raw rawConn) (buf *[]byte, n int, err error) {
 	var fail error
 	err = raw.Read(func(fd uintptr) bool {
@@ -271,7 +271,7 @@ func (r *Relay) read(raw rawConn) (buf *[]byte, n int, err error) {
 	return buf, max(n, 0), err
 }
 
-// buffer returns one of a pool's.
+// buffer returns a buffer of a pool.
 func buffer(pool *sync.Pool, size int) *[]byte {
 	if buf, ok := pool.Get().(*[]byte); ok {
 		return buf

@@ -17,7 +17,8 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// A connection with the host has what one of TCP has: deadlines that lose nothing, an end of each direction, and a reset.
+// A connection with the host behaves like TCP: deadlines lose no bytes, each direction ends on its own, and there are
+// resets.
 func TestRelayConn(t *testing.T) {
 	c := start(t)
 	l, err := net.Listen("tcp", "127.0.0.1:3000")
@@ -70,7 +71,7 @@ func TestRelayConn(t *testing.T) {
 		written := make(chan struct{})
 		go func() {
 			defer close(written)
-			_, _ = io.Copy(program, rand.Reader) // until the host has gone
+			_, _ = io.Copy(program, rand.Reader) // until the host closes
 		}()
 		const size = 8 << 20
 		answered := make(chan error, 1)

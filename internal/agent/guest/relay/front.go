@@ -18,10 +18,10 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxHead is the size of the largest head of an HTTP request.
+// maxHead is the maximum size of the head of an HTTP request.
 const maxHead = 8 << 10
 
-// front serves a connection of a program that uses a proxy. The connection has a token of room.
+// front serves a program's connection to the proxy. The connection holds a token of room.
 func (r *Relay) front(tcp *net.TCPConn) {
 	c := &conn{tcp: tcp}
 	stop := r.closeOnStop(tcp)
@@ -40,7 +40,7 @@ func (r *Relay) front(tcp *net.TCPConn) {
 	r.open(c, to)
 }
 
-// closeOnStop closes a connection when the relay ends, until it is stopped.
+// closeOnStop closes a connection when the relay ends, until stop is called.
 func (r *Relay) closeOnStop(c *net.TCPConn) (stop func()) {
 	over := make(chan struct{})
 	r.all.Go(func() {
@@ -53,7 +53,7 @@ func (r *Relay) closeOnStop(c *net.TCPConn) (stop func()) {
 	return func() { close(over) }
 }
 
-// handshake reads where a program wants to go, and prepares the answers to it. A refusal, which may be empty, ends the
+// handshake reads the target that a program requests, and prepares the answers. A refusal, which may be empty, ends the
 // connection.
 func handshake(b *bufio.Reader, w io.Writer, c *conn) (to wire.Open, refusal []byte) {
 	first, err := b.Peek(1)
@@ -106,7 +106,7 @@ func connect(b *bufio.Reader, c *conn) (to wire.Open, refusal []byte) {
 // errHead is an invalid head of a request.
 var errHead = errors.New("the request's head is invalid or longer than 8 KiB")
 
-// readHead reads the head of a request and returns its first line. Other lines do not matter.
+// readHead reads the head of a request and returns its first line. It ignores the other lines.
 func readHead(b *bufio.Reader) (first string, err error) {
 	left := maxHead
 	for n := 0; ; n++ {
@@ -129,7 +129,7 @@ func readHead(b *bufio.Reader) (first string, err error) {
 	}
 }
 
-// page is a response of HTTP with a sentence in plain text.
+// page is an HTTP response with a sentence in plain text.
 func page(status int, phrase, text string) []byte {
 	text += "\n"
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, phrase, len(text), text)

@@ -16,7 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// name is a name that has an address. It keeps it for the life of the agent, because programs remember addresses.
+// name is a name with an address. It keeps the address for the life of the agent, because programs cache addresses.
 type name struct {
 	text      string
 	addr      netip.Addr
@@ -24,7 +24,7 @@ type name struct {
 	listeners map[uint16]net.Listener
 }
 
-// hold is how long an allowed name is not asked for again.
+// hold is how long an allowed name is used without asking the host again.
 const hold = 5 * time.Second
 
 var never time.Time
@@ -36,7 +36,7 @@ var (
 	errManyAsked = errors.New("too many names at once")
 )
 
-// isName reports whether s can be a host name. Others are not worth a question.
+// isName reports whether s can be a host name. The host is not asked for others.
 func isName(s string) bool {
 	if s == "" || len(s) > 253 || s[0] == '.' || strings.Contains(s, "..") || s[len(s)-1] == '.' {
 		return false
@@ -50,7 +50,7 @@ func isName(s string) bool {
 	return true
 }
 
-// known returns the address of a name that need not be asked for.
+// known returns the address of a name that the host need not be asked for.
 func (r *Relay) known(text string) (addr netip.Addr, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +60,8 @@ func (r *Relay) known(text string) (addr netip.Addr, ok bool) {
 	return addr, false
 }
 
-// resolve returns the address of a name, or the host's answer why there is none. Questions for one name at the same time are one.
+// resolve returns the address of a name, or the host's answer why there is none. Simultaneous questions for one name are sent as
+// one.
 func (r *Relay) resolve(text string) (netip.Addr, wire.Answer, error) {
 	q, ask, err := r.question(text)
 	if err != nil {
@@ -78,7 +79,7 @@ func (r *Relay) resolve(text string) (netip.Addr, wire.Answer, error) {
 	return r.names[text].addr, q.answer, nil
 }
 
-// question returns the question for a name. The caller asks a new one with ask, which is nil for a known one.
+// question returns the pending question for a name. If it is new, the caller sends it by calling ask, which is nil otherwise.
 func (r *Relay) question(text string) (q *question, ask func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -98,7 +99,7 @@ func (r *Relay) question(text string) (q *question, ask func(), err error) {
 	return q, func() { l.ask(wire.Ask{ID: id, Name: text}) }, nil
 }
 
-// ask sends a question. If it fails, so does the link, and with it the question.
+// ask sends a question. If that fails, so does the link, and with it the question.
 func (l *link) ask(a wire.Ask) {
 	if err := l.w.JSON(wire.KindReply, wire.Reply{Ask: &a}); err != nil {
 		l.close()
@@ -132,15 +133,15 @@ func (n *name) close() {
 	}
 }
 
-// nameAddr is the address of the nth name.
+// nameAddr returns the address of the nth name.
 func nameAddr(n int) netip.Addr {
 	first := netip.MustParseAddr(wire.FirstName).As4()
 	at := int(first[2])<<8 + int(first[3]) + n
 	return netip.AddrFrom4([4]byte{first[0], first[1], byte(at >> 8), byte(at)})
 }
 
-// serve makes the missing listeners of a name. A program may have taken a port at all addresses; it is an error if it has taken
-// each.
+// serve makes the missing listeners of a name. A program may have bound a port at all addresses; it is an error only if every
+// port is taken.
 func (r *Relay) serve(n *name) error {
 	for _, port := range r.ports {
 		if n.listeners[port] != nil {
@@ -166,7 +167,8 @@ func (r *Relay) serve(n *name) error {
 	return nil
 }
 
-// setPorts closes the listeners on other ports. Those on new ports follow when a name is asked for again. The caller holds mu.
+// setPorts closes the listeners on other ports. Listeners on new ports are made when a name is asked for again. The caller holds
+// mu.
 func (r *Relay) setPorts(ports []uint16) {
 	r.ports = slices.Compact(slices.Sorted(slices.Values(ports)))
 	for _, n := range r.names {

@@ -17,7 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// ask is a query as a resolver writes it.
+// ask returns a query like a resolver's.
 func ask(t testing.TB, name string, kind dnsmessage.Type, edns bool) []byte {
 	t.Helper()
 	m := dnsmessage.Message{
@@ -38,7 +38,7 @@ func ask(t testing.TB, name string, kind dnsmessage.Type, edns bool) []byte {
 	return raw
 }
 
-// A program that asks and does not read leaves the resolver to others in time.
+// A program that sends queries but does not read the answers does not block the resolver for long.
 func TestDeafCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, program := net.Pipe()
@@ -181,7 +181,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// shake is the handshake of the front for what a program sends.
+// shake performs the front's handshake for a program's bytes.
 func shake(sent string) (to wire.Open, c conn, refusal []byte, said string) {
 	var out bytes.Buffer
 	to, refusal = handshake(bufio.NewReaderSize(strings.NewReader(sent), maxHead), &out, &c)
@@ -223,7 +223,7 @@ func TestHandshake(t *testing.T) {
 		strings.Repeat("x: x\r\n", 2000):                             "HTTP/1.1 400 ",
 		"\x16\x03\x01 a ClientHello":                                 "HTTP/1.1 400 ",
 		"\x04\x01\x00\x50\xc0\x00\x02\x01\x00":                       "\x00\x5b",
-		"\x05\x01\x02":                                               "\x05\xff", // a password
+		"\x05\x01\x02":                                               "\x05\xff", // password authentication
 		"\x05\x00":                                                   "\x05\xff",
 		socks[:4] + "\x02\x00\x01\xc0\x00\x02\x01\x00\x50":           "\x05\x07", // BIND
 		socks[:4] + "\x03\x00\x01\xc0\x00\x02\x01\x00\x50":           "\x05\x07", // UDP ASSOCIATE

@@ -21,13 +21,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The bounds of a search for the programs that listen on ports.
+// Limits of the search for programs that listen on ports.
 const (
 	maxProcesses   = 512
-	maxDescriptors = 1024 // of one process
+	maxDescriptors = 1024 // per process
 )
 
-// Ports returns the ports that [Relay.Connect] reaches, in order, one entry each. The agent's own listeners are at other addresses.
+// Ports returns the ports that [Relay.Connect] reaches, sorted, one entry each. The agent's own listeners are at other addresses.
 func Ports() (list []wire.Listener, cut bool, err error) {
 	found := map[uint16]wire.Listener{}
 	inodes := map[string]uint16{}
@@ -45,7 +45,7 @@ func Ports() (list []wire.Listener, cut bool, err error) {
 	return list, false, nil
 }
 
-// readTable adds the listeners of a table of sockets. Those of an earlier table win.
+// readTable adds the listeners of a table of sockets. Entries of an earlier table have precedence.
 func readTable(name string, found map[uint16]wire.Listener, inodes map[string]uint16) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -66,7 +66,7 @@ func readTable(name string, found map[uint16]wire.Listener, inodes map[string]ui
 	return lines.Err()
 }
 
-// listener parses a line of /proc/net/tcp or tcp6. It is true for a listening socket that the loopback addresses reach.
+// listener parses a line of /proc/net/tcp or tcp6. It returns true for a listening socket that the loopback addresses reach.
 func listener(line string) (addr netip.AddrPort, inode string, ok bool) {
 	const listening = "0A"
 	fields := strings.Fields(line)
@@ -79,7 +79,7 @@ func listener(line string) (addr netip.AddrPort, inode string, ok bool) {
 	if err != nil || err2 != nil || len(raw)%4 != 0 {
 		return addr, "", false
 	}
-	for i := 0; i < len(raw); i += 4 { // words in the order of the processor
+	for i := 0; i < len(raw); i += 4 { // words in the processor's byte order
 		binary.BigEndian.PutUint32(raw[i:], binary.NativeEndian.Uint32(raw[i:]))
 	}
 	ip, ok := netip.AddrFromSlice(raw)
@@ -88,7 +88,7 @@ func listener(line string) (addr netip.AddrPort, inode string, ok bool) {
 	return netip.AddrPortFrom(ip, uint16(n)), fields[9], ok
 }
 
-// namePrograms finds the programs that have the sockets, as far as the agent may see them.
+// namePrograms finds the programs that own the sockets, as far as the agent may see them.
 func namePrograms(found map[uint16]wire.Listener, inodes map[string]uint16) {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -104,22 +104,22 @@ func namePrograms(found map[uint16]wire.Listener, inodes map[string]uint16) {
 		if err != nil || unix.Stat(folder, &st) != nil {
 			continue
 		}
-		// The kernel shows the descriptors of a process to its own user.
-		_ = own.As(identity.ID{UID: int(st.Uid), GID: int(st.Gid)}, func() error { // without the right there is no name
+		// The kernel shows the descriptors of a process to its own user only.
+		_ = own.As(identity.ID{UID: int(st.Uid), GID: int(st.Gid)}, func() error { // without the right the name stays empty
 			nameSockets(folder, pid, found, inodes)
 			return nil
 		})
 	}
 }
 
-// nameSockets notes a process at those of the sockets that it has. A socket keeps the first.
+// nameSockets records a process at each of its sockets, unless the socket has one already.
 func nameSockets(folder string, pid int, found map[uint16]wire.Listener, inodes map[string]uint16) {
 	dir, err := os.Open(folder + "/fd")
 	if err != nil {
 		return
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(maxDescriptors) // a process that has ended has none
+	names, _ := dir.Readdirnames(maxDescriptors) // a process that has ended has no descriptors
 	for _, name := range names {
 		target, err := os.Readlink(folder + "/fd/" + name)
 		inode, ok := strings.CutPrefix(strings.TrimSuffix(target, "]"), "socket:[")

@@ -39,7 +39,7 @@ func TestListener(t *testing.T) {
 	}
 }
 
-// A listener is listed with its program, one at another address is not, and nothing is after it closes.
+// A listener is listed with its program. A listener at another address is not, nor is any after it closes.
 func TestPorts(t *testing.T) {
 	open := func(addr string) (net.Listener, uint16) {
 		l, err := net.Listen("tcp", addr)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package relay is the agent's part of the way out of a sandbox, and of the way in. The sandbox has a loopback and nothing else:
-// all that leaves it is carried by the host, which the agent asks for each name and for each connection. Nothing here decides.
+// Package relay is the agent's part of a sandbox's network, out and in. The sandbox has only a loopback. The host carries
+// everything that leaves it, and the agent asks the host for each name and for each connection. This package makes no decisions.
 //
 //	relay      the host's stream: questions and answers
 //	name       names that have an address, and the listeners there
@@ -33,17 +33,17 @@ type Stream struct {
 	Close   func() error // makes reads and writes fail
 }
 
-// Relay is an agent's. Safe for concurrent use.
+// Relay is an agent's relay. Safe for concurrent use.
 type Relay struct {
 	stop    chan struct{} // closed by Close
 	room    chan struct{} // holds a token for each connection
-	waiting chan struct{} // holds a token for each query that waits
+	waiting chan struct{} // holds a token for each waiting query
 	callers chan struct{} // holds a token for each connection of the resolver
 	ups     sync.Pool     // of *[]byte, the buffers of either direction
 	downs   sync.Pool
 	all     sync.WaitGroup // goroutines
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	closed    bool
 	link      *link // nil without a relay
 	ports     []uint16
@@ -63,22 +63,22 @@ type link struct {
 	close func() error
 }
 
-// question is one that waits for the answer. The fields after done are set when done is closed.
+// question is a question that waits for its answer. The fields after done are set when done is closed.
 type question struct {
 	name   string
 	done   chan struct{}
 	answer wire.Answer
-	err    error // there is no answer, or the name has no address all the same
+	err    error // there is no answer, or the name is allowed but gets no address
 }
 
-// The bounds of what programs can make the agent hold.
+// Limits of the resources that programs can make the agent hold.
 const (
 	maxPorts   = 64
 	maxWaiting = 2 * wire.MaxAsked
 	maxCallers = 32
 )
 
-// New returns a relay without a host. It does nothing yet.
+// New returns a relay without a host.
 func New() *Relay {
 	return &Relay{
 		stop: make(chan struct{}), room: make(chan struct{}, wire.MaxCarried), waiting: make(chan struct{}, maxWaiting),
@@ -87,8 +87,8 @@ func New() *Relay {
 	}
 }
 
-// Prepare makes the first relay open faster: most of what a process's first listeners cost is paid once, whatever they listen on.
-// Nothing listens afterwards. Only the first call does something.
+// Prepare makes the first relay open faster: most of the cost of a process's first listeners occurs once, whatever they listen
+// on. No listener stays open. Only the first call has an effect.
 func (r *Relay) Prepare() {
 	r.prepared.Do(func() {
 		ip := net.ParseIP(wire.ResolverAddr)
@@ -101,7 +101,7 @@ func (r *Relay) Prepare() {
 	})
 }
 
-// Serve makes the stream the relay, in place of an older one, until it ends.
+// Serve makes the stream the relay, replacing an older one, until the stream ends.
 func (r *Relay) Serve(s Stream, cfg wire.Relay) error {
 	if len(cfg.Ports) > maxPorts || slices.Contains(cfg.Ports, 0) {
 		return fault.Invalid("relay for the ports %v", cfg.Ports)
@@ -148,7 +148,7 @@ func (r *Relay) connect(l *link, ports []uint16) error {
 	}
 	r.setPorts(ports)
 	r.link = l
-	// Programs can use the relay as soon as the host knows that there is one.
+	// Programs can use the relay as soon as the host knows that it is open.
 	return l.w.JSON(wire.KindReply, wire.Reply{Done: true})
 }
 
@@ -161,7 +161,7 @@ func (r *Relay) disconnect(l *link) {
 	}
 }
 
-// drop forgets the link: what waits fails, and connections are reset. The caller holds mu.
+// drop drops the link: pending requests fail, and connections are reset. The caller holds mu.
 func (r *Relay) drop() {
 	r.link = nil
 	for id, q := range r.questions {
@@ -178,7 +178,7 @@ func (r *Relay) drop() {
 // errNoRelay means that there is no host to ask.
 var errNoRelay = errors.New("no relay")
 
-// answered handles the host's answer. One to an unknown question is late.
+// answered handles the host's answer. An answer to an unknown question is late and ignored.
 func (r *Relay) answered(l *link, a wire.Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -198,7 +198,7 @@ func (r *Relay) answered(l *link, a wire.Answer) {
 	}
 }
 
-// settle ends a question. The caller holds mu.
+// settle completes a question. The caller holds mu.
 func (r *Relay) settle(id uint64, q *question, a wire.Answer, err error) {
 	q.answer, q.err = a, err
 	delete(r.questions, id)

@@ -29,7 +29,7 @@ import (
 	"github.com/belljar/belljar/test/sockdir"
 )
 
-// inside marks a process that has a network namespace of its own, as an agent has.
+// inside marks a process that has its own network namespace, like an agent.
 const inside = "RELAY_TEST_INSIDE"
 
 func TestMain(m *testing.M) {
@@ -114,7 +114,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// relay opens a relay whose questions are given to answer, one at a time.
+// relay opens a relay that calls answer with each question, one at a time.
 func relay(t *testing.T, c *agent.Client, answer func(*agent.Relay, wire.Ask), ports ...uint16) *agent.Relay {
 	t.Helper()
 	r, err := c.Relay(within(t), ports)
@@ -138,7 +138,7 @@ func relay(t *testing.T, c *agent.Client, answer func(*agent.Relay, wire.Ask), p
 	return r
 }
 
-// allow allows all names, and has each connection served.
+// allow allows all names, and makes serve handle each connection.
 func allow(t *testing.T, c *agent.Client, serve func(*agent.Conn)) func(*agent.Relay, wire.Ask) {
 	var all sync.WaitGroup
 	t.Cleanup(all.Wait)
@@ -193,7 +193,7 @@ func pong(c net.Conn, text string) error {
 	return nil
 }
 
-// Names, connections and relays come and go at the same time. The last relay serves as if it were the first.
+// Names, connections and relays open and close concurrently. The last relay works like the first.
 func TestRelayStorm(t *testing.T) {
 	c := start(t)
 	open := func() { relay(t, c, allow(t, c, echo), 80, 443) }
@@ -227,7 +227,7 @@ func TestRelayStorm(t *testing.T) {
 	}
 }
 
-// An agent has as many names as its bound says, and keeps them.
+// An agent has as many names as its limit allows, and keeps them.
 func TestRelayBoundsNames(t *testing.T) {
 	c := start(t)
 	relay(t, c, allow(t, c, echo))
@@ -249,7 +249,7 @@ func TestRelayBoundsNames(t *testing.T) {
 	}
 }
 
-// A host that does not answer has a bounded number of questions, and those end with the relay.
+// A host that does not answer has a limited number of questions, which end with the relay.
 func TestRelayBoundsQuestions(t *testing.T) {
 	c := start(t)
 	asked := make(chan wire.Ask, 2*wire.MaxAsked)
@@ -280,7 +280,7 @@ func TestRelayBoundsQuestions(t *testing.T) {
 	}
 }
 
-// query asks once, and returns the code of the reply.
+// query sends one query, and returns the code of the reply.
 func query(name string) (rcode byte, err error) {
 	c, err := net.Dial("udp", "127.0.0.53:53")
 	if err != nil {
@@ -330,7 +330,7 @@ func TestRelayFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	program, err := net.Dial("tcp", netip.AddrPortFrom(list[0], 80).String())
-	if err == nil { // else it was refused before we knew of it
+	if err == nil { // else it was refused before the host's answer
 		defer program.Close()
 	}
 	if host := <-opened; host != "b.example" {
@@ -338,7 +338,7 @@ func TestRelayFewDescriptors(t *testing.T) {
 	}
 }
 
-// leaveDescriptors takes all descriptors of the process but a few.
+// leaveDescriptors opens descriptors until only a few are left.
 func leaveDescriptors(t *testing.T, few int) (giveBack func()) {
 	t.Helper()
 	var usual unix.Rlimit
@@ -370,7 +370,7 @@ func leaveDescriptors(t *testing.T, few int) (giveBack func()) {
 	}
 }
 
-// A program that has taken an address or a port only stands in its own way.
+// A program that binds one of the agent's addresses or ports harms only itself.
 func TestRelayTakenPorts(t *testing.T) {
 	c := start(t)
 	own, err := net.Listen("tcp", "127.0.0.53:1080")
@@ -404,8 +404,8 @@ func TestRelayTakenPorts(t *testing.T) {
 	}
 }
 
-// A program that does not read holds up the host after a bounded number of bytes, and gets them all in the end; so the other way
-// round.
+// A program that does not read blocks the host after a limited number of bytes, and gets all of them in the end. The same holds
+// in the other direction.
 func TestRelayPressure(t *testing.T) {
 	c := start(t)
 	conns := make(chan *agent.Conn)
@@ -436,7 +436,7 @@ func TestRelayPressure(t *testing.T) {
 			way[0].(interface{ CloseWrite() error }).CloseWrite()
 			sent <- n
 		}()
-		// Nothing reads, so the writer cannot end: what the kernel and the agent hold is far less.
+		// No side reads, so the writer cannot end: the kernel and the agent buffer far less.
 		first := make([]byte, 1)
 		if _, err := io.ReadFull(way[1], first); err != nil {
 			t.Fatal(err)

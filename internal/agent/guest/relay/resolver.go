@@ -19,10 +19,10 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// maxQuery is the size of the largest query that is read.
+// maxQuery is the maximum size of a query.
 const maxQuery = 4 << 10
 
-// callTime is how long a program's connection to the resolver or the front may take for a question.
+// callTime is how long a program's connection to the resolver or the front may take to send a question.
 const callTime = 10 * time.Second
 
 // listen binds the resolver and the front. The caller holds mu.
@@ -74,7 +74,7 @@ func (r *Relay) resolvePackets(c *net.UDPConn) {
 		}
 		send := func(reply []byte) {
 			if reply != nil {
-				_, _ = c.WriteToUDPAddrPort(reply, from) // the program may have gone
+				_, _ = c.WriteToUDPAddrPort(reply, from) // the program may have ended
 			}
 		}
 		if reply, ok := r.quick(q); ok {
@@ -87,7 +87,7 @@ func (r *Relay) resolvePackets(c *net.UDPConn) {
 				defer func() { <-r.waiting }()
 				send(q.reply(r.resolve(q.name)))
 			})
-		default: // the program asks again
+		default: // the program will retry
 		}
 	}
 }
@@ -147,7 +147,7 @@ func (r *Relay) resolveCall(c net.Conn) {
 	}
 }
 
-// quick is the reply to a query that need not wait for the host.
+// quick returns the reply to a query that need not wait for the host.
 func (r *Relay) quick(q query) ([]byte, bool) {
 	if !q.asks() {
 		return q.reply(netip.Addr{}, wire.Answer{}, nil), true
@@ -159,18 +159,18 @@ func (r *Relay) quick(q query) ([]byte, bool) {
 	return q.reply(addr, wire.Answer{OK: true}, nil), true
 }
 
-// query is what a program asks.
+// query is a parsed query.
 type query struct {
 	id       uint16
 	opCode   dnsmessage.OpCode
 	recurse  bool
 	question dnsmessage.Question
-	name     string           // lower case, without the final dot; "" if it is no host name
+	name     string           // lower case, without the final dot; "" if it is not a host name
 	rcode    dnsmessage.RCode // if the query is refused
 	edns     bool
 }
 
-// parseQuery reads a query. It is not ok if there is nothing to reply to.
+// parseQuery parses a query. ok is false if no reply is possible.
 func parseQuery(raw []byte) (q query, ok bool) {
 	var p dnsmessage.Parser
 	head, err := p.Start(raw)
@@ -196,7 +196,7 @@ func parseQuery(raw []byte) (q query, ok bool) {
 	return q, true
 }
 
-// hasEDNS reports whether the rest of a query has an OPT record. What cannot be read has none.
+// hasEDNS reports whether the rest of a query has an OPT record. An unreadable record counts as none.
 func hasEDNS(p *dnsmessage.Parser) bool {
 	if p.SkipAllAnswers() != nil || p.SkipAllAuthorities() != nil {
 		return false
@@ -215,7 +215,7 @@ func hasEDNS(p *dnsmessage.Parser) bool {
 	}
 }
 
-// asks reports whether the host must be asked: for addresses only. No name is looked up for its other records, which are empty.
+// asks reports whether the host must be asked: for addresses only. Other records of a name are always empty.
 func (q query) asks() bool {
 	return q.rcode == 0 && q.name != "" && (q.question.Type == dnsmessage.TypeA || q.question.Type == dnsmessage.TypeAAAA)
 }
@@ -227,9 +227,9 @@ const (
 	errorBlocked = 15
 )
 
-// reply is the reply to a query. Of what [Relay.resolve] returns, it needs nothing if the query does not ask the host. A resolver
-// that gets an error other than that the name is missing may try for seconds, so a denied name is missing. The reply is nil if the
-// question cannot be repeated.
+// reply returns the reply to a query. If the query does not ask the host, the results of [Relay.resolve] are ignored. A denied
+// name is reported as missing, because a resolver may retry other errors for seconds. The reply is nil if the question cannot be
+// repeated.
 func (q query) reply(addr netip.Addr, a wire.Answer, err error) []byte {
 	rcode, code, text := q.rcode, -1, ""
 	switch {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package sock has sockets over which the agent and a process that it started take turns.
+// Package sock provides sockets over which the agent and a process that it started take turns.
 package sock
 
 import (
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is the agent's end of the socket of an interpreter that waits.
+// Control is the agent's end of the socket of a parked interpreter.
 type Control struct{ *os.File }
 
 // New makes a socket pair that keeps messages apart and reports their senders.

@@ -11,18 +11,18 @@ const (
 	minChunk = 128
 	MaxChunk = wire.MaxData
 	Overhead = 64
-	whole    = 4 << 10 // a write of so many bytes is in one chunk: readers get lines in one piece
+	whole    = 4 << 10 // a write of this size is in one chunk: readers get lines in one piece
 )
 
 // Spool holds the output that the host has not acknowledged. Positions count kept bytes from the exec's start. It has no lock of
 // its own.
 type Spool struct {
 	chunks  []chunk
-	First   int64 // position of the first byte that is held
+	First   int64 // position of the first byte
 	Next    int64 // position after the last byte
 	cost    int   // memory of the chunks in bytes
-	Limit   int64 // on next; 0 is none
-	Dropped int64 // bytes beyond limit
+	Limit   int64 // of Next; 0 is none
+	Dropped int64 // bytes beyond the limit
 }
 
 // chunk is consecutive output of one stream. Its bytes never change once written.

@@ -11,7 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// What is written at once, if it is no more than a page, is read in one piece; what is larger arrives all the same.
+// A write of at most a page is read in one piece; larger ones arrive in several.
 func TestWritesAreWhole(t *testing.T) {
 	var s spool.Spool
 	var want bytes.Buffer

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package warm is about interpreters that were started before it is known what they execute.
+// Package warm prepares interpreters that are started before their command is known.
 package warm
 
 import (
@@ -16,11 +16,11 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// Interpreter is a program that can be started before it is known what it executes: it loads a file of ours while it starts, which
-// waits (see sitecustomize.py). All that a command cannot change afterwards is settled at its start.
+// Interpreter is a program that can be started before its command is known. While it starts, it loads a file of ours, which makes
+// it wait (see sitecustomize.py). Settings that a command cannot change later are fixed at its start.
 type Interpreter struct {
-	prefix   string // of the variables that a command with a waiting interpreter must not have
-	variable string // by which it finds its file
+	prefix   string // of the variables that a command with a parked interpreter must not have
+	variable string // names the file for the interpreter
 	path     func(dir, given string) string
 	Able     bool // it can fork, and can set its own standard input and limits
 }
@@ -40,11 +40,11 @@ var pythonWaits string
 //go:embed node.js
 var nodeWaits string
 
-// Socket is the descriptor of an interpreter for its messages, which sitecustomize.py explains.
+// Socket is the descriptor of an interpreter's messages, which sitecustomize.py explains.
 const Socket = 97
 
-// Of returns the interpreter that may wait for a command, and the key by which commands can take each other's; nil if the
-// command has to be started.
+// Of returns the interpreter that can be parked for a command, and a key: commands with the same key can use each other's
+// interpreter. It returns nil if the command must start cold.
 func Of(spec wire.Exec) (in *Interpreter, key string) {
 	if spec.Warm == nil || spec.PTY != nil || len(spec.Argv) < 2 || strings.HasPrefix(spec.Argv[1], "-") {
 		return nil, ""
@@ -65,7 +65,7 @@ func Of(spec wire.Exec) (in *Interpreter, key string) {
 	return in, fmt.Sprintf("%q %q %q %d %d %v %q", spec.Argv, spec.Env, spec.Cwd, spec.UID, spec.GID, limits, spec.Warm.Preload)
 }
 
-// Environment returns the environment with which an interpreter waits. It removes the difference itself.
+// Environment returns the environment of a parked interpreter, which removes the difference itself.
 func (in *Interpreter) Environment(env []string, dir string) []string {
 	var list []string
 	given := ""
@@ -79,11 +79,11 @@ func (in *Interpreter) Environment(env []string, dir string) []string {
 	return append(list, in.variable+"="+in.path(dir, given))
 }
 
-// Write writes the files that make interpreters wait. They are the user's own, as the interpreters are.
+// Write writes the files that make interpreters wait. They belong to the user, like the interpreters.
 func Write(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return nil // a program that has changed them has changed only what its own user runs
+			return nil // a program that has changed them affects only processes of its own user
 		}
 		return err
 	}
@@ -97,11 +97,11 @@ func Write(dir string) error {
 			return err
 		}
 	}
-	return root.Chmod(".", 0o555) // Python leaves no bytecode there
+	return root.Chmod(".", 0o555) // so that Python writes no bytecode there
 }
 
-// Check refuses a program that may start another one without our file, which would then execute the command's program: a script can
-// replace the environment, or add python3's -I.
+// Check refuses a program that may start another interpreter without our file, which would then execute the command's program too
+// early: a script can replace the environment, or add python3's -I.
 func Check(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 
 const (
 	mostWaiting = 2  // interpreters of one agent
-	mostKeys    = 16 // to remember
+	mostKeys    = 16 // keys to remember
 )
 
-// List holds the interpreters that wait, by their keys. The zero value is empty.
+// List holds the parked interpreters, by their keys. The zero value is empty.
 type List[P comparable] struct {
 	mu       sync.Mutex
-	waiting  []entry[P]          // the one used last at the end
+	waiting  []entry[P]          // the most recently used last
 	starting map[string]struct{} // keys
 	threaded map[string]struct{} // keys of interpreters with threads, which cannot fork
-	unfit    map[string]struct{} // keys of interpreters that did not come to wait
+	unfit    map[string]struct{} // keys of interpreters that failed to park
 }
 
 type entry[P comparable] struct {
@@ -27,7 +27,8 @@ type entry[P comparable] struct {
 	forks bool
 }
 
-// Begin reports whether an interpreter with a key is to be started, and whether it may fork. [List.Began] follows.
+// Begin reports whether to start an interpreter with a key, and whether it may fork. If first is true, the caller must
+// call [List.Began] afterwards.
 func (l *List[P]) Begin(key string) (forks, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,17 +44,17 @@ func (l *List[P]) Begin(key string) (forks, first bool) {
 	return !threaded, true
 }
 
-// Began ends what Begin has begun.
+// Began ends the start that Begin has recorded.
 func (l *List[P]) Began(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.starting, key)
 }
 
-// Threaded notes that an interpreter with a key cannot fork.
+// Threaded records that an interpreter with a key cannot fork.
 func (l *List[P]) Threaded(key string) { l.note(l.threaded, key) }
 
-// Unfit notes that no interpreter with a key can wait.
+// Unfit records that no interpreter with a key can be parked.
 func (l *List[P]) Unfit(key string) { l.note(l.unfit, key) }
 
 func (l *List[P]) note(keys map[string]struct{}, key string) {
@@ -81,7 +82,7 @@ func (l *List[P]) Take(key string) (p P, ok bool) {
 	return e.p, true
 }
 
-// Add adds an interpreter, and returns one that was used longer ago if there are too many.
+// Add adds an interpreter. If there are too many, it returns the least recently used one.
 func (l *List[P]) Add(key string, forks bool, p P) (old P, full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +94,7 @@ func (l *List[P]) Add(key string, forks bool, p P) (old P, full bool) {
 	return old, full
 }
 
-// Remove removes an interpreter; false if another caller has.
+// Remove removes an interpreter; false if it was removed already.
 func (l *List[P]) Remove(p P) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

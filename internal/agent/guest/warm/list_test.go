@@ -18,10 +18,10 @@ func TestList(t *testing.T) {
 		}
 	}
 	begin("a", true, true)
-	begin("a", false, false) // it is being started
+	begin("a", false, false) // one is being started
 	l.Add("a", false, 1)
 	l.Began("a")
-	begin("a", false, false) // it waits
+	begin("a", false, false) // one is parked
 	if p, ok := l.Take("a"); p != 1 || !ok {
 		t.Error(p, ok)
 	}
@@ -37,7 +37,7 @@ func TestList(t *testing.T) {
 	begin("a", false, false)
 	l.Add("b", true, 2)
 	l.Add("c", false, 3)
-	l.Take("b") // it forks, and stays
+	l.Take("b") // it forks, so it stays
 	if old, full := l.Add("d", false, 4); !full || old != 3 {
 		t.Error("not the one that was used longest ago ends:", old, full)
 	}

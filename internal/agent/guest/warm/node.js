@@ -1,6 +1,6 @@
 "use strict";
-// Makes a Node interpreter wait for its program: it is loaded by NODE_OPTIONS before the program, and talks to the agent as
-// sitecustomize.py does. Workers, which inherit the option but not the variable, go on at once.
+// Makes a Node interpreter wait for its program. NODE_OPTIONS loads this file before the program, and it talks to the agent as
+// sitecustomize.py does. Workers inherit the option but not the variable, and do not wait.
 if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
   const fs = require("fs");
   const socket = 97;
@@ -10,8 +10,8 @@ if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
     if (n === 0) process.reallyExit(0);
     return message.toString("latin1", 0, n).split("\0");
   };
-  // What most programs do first: print. V8 compiles Node's own functions when they are called first. A line goes nowhere, and nothing to the
-  // program's own pipe.
+  // Print once, as most programs do first: V8 compiles Node's own functions on their first call. The line is discarded, and the program's
+  // own pipe gets an empty write.
   const { Socket } = require("net");
   const nowhere = new Socket();
   nowhere._write = () => {};
@@ -20,9 +20,9 @@ if ((process.env.NODE_OPTIONS || "").endsWith(__filename)) {
     const pipe = new Socket({ fd: fs.openSync("/proc/self/fd/1", fs.constants.O_WRONLY | fs.constants.O_NONBLOCK), readable: false, writable: true });
     pipe.write("");
     pipe.unref()._handle.close(); // destroy would make process.stderr
-  } catch {} // it is no pipe
-  // At the end of a program, Node takes its heap apart, which takes longer than most programs do; process.exit does without. This is the last
-  // listener of exit, added when Node looks for what emits it. A failure goes the long way: its text comes after the listeners.
+  } catch {} // not a pipe
+  // At the end of a program, Node frees its heap, which takes longer than most programs run; reallyExit does not. This adds the last
+  // listener of exit, when Node looks up process.emit. After a failure Node ends normally, because it prints the error after the listeners.
   const { emit, reallyExit } = process;
   Object.defineProperty(process, "emit", {
     configurable: true,

@@ -1,9 +1,9 @@
 """Makes a Python interpreter wait for its program. The interpreter imports this file while it starts, in place of the image's own
-sitecustomize, which it then imports itself. What the interpreter does afterwards, it does as if it had never waited.
+sitecustomize, which this file then imports itself. Afterwards the interpreter behaves as if it had never waited.
 
-Socket 97 carries one message a step. From the agent: how to wait (once or fork) and the modules to import; then the command: 1 if a
-standard input comes with it, the directory, and the resource limits; then the word to go. To the agent: the number of threads; then that
-all is ready. An interpreter that forks gets a message for each process that is to wait in its place.
+Socket 97 carries one message per step. From the agent: how to wait (once or fork) and the modules to import; then the command: 1 if it
+has a standard input, the directory, and the resource limits; then "go". To the agent: the number of threads; then "ready". An interpreter
+that forks gets a message for each process to fork.
 """
 import os
 import sys
@@ -35,7 +35,7 @@ def threads():
 
 
 def sight():
-    """Returns what an interpreter that starts now would find in its search path."""
+    """Returns the state of the search path, as an interpreter that starts now would find it."""
     found = []
     for path in [*sys.path, sys.modules["site"].USER_SITE or "/"]:
         try:
@@ -47,7 +47,7 @@ def sight():
 
 
 def hidden(names):
-    """Says whether the program would import a file of its own folder in place of one of these modules."""
+    """Reports whether the program would import a file of its own folder instead of one of these modules."""
     with open("/proc/self/cmdline", "rb") as line:
         program = os.fsdecode(line.read().split(b"\0")[1])
     folder = program if os.path.isdir(program) else os.path.dirname(os.path.realpath(program))
@@ -57,12 +57,12 @@ def hidden(names):
         except ImportError:
             continue
         found = map(finder.find_spec, names)
-        return any(spec and spec.loader for spec in found)  # else a folder without code
+        return any(spec and spec.loader for spec in found)  # a folder without code has no loader
     return False
 
 
 def freeze(gc):
-    """Spares what is there now the collections at the end of the process, unless the program imports gc, which would show it."""
+    """Excludes existing objects from the collections at the end of the process, unless the program imports gc, which would show that."""
     import _imp
 
     create = _imp.create_builtin
@@ -74,20 +74,20 @@ def freeze(gc):
         return create(spec)
 
     _imp.create_builtin = create_builtin
-    # All but the program's own variables: it may have objects there that are finalized.
+    # Except the program's own variables: these may hold objects to finalize.
     main = sys.modules["__main__"].__dict__
     names = dict(main)
     main.clear()
-    gc.collect()  # which no longer looks after an empty dictionary, until something is put into it
+    gc.collect()  # it untracks an empty dictionary until something is put into it
     gc.freeze()
     main.update(names)
 
 
 def spare():
-    """Has the interpreter leave modules that were preloaded as they are when it ends: to clear them takes longer than most programs do.
-    Returns the function that takes these modules. What a program has put into one, by a new name, is finalized.
+    """Keeps the interpreter from clearing preloaded modules when it ends, which takes longer than most programs run. Returns a function
+    that registers these modules. If a program has added a name to a module, that module is cleared.
 
-    At the end, functions in C do it: a program that traces or profiles calls would see one of ours."""
+    Only functions in C run at the end: a program that traces or profiles calls would see one of ours."""
     import atexit
     from _collections import deque
     from _operator import and_, eq, is_
@@ -97,7 +97,7 @@ def spare():
     ring = [modules]
     ring.append(ring)  # a ring that is frozen lives as long as the process
     same = map(and_, map(is_, map(sys.modules.get, names), modules), map(eq, map(len, spaces), sizes))
-    atexit.register(deque(maxlen=0).extend, map(sys.modules.pop, compress(names, same)))  # as the first, to be the last that is called
+    atexit.register(deque(maxlen=0).extend, map(sys.modules.pop, compress(names, same)))  # registered first, so called last
 
     def keep(given):
         for n in given:
@@ -112,7 +112,7 @@ def spare():
 
 
 def enlarge():
-    """Puts the heap into large pages: a process with fewer pages ends sooner. Only what was preloaded may bring the way to ask for it."""
+    """Moves the heap into large pages: a process with fewer pages ends sooner. This needs ctypes, and uses it only if it was preloaded."""
     try:
         ctypes, size = sys.modules["ctypes"], 2 << 20
         madvise = ctypes.CDLL(None).madvise
@@ -123,7 +123,7 @@ def enlarge():
                 begin, end = -(-begin // size) * size, end // size * size
                 if mode == "rw-p" and device == "00:00" and begin < end:
                     madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), 25)  # MADV_COLLAPSE
-    except Exception:  # there is none, or a module of the user's has its name
+    except Exception:  # ctypes is missing, or the user's own module has its name
         pass
 
 
@@ -136,7 +136,7 @@ def receive(sock):
 
 
 def become(sock, words, fds, resource, preloaded):
-    """Makes this process the one of a command. Its program has not begun before the agent says so."""
+    """Makes this process that of a command. The program does not start before the agent sends "go"."""
     stdin, cwd, *limits = words
     for fd in fds:
         os.dup2(fd, 0)
@@ -164,8 +164,8 @@ def become(sock, words, fds, resource, preloaded):
 
 
 def fork(sock, socket):
-    """Forks a process for each message, which has a socket and two outputs for it, and returns in these processes, with their sockets.
-    The parent of each exits, so that the agent's keeper becomes its parent and learns its status."""
+    """Forks a process for each message, which carries a socket and two outputs for it, and returns in that process, with its socket.
+    The parent of each exits, so that the agent's keeper adopts the process and gets its status."""
     while True:
         _, fds = receive(sock)
         if threads() != 1:
@@ -205,7 +205,7 @@ def wait():
     for name in names:
         try:
             __import__(name.decode())
-        except Exception:  # the image does not have it
+        except Exception:  # the image lacks the module
             pass
     preloaded = [name for name in set(sys.modules) - known if "." not in name and name not in sys.builtin_module_names]
     if preloaded and hidden(preloaded):
@@ -228,7 +228,7 @@ def park():
     try:
         absent = own()
         wait()
-    except BaseException:  # no process is left, for example. Without this, the interpreter would execute the program unasked
+    except BaseException:  # e.g. no process is left. Otherwise the interpreter would execute the program without a command
         os._exit(1)
     if absent:
         raise absent

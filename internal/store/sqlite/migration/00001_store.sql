@@ -1,7 +1,7 @@
 -- +goose Up
 
--- Columns up to policy_hash are those of the sandbox API (docs/compatibility.md#records). Times are ISO-8601 in UTC, of one width,
--- so that they sort as text; NULL is "not yet". Rows of one instant keep the order in which they came by their rowid.
+-- Columns up to policy_hash are those of the sandbox API (docs/compatibility.md#records). Times are ISO-8601 in UTC with a fixed width,
+-- so that they sort as text; NULL is "not yet". Rows with equal times are ordered by rowid, which is the order of insertion.
 CREATE TABLE sandbox_runs (
     id              TEXT    NOT NULL PRIMARY KEY,
     user_id         TEXT    NOT NULL,
@@ -28,15 +28,15 @@ CREATE TABLE sandbox_runs (
     node_id         TEXT    NOT NULL DEFAULT '',
     worker_id       TEXT    NOT NULL DEFAULT '',
     lease_epoch     INTEGER NOT NULL DEFAULT 0,
-    detail          TEXT    NOT NULL, -- JSON: what else GET /runs/{id} shows
-    spec            TEXT,             -- JSON: what was asked, until the run has ended
-    artifacts       TEXT,             -- JSON: what it left, when it has ended
+    detail          TEXT    NOT NULL, -- JSON: the other fields of GET /runs/{id}
+    spec            TEXT,             -- JSON: the request, until the run has ended
+    artifacts       TEXT,             -- JSON: the run's artifacts, after its end
 
-    -- What a search looks in. ASCII letters are lower case in it.
+    -- The text that is searched, with ASCII letters in lower case.
     search          TEXT GENERATED ALWAYS AS (lower(base_image || char(10) || message)) VIRTUAL
 );
 
--- Those of the sandbox API (docs/compatibility.md#records).
+-- Indexes of the sandbox API (docs/compatibility.md#records).
 CREATE INDEX idx_runs_started_at      ON sandbox_runs(started_at);
 CREATE INDEX idx_runs_finished_at     ON sandbox_runs(finished_at);
 CREATE INDEX idx_runs_phase           ON sandbox_runs(phase);
@@ -46,14 +46,14 @@ CREATE INDEX idx_runs_base_image      ON sandbox_runs(base_image);
 CREATE INDEX idx_runs_user_started_at ON sandbox_runs(user_id, started_at);
 CREATE INDEX idx_runs_user_phase      ON sandbox_runs(user_id, phase);
 
--- The lists that everybody asks for, newest first, and one's own to search in.
+-- The most frequent lists, newest first, and the search in a user's own list.
 CREATE INDEX idx_runs_user_created_at ON sandbox_runs(user_id, created_at, search);
 CREATE INDEX idx_runs_session_id      ON sandbox_runs(session_id, created_at) WHERE session_id IS NOT NULL;
--- Messages to search in: most runs have none.
+-- The messages for a search: most runs have none.
 CREATE INDEX idx_runs_message         ON sandbox_runs(message, base_image) WHERE message <> '';
--- Everything that a list can filter or sort by: the worst list reads this instead of the table.
+-- Every column that a list can filter or sort by: the most expensive list reads this index instead of the table.
 CREATE INDEX idx_runs_list            ON sandbox_runs(created_at, search, user_id, phase, runtime, base_image, session_id, started_at, finished_at, image_digest);
--- Ended runs that still have bytes, oldest first: short, as it shrinks with every sweep.
+-- Ended runs that still have bytes, oldest first. It stays small, because every sweep shrinks it.
 CREATE INDEX idx_runs_unswept         ON sandbox_runs(finished_at) WHERE finished_at IS NOT NULL AND log_gone + artifacts_gone < 2;
 
 CREATE TABLE sandbox_sessions (
@@ -72,8 +72,8 @@ CREATE TABLE sandbox_sessions (
     worker_id   TEXT    NOT NULL DEFAULT '',
     lease_epoch INTEGER NOT NULL DEFAULT 0,
     idempotency_key TEXT,
-    detail      TEXT    NOT NULL, -- JSON: what else GET /sessions/{id} shows
-    spec        TEXT    NOT NULL  -- JSON: what was asked
+    detail      TEXT    NOT NULL, -- JSON: the other fields of GET /sessions/{id}
+    spec        TEXT    NOT NULL  -- JSON: the request
 );
 
 CREATE INDEX idx_sessions_created_at      ON sandbox_sessions(created_at);

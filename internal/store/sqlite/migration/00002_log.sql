@@ -1,4 +1,4 @@
 -- +goose Up
 
--- The whole log of a run that was over in a moment: there is no file of it. JSON, a frame a line.
+-- The whole log of a short run, which has no log file. JSON, one frame a line.
 ALTER TABLE sandbox_runs ADD COLUMN log BLOB;

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- What a run's log takes up: counted in sandbox_usage while log_gone is 0. Of logs from before, what was printed is known.
+-- The size of a run's log, counted in sandbox_usage while log_gone is 0. For older logs only the size of the output is known.
 ALTER TABLE sandbox_runs ADD COLUMN log_bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sandbox_usage ADD COLUMN log_bytes INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sandbox_quotas ADD COLUMN log_mb INTEGER NOT NULL DEFAULT 0; -- 0 is no limit

@@ -1,6 +1,6 @@
 -- +goose Up
 
--- Saved workspaces. Their bytes count to sandbox_usage.artifact_bytes once for each digest of a user.
+-- Saved workspaces. Their bytes count towards sandbox_usage.artifact_bytes once for each digest of a user.
 CREATE TABLE sandbox_snapshots (
     id           TEXT    NOT NULL PRIMARY KEY,
     user_id      TEXT    NOT NULL,
@@ -8,7 +8,7 @@ CREATE TABLE sandbox_snapshots (
     stored_bytes INTEGER NOT NULL,
     created_at   TEXT    NOT NULL,
     expires_at   TEXT,           -- NULL is never
-    detail       TEXT    NOT NULL -- JSON, all of it
+    detail       TEXT    NOT NULL -- JSON of the whole snapshot
 );
 
 CREATE INDEX idx_snapshots_user ON sandbox_snapshots(user_id, created_at);

@@ -1,9 +1,9 @@
 -- +goose Up
 
 CREATE TABLE sandbox_templates (
-    user_id TEXT NOT NULL, -- '' for one that all users may use
+    user_id TEXT NOT NULL, -- '' for a shared one
     name    TEXT NOT NULL,
-    detail  TEXT NOT NULL, -- JSON, all of it
+    detail  TEXT NOT NULL, -- JSON of the whole template
     PRIMARY KEY (user_id, name)
 );
 

@@ -7,11 +7,11 @@
     with Belljar.local() as belljar:  # or Belljar("http://127.0.0.1:8080", api_key=…)
         print(belljar.run(["python3", "-c", "print(6 * 7)"]).stdout)
 
-:class:`Belljar` and :class:`AsyncBelljar` are the whole API, :class:`SandboxClient` and :class:`AsyncSandboxClient` a
-session for each thread of a conversation. Failures are :class:`BelljarError` (:mod:`belljar.errors`); what the server
-tells is typed in :mod:`belljar.types`.
+:class:`Belljar` and :class:`AsyncBelljar` cover the whole API. :class:`SandboxClient` and :class:`AsyncSandboxClient`
+give each thread of a conversation a session. Failures are :class:`BelljarError` (:mod:`belljar.errors`).
+:mod:`belljar.types` has the types of the server's answers.
 
-There are no dependencies. Names are loaded when they are first used, so that importing this package costs nothing.
+The package has no dependencies. It loads each name on first use, so that importing the package is cheap.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _ERRORS = (
     "SessionExpiredError", "TimeoutError", "UnauthorizedError", "UnreachableError",
 )  # fmt: skip
 
-__all__ = [*_PLACES, *(name for name in _ERRORS if name != "TimeoutError"), "scope_prefix"]  # import * leaves the built-in one
+__all__ = [*_PLACES, *(name for name in _ERRORS if name != "TimeoutError"), "scope_prefix"]  # import * leaves out the built-in one
 
 
 def __getattr__(name: str) -> Any:

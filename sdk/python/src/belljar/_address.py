@@ -1,4 +1,4 @@
-"""Where a server is."""
+"""The address of a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Address:
         self.host, self.port = host, port or (443 if self.tls else 80)
         self.authority, self.base = parts.netloc, parts.path
         try:
-            ascii = host.encode("idna").decode("ascii")  # which is what is connected to
+            ascii = host.encode("idna").decode("ascii")  # the name to connect to
             if ascii != host:
                 self.host, self.authority = ascii, ascii if port is None else f"{ascii}:{port}"
             if not self.base.isascii():
@@ -49,11 +49,11 @@ class Address:
 
     @property
     def relayed(self) -> bool:
-        """Whether a proxy reads the requests and sends them on, which it does to those that are not encrypted."""
+        """Whether a proxy forwards the requests, as it does for unencrypted ones."""
         return self.proxy is not None and not self.tls
 
     def target(self, rest: str) -> str:
-        """What a request names: a path of the server, or all of its address for a proxy."""
+        """The target of a request: a path of the server, or the whole address for a proxy."""
         return ("http://" + self.authority if self.relayed else "") + self.base + rest
 
     def __str__(self) -> str:
@@ -61,7 +61,7 @@ class Address:
 
 
 def _wrong(text: str) -> InvalidRequestError:
-    if "@" in text:  # an error must not repeat a password
+    if "@" in text:  # the error must not repeat a password
         return InvalidRequestError(
             "the address of the server has a user or a password",
             details={"field": "url"},
@@ -73,7 +73,7 @@ def _wrong(text: str) -> InvalidRequestError:
 
 
 def clean(text: str) -> bool:
-    """Whether a text may stand in the head of a request."""
+    """Whether a text may be part of the head of a request."""
     return not any(c < " " or c == "\x7f" for c in text)
 
 
@@ -86,7 +86,7 @@ def path(*parts: str) -> str:
 
 
 def query(values: Mapping[str, Any]) -> str:
-    """The query of a request, with its question mark; what is None is left out."""
+    """The query of a request, with its question mark, without values that are None."""
     pairs: list[tuple[str, str]] = []
     for name, value in values.items():
         if value is None:

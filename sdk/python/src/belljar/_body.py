@@ -1,4 +1,4 @@
-"""What a request carries when it is not JSON."""
+"""Request bodies other than JSON."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any, Optional, Union
 
 from .errors import InvalidRequestError
 
-#: What a file's contents can be given as: bytes, text (which is sent as UTF-8), or something to read bytes from.
+#: The contents of a file: bytes, text (sent as UTF-8), or an object to read bytes from.
 Content = Union[bytes, bytearray, memoryview, str, "io.RawIOBase", "io.BufferedIOBase", Any]
 
 PIECE = 256 << 10  # bytes
 
 
 def utf8(text: str) -> bytes:
-    """A text's bytes. InvalidRequestError for one with surrogates, such as half an emoji, or a file name that is no UTF-8."""
+    """Returns a text as UTF-8. InvalidRequestError for one with surrogates, such as half an emoji, or a file name that is not UTF-8."""
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as e:
@@ -24,12 +24,12 @@ def utf8(text: str) -> bytes:
 
 
 class Body:
-    """Bytes on their way: what is there already, and what is read piece by piece. ``size`` is None if it is unknown."""
+    """A request body: data in memory, or read piece by piece. ``size`` is None if it is unknown."""
 
     def __init__(self, parts: Iterable[Content]) -> None:
         self._parts: list[Any] = []
         self.size: Optional[int] = 0
-        self.fault: Optional[OSError] = None  # why it could not be read: no failure of the network
+        self.fault: Optional[OSError] = None  # the read error of the contents: not a failure of the network
         self._read = 0
         for part in parts:
             if isinstance(part, str):
@@ -44,13 +44,13 @@ class Body:
 
     @property
     def whole(self) -> Optional[bytes]:
-        """All of it if it is there already, so that it can be sent again."""
+        """The whole body if it is in memory, so that it can be sent again."""
         if all(isinstance(part, bytes) for part in self._parts):
             return b"".join(self._parts)
         return None
 
     def read(self) -> bytes:
-        """The next piece; ``b""`` at the end. InvalidRequestError if there is less, or more, than was announced."""
+        """Returns the next piece; ``b""`` at the end. InvalidRequestError if the contents are shorter or longer than announced."""
         piece = b""
         while self._parts and not piece:
             part = self._parts[0]
@@ -74,14 +74,14 @@ class Body:
 
 
 def gathered(contents: Content) -> bytes:
-    """All of what may be given as contents."""
+    """Returns the whole contents as bytes."""
     body = Body([contents])
     whole = body.whole
     return b"".join(iter(body.read, b"")) if whole is None else whole
 
 
 def _left(file: Any) -> Optional[int]:
-    """How many bytes a file will bring; None if that is unknown."""
+    """The number of bytes left in a file; None if it is unknown."""
     try:
         at = file.tell()
         end = file.seek(0, os.SEEK_END)

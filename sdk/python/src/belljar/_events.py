@@ -1,4 +1,4 @@
-"""Server-sent events without input and output."""
+"""A parser for server-sent events, without input and output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ MAX_LINE = 8 << 20  # bytes
 
 
 class Events:
-    """Reads events as they come; what they break off in is left out."""
+    """Parses events from pieces of data. It leaves out an event that the end of the data cuts off."""
 
     def __init__(self) -> None:
         self._buf = bytearray()
@@ -14,7 +14,7 @@ class Events:
         self._data: list[bytes] = []
 
     def feed(self, data: bytes) -> list[tuple[str, bytes]]:
-        """The events that are whole now: their names, and what they hold."""
+        """Returns the names and data of the events that are now complete."""
         found: list[tuple[str, bytes]] = []
         self._buf += data
         end = self._buf.rfind(b"\n")

@@ -1,4 +1,4 @@
-"""A run's log: its frames, and what a run printed in all."""
+"""A run's log: its frames, and the whole output of a run."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 from binascii import a2b_base64
 from typing import Any, Optional
 
-INLINE = 1 << 20  # bytes of each stream that are kept, half from its beginning and half from its end
+INLINE = 1 << 20  # bytes to keep of each stream, half from its beginning and half from its end
 
 
 class Frame:
     """One entry of a run's log.
 
-    ``seq`` counts from 1 within the run, without a gap. ``type`` is ``stdout`` or ``stderr`` (``data`` are the bytes,
-    ``text`` the same as text), ``event`` (``event`` is its name: phase, start, end, error; ``info`` what it tells),
-    ``heartbeat``, or ``truncated`` (the log was cut at its cap; ``reason`` says why). ``step`` is ``build`` for what a
-    compiler prints before the program runs, "" for the program's own. ``result`` is a result of code in a context, as a line of JSON
-    in ``data``, or a piece of one: the last piece ends with a newline.
+    ``seq`` counts from 1 within the run, without a gap. ``type`` is ``stdout`` or ``stderr`` (``data`` are the bytes, ``text``
+    the same as text), ``event`` (``event`` is its name: phase, start, end, error; ``info`` its data), ``heartbeat``, or
+    ``truncated`` (the log was cut at its cap; ``reason`` says why). ``step`` is ``build`` for the output of a compiler before
+    the program runs, "" for the program's own. ``result`` is a result of code in a context, as a line of JSON in ``data``, or
+    a piece of one: the last piece ends with a newline.
     """
 
     __slots__ = ("seq", "type", "data", "event", "info", "reason", "time", "step")
@@ -37,7 +37,7 @@ class Frame:
 
     @classmethod
     def parse(cls, raw: bytes) -> "Frame":
-        """Reads a frame as it travels. ValueError if it is none."""
+        """Parses a frame in its JSON form. ValueError if it is not a frame."""
         try:
             return cls(json.loads(raw))
         except (KeyError, TypeError, AttributeError) as e:
@@ -45,17 +45,17 @@ class Frame:
 
     @property
     def text(self) -> str:
-        """The output as text; U+FFFD stands for bytes that are no UTF-8, also where a frame ends within a character."""
+        """The output as text, with U+FFFD for bytes that are not UTF-8, also where a frame ends within a character."""
         return self.data.decode("utf-8", "replace")
 
     @property
     def note(self) -> bool:
-        """Whether this is for one reader only, with a borrowed seq, and not in the log."""
+        """Whether this frame is for one reader only, with a borrowed seq, and not in the log."""
         return self.type == "event" and self.event in ("resume", "stdin_closed")
 
     @property
     def last(self) -> bool:
-        """Whether nothing follows."""
+        """Whether this is the last frame."""
         return self.type == "event" and self.event == "end"
 
     def __repr__(self) -> str:
@@ -64,7 +64,7 @@ class Frame:
 
 
 def decoded(text: str, encoding: str) -> bytes:
-    """Output as bytes. ValueError for an encoding that is not known."""
+    """Decodes output to bytes. ValueError for an unknown encoding."""
     if encoding == "utf8":
         return text.encode("utf-8", "surrogatepass")
     if encoding == "base64":
@@ -87,11 +87,11 @@ class Excerpt:
             self.head += data[:room]
             data = data[room:]
         self.tail += data
-        if len(self.tail) > INLINE:  # seldom, so that it costs little
+        if len(self.tail) > INLINE:  # seldom, to keep it cheap
             del self.tail[: len(self.tail) - INLINE // 2]
 
     def kept(self) -> tuple[bytes, int, int]:
-        """What is kept, where the gap is, and how many bytes it has; characters that it cuts through belong to it."""
+        """Returns the excerpt, the position of the gap, and its size in bytes; the gap includes characters that it would split."""
         head, tail = bytes(self.head), bytes(self.tail[-(INLINE // 2) :])
         if self.total > INLINE:
             head, tail = whole_end(head), whole_start(tail)
@@ -100,7 +100,7 @@ class Excerpt:
 
 
 def whole_end(data: bytes) -> bytes:
-    """The bytes without a character at their end that is not whole."""
+    """Returns the bytes without an incomplete character at their end."""
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:  # a character begins here
@@ -110,7 +110,7 @@ def whole_end(data: bytes) -> bytes:
 
 
 def whole_start(data: bytes) -> bytes:
-    """The bytes without the end of a character at their start."""
+    """Returns the bytes without an incomplete character at their start."""
     for i in range(min(4, len(data))):
         if data[i] & 0xC0 != 0x80:
             return data[i:]
@@ -118,7 +118,7 @@ def whole_start(data: bytes) -> bytes:
 
 
 class Printed:
-    """What a run printed, from its frames, in the words of an answer that holds all of it."""
+    """Collects the output of a run from its frames, in the form of an answer with the whole output."""
 
     def __init__(self) -> None:
         self.streams = {"stdout": Excerpt(), "stderr": Excerpt()}
@@ -149,7 +149,7 @@ class Printed:
 
 
 def shown(lines: bytes) -> list[dict[str, Any]]:
-    """The results of a log, from its lines. What is none is left out: it comes from the program."""
+    """Parses the results in a log's lines. It skips invalid ones: the lines come from the program."""
     found = []
     for line in lines.split(b"\n")[:-1]:
         try:
@@ -162,7 +162,7 @@ def shown(lines: bytes) -> list[dict[str, Any]]:
 
 
 def output(raw: dict[str, Any], name: str) -> Optional[bytes]:
-    """A stream in an answer, as bytes; None if the answer does not have it."""
+    """Returns a stream of an answer as bytes; None if the answer does not have it."""
     value = raw.get(name)
     if value is None or isinstance(value, bytes):
         return value

@@ -1,22 +1,22 @@
-"""HTTP/1.1 without input and output: what to send, and what came.
+"""HTTP/1.1 without input and output: it encodes requests and parses answers.
 
-Both clients stand on this; their connections only move bytes. The standard library alone is used, since importing an
-HTTP library costs more time than starting a belljar and running a first command in it.
+Both clients are based on it; their connections only transfer bytes. It uses only the standard library, since
+importing an HTTP library takes longer than starting a belljar and running a first command in it.
 """
 
 from __future__ import annotations
 
 from typing import Optional
 
-MAX_HEAD = 256 << 10  # bytes of an answer's head, and of a chunk's
+MAX_HEAD = 256 << 10  # bytes of an answer's head, and of a line of a chunk
 
 
 class Garbled(Exception):
-    """What came is not HTTP."""
+    """The data is not valid HTTP."""
 
 
 class Head:
-    """The head of an answer. Names of headers are in lower case."""
+    """The head of an answer, with header names in lower case."""
 
     __slots__ = ("status", "reason", "headers", "close")
 
@@ -46,17 +46,17 @@ class Head:
 
 
 def request(method: str, target: str, headers: list[tuple[str, str]]) -> bytes:
-    """The head of a request."""
+    """Returns the head of a request."""
     lines = [f"{method} {target} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
 class Answer:
-    """One answer, as its bytes come.
+    """A parser for one answer.
 
-    Feed it what the connection brings (``b""`` for its end) until :meth:`head` has the head, and then until
-    :meth:`piece` has returned ``b""``. What follows this answer is in :attr:`rest`.
+    Feed it the connection's data (``b""`` for its end) until :meth:`head` returns the head, and then
+    until :meth:`piece` has returned ``b""``. :attr:`rest` has the data after this answer.
     """
 
     def __init__(self, method: str) -> None:
@@ -64,11 +64,11 @@ class Answer:
         self._buf = bytearray()
         self._over = False  # the connection has ended
         self._head: Optional[Head] = None
-        self._left: Optional[int] = 0  # bytes of the body, or of the chunk at hand; None is up to the connection's end
+        self._left: Optional[int] = 0  # bytes left of the body, or of the current chunk; None means until the connection's end
         self._chunked = False
         self._trailer = False
         self.complete = False
-        self.sent = True  # all of the request, so that another one can follow
+        self.sent = True  # the whole request, so that another one can follow
 
     def feed(self, data: bytes) -> None:
         if data:
@@ -78,16 +78,16 @@ class Answer:
 
     @property
     def rest(self) -> bytes:
-        """What came behind this answer."""
+        """The data after this answer."""
         return bytes(self._buf)
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing of an answer has come."""
+        """Whether no byte of an answer has arrived."""
         return self._head is None and not self._buf
 
     def interim(self) -> Optional[int]:
-        """The status of an interim answer (1xx but 101), which is then forgotten."""
+        """Returns the status of an interim answer (1xx but 101), and then drops that answer."""
         head = self._peek()
         if head is None or head[0].status // 100 != 1 or head[0].status == 101:
             return None
@@ -105,7 +105,7 @@ class Answer:
         return Head(bytes(self._buf[:end])), end + 4
 
     def head(self) -> Optional[Head]:
-        """The head, once it is there."""
+        """Returns the head, once it has arrived."""
         if self._head is not None:
             return self._head
         while self.interim() is not None:
@@ -134,11 +134,11 @@ class Answer:
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection can take another request."""
+        """Whether the connection can carry another request."""
         return self.sent and self.complete and not self._over and not self._buf and self._head is not None and not self._head.close and self._left is not None
 
     def piece(self) -> Optional[bytes]:
-        """The next piece of the body; None if more must be fed first, ``b""`` at its end."""
+        """Returns the next piece of the body; None if it needs more data first, ``b""`` at the end."""
         while not self.complete:
             if self._chunked and self._left == 0 and not self._chunk():
                 return None
@@ -163,7 +163,7 @@ class Answer:
         return b""
 
     def _chunk(self) -> bool:
-        """Reads up to the next chunk's bytes; False if more must be fed first."""
+        """Reads up to the next chunk's data; False if it needs more data first."""
         while True:
             if self._trailer:
                 line = self._line()
@@ -173,7 +173,7 @@ class Answer:
                     self.complete = True
                     return True
                 continue
-            if self._buf[:2] == b"\r\n":  # of the chunk before
+            if self._buf[:2] == b"\r\n":  # the end of the previous chunk
                 del self._buf[:2]
             if self._buf[:1] == b"\r" and len(self._buf) < 2:
                 line = None

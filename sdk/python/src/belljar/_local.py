@@ -1,7 +1,7 @@
-"""A belljar of one's own: started for this program, on a private socket, and gone with it.
+"""A private belljar: this program starts it, on a private socket, and it ends with this program.
 
-The server ends when its standard input does, so that it goes however this process does. No other process has the other end:
-children that are forked close theirs, and programs that are started do not inherit it.
+The server exits when its standard input closes, so it ends however this process ends. No other process has the other
+end of that pipe: forked children close theirs, and programs that this process starts do not inherit it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import IO, Any, Optional
 
 from .errors import BelljarError, InvalidRequestError, RuntimeUnavailableError, UnreachableError
 
-START = 60.0  # seconds that it may take to be ready
-LEAVE = 30.0  # seconds that it may take to end before it is killed
-_WORDS = 16 << 10  # bytes of its last words that are kept
+START = 60.0  # seconds for the server to become ready
+LEAVE = 30.0  # seconds for the server to exit before it is killed
+_WORDS = 16 << 10  # bytes to keep of its last output
 
 
 def find(binary: Optional[str] = None) -> str:
-    """The belljar to start: the given one, or $BELLJAR_BIN, or the one on PATH."""
+    """Returns the path of the belljar to start: the given one, or $BELLJAR_BIN, or the one on PATH."""
     named = binary or os.environ.get("BELLJAR_BIN")
     if named and (os.sep in named or os.altsep and os.altsep in named):
         if os.path.isfile(named) and os.access(named, os.X_OK):
@@ -40,14 +40,14 @@ _HINT = "install belljar (make build leaves it in bin/), and put it on PATH or n
 
 
 class _Server:
-    """One started belljar. It counts who holds it."""
+    """One private server, with a count of its users."""
 
     def __init__(self, command: list[str]) -> None:
         self.holds = 0
         self.owner = os.getpid()
         self._lock = threading.Lock()
         self._told: Optional[dict[str, Any]] = None
-        self._fault: Optional[RuntimeUnavailableError] = None  # what each waiter gets
+        self._fault: Optional[RuntimeUnavailableError] = None  # the error for each waiter
         self._begun = time.monotonic()
         self._words = bytearray()
         try:
@@ -60,7 +60,7 @@ class _Server:
         self._listener.start()
 
     def ready(self) -> dict[str, Any]:
-        """What it says when it answers requests."""
+        """Waits until the server is ready, and returns the data that it announces."""
         with self._lock:
             if self._fault is not None:
                 raise RuntimeUnavailableError(self._fault.message, details=self._fault.details, hint=self._fault.hint)
@@ -97,7 +97,7 @@ class _Server:
         raise self._failed(f"belljar said something else than that it is ready: {bytes(line[:200])!r}")
 
     def words(self) -> str:
-        """What it said last, once it has ended."""
+        """Returns the server's last output, once it has ended."""
         self._listener.join(5.0)
         return bytes(self._words).decode("utf-8", "replace").strip()
 
@@ -114,7 +114,7 @@ class _Server:
         return self.owner != os.getpid() or self.process.poll() is None
 
     def stop(self) -> None:
-        """Ends it, and waits for that."""
+        """Stops the server, and waits for its end."""
         process = self.process
         for end in (None, process.terminate, process.kill):
             if end is None:
@@ -129,7 +129,7 @@ class _Server:
         _close(process.stdout)
 
     def disown(self) -> None:
-        """Lets go of it in a forked child, whose parent it belongs to."""
+        """Closes the pipes to the server in a forked child: the server belongs to the parent."""
         self._lock = threading.Lock()
         self.process.returncode = 0
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
@@ -145,7 +145,7 @@ def _close(pipe: Optional[IO[Any]]) -> None:
 
 
 def _listen(pipe: IO[bytes], words: bytearray) -> None:
-    """Keeps what it said last: without a reader it would block."""
+    """Keeps the server's last output. Without a reader the server would block."""
     try:
         while True:
             piece = os.read(pipe.fileno(), 4096)
@@ -160,23 +160,23 @@ def _listen(pipe: IO[bytes], words: bytearray) -> None:
 
 
 class _Servers:
-    """The servers of this process, by how they were started."""
+    """The servers of this process, by the commands that started them."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()  # the garbage collector may give one up in the midst of take
+        self.lock = threading.RLock()  # reentrant: the garbage collector may release a server during take
         self.by_command: dict[tuple[str, ...], _Server] = {}
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._forking, after_in_child=self._forked)
 
     def _forking(self) -> None:
-        """Waits for those that are still starting: the child cannot hear what they say, and may use them."""
+        """Waits for servers that are still starting: the child may use them, but cannot read their output."""
         with self.lock:
             servers = list(self.by_command.values())
         for server in servers:
             try:
                 server.ready()
             except BelljarError:
-                pass  # who uses it hears of that
+                pass  # the server's user gets the error
 
     def _forked(self) -> None:
         self.lock = threading.RLock()
@@ -188,7 +188,7 @@ class _Servers:
         with self.lock:
             server = self.by_command.get(tuple(command))
             if server is not None:
-                server.holds += 1  # before anything else, so that it is not given up meanwhile
+                server.holds += 1  # first, so that the garbage collector does not release the server meanwhile
                 if server.alive:
                     return server
                 server.holds -= 1
@@ -197,7 +197,7 @@ class _Servers:
             return server
 
     def give(self, server: _Server) -> None:
-        """Ends a server without users."""
+        """Releases a server, and ends it if it has no users."""
         if server.owner != os.getpid():
             return
         with self.lock:
@@ -214,10 +214,11 @@ _SERVERS = _Servers()
 
 
 class Local:
-    """A hold on a private belljar. It begins to start at once, and ends when its last hold is closed or forgotten.
+    """A reference to a private belljar. The server starts at once, and ends when its last reference is closed or
+    collected.
 
-    ``data`` is a folder that keeps what it does; without one nothing is kept. ``settings`` are keys of docs/config.md.
-    Holds that ask for the same share one.
+    ``data`` is a folder for the server's data; without one nothing is kept. ``settings`` are keys of
+    docs/config.md. References with the same arguments share one server.
     """
 
     def __init__(self, binary: Optional[str] = None, data: Optional[str] = None, settings: Optional[Mapping[str, Any]] = None) -> None:
@@ -233,7 +234,7 @@ class Local:
         self._end = weakref.finalize(self, _SERVERS.give, self._server)
 
     def ready(self) -> dict[str, Any]:
-        """Waits until it answers, and returns what it said: socket, api_key, pid, version."""
+        """Waits until the server answers, and returns the data that it announced: socket, api_key, pid, version."""
         try:
             return self._server.ready()
         except BelljarError:
@@ -242,18 +243,18 @@ class Local:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the server runs."""
         return self._end.alive and self._server.alive
 
     def over(self) -> UnreachableError:
-        """What each caller gets once it has ended."""
+        """Returns the error for each caller once the server has ended."""
         said = self._server.words()
         return UnreachableError(
             "the private belljar has ended" + (f": {said}" if said else ""), details={"output": said}, hint="make a new client; what ran in this one is gone"
         )
 
     def dead(self, seconds: float) -> bool:
-        """Whether it has ended, or does within so many seconds."""
+        """Whether the server has ended, or ends within so many seconds."""
         if not self.alive:
             return True
         if self._server.owner != os.getpid():
@@ -265,5 +266,5 @@ class Local:
             return False
 
     def close(self) -> None:
-        """Gives it up. It may be called twice."""
+        """Releases the server. A second call is not an error."""
         self._end()

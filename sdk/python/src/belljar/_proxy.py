@@ -1,4 +1,4 @@
-"""Proxies, as HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY name them."""
+"""Proxies from HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Proxy:
             self.authorization = "Basic " + b64encode(secret.encode("utf-8")).decode("ascii")
 
     def connect(self, host: str, port: int) -> bytes:
-        """The request for a tunnel to a server."""
+        """Returns the request for a tunnel to a server."""
         authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}"]
         if self.authorization:
@@ -45,7 +45,7 @@ class Proxy:
         return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
     def through(self, reply: bytes) -> bool:
-        """Whether the tunnel is open; False if more of the answer must come first."""
+        """Whether the tunnel is open; False if the answer is still incomplete."""
         if b"\r\n\r\n" not in reply:
             if len(reply) > MAX_REPLY:
                 raise OSError(f"proxy {self} does not answer as one")
@@ -62,12 +62,12 @@ class Proxy:
 
 
 def find(tls: bool, host: str, port: int, environ: Optional[Mapping[str, str]] = None) -> Optional[Proxy]:
-    """The proxy that the environment names for a server. There is none for this machine itself."""
+    """Returns the environment's proxy for a server. Addresses of this machine have none."""
     env = os.environ if environ is None else environ
     for name in ["https_proxy" if tls else "http_proxy", "all_proxy"]:
         for spelled in (name, name.upper()):
             if spelled == "HTTP_PROXY" and "REQUEST_METHOD" in env:
-                continue  # in a CGI program that is a header of a stranger's
+                continue  # in a CGI program, a client's header sets this variable
             if env.get(spelled):
                 return None if _direct(host, port, env.get("no_proxy") or env.get("NO_PROXY") or "") else Proxy(env[spelled], spelled)
     return None

@@ -1,4 +1,4 @@
-"""When a request is worth repeating, and when."""
+"""Rules for repeating requests: which ones, and when."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from . import errors
 from ._http import Head
 from .errors import BelljarError
 
-PATIENCE = 30.0  # seconds
-SILENCE = 60.0  # seconds
+PATIENCE = 30.0  # seconds to retry a request
+SILENCE = 60.0  # seconds to wait for the server to send anything
 
 
 class Passing(Exception):
-    """A failure that may be over when the same is tried again.
+    """A failure that may be temporary.
 
-    ``error`` is what the caller hears if it is not. ``after`` is the earliest moment to try, in seconds from now; None
-    is ours to choose. ``most`` is how often it is worth it; None is no bound. ``refused`` says that the request was
-    surely not carried out.
+    ``error`` is the caller's error if it is not. ``after`` is the earliest moment to try again, in seconds from
+    now; None leaves it to this library. ``most`` is the maximum number of retries; None is no limit. ``refused``
+    means that the server certainly did not act on the request.
     """
 
     def __init__(self, error: BelljarError, after: Optional[float] = None, most: Optional[int] = None, refused: bool = False) -> None:
@@ -27,26 +27,26 @@ class Passing(Exception):
         self.error, self.after, self.most, self.refused = error, after, most, refused
 
     def pause(self, tries: int) -> float:
-        """How long to wait after so many failures: never less than was asked for, else from 0.2 s, doubling, to 30 s."""
+        """Returns the pause after so many failures: at least the requested one, else from 0.2 s, doubling, to 30 s."""
         if self.after is not None:
             return self.after * (1 + 0.1 * chance())
         return min(0.2 * 2.0 ** min(tries, 10), 30.0) * (0.9 + 0.2 * chance())
 
 
 def chance() -> float:
-    """A number from 0 to 1."""
+    """Returns a random number from 0 to 1."""
     return int.from_bytes(os.urandom(4), "big") / 2**32
 
 
 class Patience:
-    """How long one thing is tried again."""
+    """The retry budget of one operation."""
 
     def __init__(self, seconds: float) -> None:
         self.tries = 0
         self.until = time.monotonic() + seconds
 
     def wait(self, failure: Passing) -> float:
-        """How long to wait before the next try; raises what the caller hears if there is none."""
+        """Returns the pause before the next try, or raises the caller's error if there is none."""
         pause = failure.pause(self.tries)
         if failure.most is not None and self.tries >= failure.most or time.monotonic() + pause > self.until:
             raise failure.error from failure.__cause__
@@ -55,7 +55,7 @@ class Patience:
 
 
 def retry_after(given: str) -> Optional[float]:
-    """When an answer asks to come back, in seconds; None if it does not."""
+    """Returns the pause that an answer requests, in seconds; None if it requests none."""
     soonest, latest = 0.05, 86400.0
     if not given:
         return None
@@ -64,7 +64,7 @@ def retry_after(given: str) -> Optional[float]:
         return max(min(seconds, latest), soonest) if seconds >= 0 else None
     except ValueError:
         pass
-    from email.utils import parsedate_to_datetime  # seldom needed, and slow to load
+    from email.utils import parsedate_to_datetime  # rarely needed, and slow to import
 
     try:
         return max(min(parsedate_to_datetime(given).timestamp() - time.time(), latest), soonest)
@@ -73,12 +73,12 @@ def retry_after(given: str) -> Optional[float]:
 
 
 def judge(head: Head, body: Any) -> BaseException:
-    """What an answer that is a failure tells: an error, or a :class:`Passing` one."""
-    if isinstance(body, dict) and "error" not in body and "detail" in body:  # as other servers of the thread API put it
+    """Returns the error of a failure's answer, or a :class:`Passing` one."""
+    if isinstance(body, dict) and "error" not in body and "detail" in body:  # the format of other servers of the thread API
         body = body["detail"] if isinstance(body["detail"], dict) else {"error": body["detail"]}
     own: Any = body.get("error") if isinstance(body, dict) else None
     told = isinstance(own, dict) and isinstance(own.get("code"), str)
-    flat = isinstance(own, str)  # the thread door's
+    flat = isinstance(own, str)  # the format of the thread API
     after = retry_after(head.get("retry-after")) if head.status in (429, 503) else None
     if told:
         assert isinstance(own, dict)
@@ -93,13 +93,13 @@ def judge(head: Head, body: Any) -> BaseException:
         error = stranger(head, after)
     if head.status in (429, 503):
         if after is None:
-            return error  # it will not be better soon
+            return error  # waiting will not help soon
         says = "retry_after_sec" in error.details
         limited = error.code == "rate_limited"
         most = 2 if (told or flat) and not limited and not says else None
         return Passing(error, after, most, refused=(told or flat) and limited)
     if head.status in (502, 504) and not told and not flat:
-        return Passing(error)  # what stands before the server says that it is away
+        return Passing(error)  # a proxy in front of the server reports that it is unreachable
     return error
 
 
@@ -116,7 +116,7 @@ def _of(head: Head, code: str, message: str, details: Any, hint: str, after: Opt
 
 
 def stranger(head: Head, after: Optional[float] = None) -> BelljarError:
-    """The failure of an answer that no Belljar gives."""
+    """Returns the error for an answer that is not from a Belljar."""
     details, hint = {}, "check that this is the address of a belljar, and any proxy in front of it"
     to = head.get("location")
     if to:

@@ -1,4 +1,4 @@
-"""Requests as the API writes them, from Python's arguments."""
+"""Converts Python arguments to requests of the API."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from .types import Resources
 
 SPEC = "1.1"
-IMAGE = "host"  # this machine's own programs, as for belljar run
+IMAGE = "host"  # this machine's own programs, the default of belljar run
 
 #: A command: a program and its arguments, or a line for ``sh -c``.
 Command = Union[str, Sequence[str]]
 
 
 def new_key() -> str:
-    """An unused Idempotency-Key."""
+    """Returns an unused Idempotency-Key."""
     return os.urandom(16).hex()
 
 
 def checked(key: Optional[str]) -> str:
-    """An Idempotency-Key that can be sent: the given one, or a new one."""
+    """Returns a valid Idempotency-Key: the given one, or a new one."""
     if not key:
         return new_key()
     if len(key) > 128 or not clean(key) or not key.isascii():
@@ -40,12 +40,12 @@ def base64(contents: Content) -> str:
 
 
 def argv(command: Command) -> list[str]:
-    """A command as a program and its arguments."""
+    """Returns a command as a program and its arguments."""
     return ["sh", "-c", command] if isinstance(command, str) else list(command)
 
 
 def given(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not None."""
+    """Returns the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -63,7 +63,7 @@ def run(
     timeout: Optional[float] = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """A RunSpec."""
+    """Returns a RunSpec."""
     if (command is None) == (code is None) and more.get("shell") is None:
         raise InvalidRequestError("give a command, or code and its language", details={"fields": ["command", "code"]})
     if isinstance(stdin, (bytes, bytearray)):
@@ -90,7 +90,7 @@ def run(
 
 
 def default(more: dict[str, Any]) -> Optional[str]:
-    """The image of a request that names none; a template has its own."""
+    """The default image, or None for a request that has a template."""
     return None if more.get("template") else IMAGE
 
 
@@ -106,7 +106,7 @@ def session(
     workspace_exec: Optional[bool],
     **more: Any,
 ) -> dict[str, Any]:
-    """A SessionSpec."""
+    """Returns a SessionSpec."""
     return given({
         "spec_version": SPEC,
         "base_image": image or default(more),
@@ -126,7 +126,7 @@ def scope(namespace: str, id: str, key: Optional[str]) -> dict[str, Any]:
 
 
 def prefix(namespace: str, id: str) -> str:
-    """What the scopes of all sessions of a workflow, an agent, a user or a thread begin with."""
+    """Returns the common prefix of the scopes of all sessions of a workflow, an agent, a user or a thread."""
     return f"{_part(namespace)}:{_part(id)}:"
 
 

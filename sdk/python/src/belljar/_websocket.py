@@ -1,4 +1,4 @@
-"""WebSockets (RFC 6455) without input and output, for a client."""
+"""The client's side of WebSockets (RFC 6455), without I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_MESSAGE = 8 << 20  # bytes
 
 
 class Violation(Exception):
-    """What came is not the protocol."""
+    """The data violates the protocol."""
 
 
 class Message(NamedTuple):
@@ -20,7 +20,7 @@ class Message(NamedTuple):
 
     @property
     def code(self) -> int:
-        """Of a close message; 1005 if it says none."""
+        """The status code of a close message; 1005 if it has none."""
         return int.from_bytes(self.data[:2], "big") if len(self.data) >= 2 else 1005
 
     @property
@@ -29,19 +29,19 @@ class Message(NamedTuple):
 
 
 def new_key() -> str:
-    """What a client asks the server to confirm."""
+    """Returns a key for the server to confirm."""
     return b2a_base64(os.urandom(16), newline=False).decode()
 
 
 def accepted(key: str) -> str:
-    """What a server confirms a key with."""
+    """Returns the server's expected confirmation of a key."""
     from hashlib import sha1  # slow to load
 
     return b2a_base64(sha1((key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11").encode()).digest(), newline=False).decode()
 
 
 def encode(kind: int, data: bytes) -> bytes:
-    """A message in one frame, masked as a client's must be."""
+    """Returns a message in one frame, masked, as required of clients."""
     n = len(data)
     head = bytes([0x80 | kind])
     if n < 126:
@@ -63,18 +63,18 @@ def _masked(data: bytes, mask: bytes) -> bytes:
 
 
 class Decoder:
-    """Reads messages as their bytes come."""
+    """Parses messages from data."""
 
     def __init__(self, first: bytes = b"") -> None:
         self._buf = bytearray(first)
-        self._kind = 0  # of the message whose pieces are coming
+        self._kind = 0  # of the message that is incomplete so far
         self._parts = bytearray()
 
     def feed(self, data: bytes) -> None:
         self._buf += data
 
     def next(self) -> Optional[Message]:
-        """The next message; None if more must be fed first."""
+        """Returns the next message; None if it needs more data first."""
         while True:
             frame = self._frame()
             if frame is None:

@@ -1,4 +1,4 @@
-"""Connections of the sync client: they move bytes, and wait no longer than they are told."""
+"""Connections of the sync client: they transfer bytes, and wait at most for their timeout."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any, Callable, Optional, TypeVar
 
 from ._address import Address
 
-PIECE = 64 << 10  # bytes that are read at once
-LONGEST = 2e6  # seconds that can be waited for at once
+PIECE = 64 << 10  # bytes to read at once
+LONGEST = 2e6  # the longest possible wait, in seconds
 _T = TypeVar("_T")
 
 
 class Wire:
-    """One connection. Threads may send while another receives."""
+    """One connection. Several threads may send while one receives."""
 
     def __init__(self, sock: Any, tls: bool) -> None:
         self._sock = sock
-        self._tls = threading.Lock() if tls else None  # OpenSSL wants one at a time
-        self._sending = threading.Lock()  # what two threads send is not mixed
+        self._tls = threading.Lock() if tls else None  # OpenSSL allows one thread at a time
+        self._sending = threading.Lock()  # keeps the data of two threads apart
         self._pid = os.getpid()
         sock.setblocking(False)
 
     @classmethod
     def dial(cls, address: Address, timeout: float, tunnel: bool = False) -> "Wire":
-        """Connects. ``tunnel`` has a proxy pass on bytes, whatever they are."""
+        """Connects. With ``tunnel``, a proxy forwards any bytes."""
         if address.socket is not None:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -45,7 +45,7 @@ class Wire:
             if proxy is not None and (tunnel or address.tls):
                 sock.sendall(proxy.connect(address.host, address.port))
                 reply = b""
-                while not proxy.through(reply):  # a server says nothing before it is asked
+                while not proxy.through(reply):  # a server sends nothing before a request
                     piece = sock.recv(PIECE)
                     if not piece:
                         raise ConnectionResetError(f"proxy {proxy} has closed the connection")
@@ -53,7 +53,7 @@ class Wire:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             if address.tls:
-                import ssl  # slow to load
+                import ssl  # slow to import
 
                 sock = ssl.create_default_context().wrap_socket(sock, server_hostname=address.host)
         except BaseException:
@@ -62,7 +62,7 @@ class Wire:
         return cls(sock, address.tls)
 
     def _ready(self, write: bool, until: Optional[float]) -> None:
-        """Waits until the socket can be read, or written."""
+        """Waits until the socket is readable or writable."""
         wait = None if until is None else min(max(until - time.monotonic(), 0.0), LONGEST)
         fd = self._sock.fileno()
         if fd < 0:
@@ -78,7 +78,7 @@ class Wire:
             raise TimeoutError("the other side says nothing")
 
     def _try(self, do: Callable[[Any], Any], what: Any) -> tuple[Any, bool]:
-        """Does it if that is possible now; else says whether it waits for writing."""
+        """Tries an operation without blocking; otherwise returns whether it must wait for writing."""
         if self._tls is None:
             try:
                 return do(what), False
@@ -97,7 +97,7 @@ class Wire:
                 return b"", False
 
     def send(self, data: bytes, timeout: Optional[float]) -> None:
-        """Sends all of it; TimeoutError if the other side takes nothing for so long."""
+        """Sends all data; TimeoutError if the other side accepts nothing for so long."""
         view = memoryview(data)
         with self._sending:
             while view:
@@ -111,7 +111,7 @@ class Wire:
 
     @property
     def busy(self) -> bool:
-        """Whether what is sent now would have to wait."""
+        """Whether a send would block now."""
         try:
             self._ready(True, 0.0)
         except TimeoutError:
@@ -119,7 +119,7 @@ class Wire:
         return self._sending.locked()
 
     def recv(self, timeout: Optional[float]) -> bytes:
-        """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
+        """Returns received data, ``b""`` at the connection's end; TimeoutError if none arrives for so long."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             data, write = self._try(self._sock.recv, PIECE)
@@ -129,7 +129,7 @@ class Wire:
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: it is this process's, and nothing has come without a request."""
+        """Whether the connection can carry another request: this process owns it, and no unrequested data has arrived."""
         if self._pid != os.getpid() or self._sock.fileno() < 0:
             return False
         try:
@@ -138,10 +138,10 @@ class Wire:
             return False
 
     def close(self) -> None:
-        """Cuts the connection. In a forked child the parent's goes on."""
+        """Cuts the connection. In a forked child, the parent's connection continues."""
         if self._pid == os.getpid():
             try:
-                self._sock.shutdown(socket.SHUT_RDWR)  # wakes who waits for it in another thread
+                self._sock.shutdown(socket.SHUT_RDWR)  # wakes another thread that waits for the connection
             except OSError:
                 pass
         self._sock.close()
@@ -152,28 +152,28 @@ def pause(seconds: float) -> None:
 
 
 def settle(answer: Any) -> None:
-    """Refuses a callback that only an async client can wait for."""
+    """Refuses an async callback."""
     if hasattr(answer, "__await__"):
         getattr(answer, "close", lambda: None)()
         raise TypeError("the callback is async: use the async client, or give a plain function")
 
 
 def aside(do: Callable[..., _T], *args: Any) -> _T:
-    """Does what may block."""
+    """Calls a function that may block."""
     return do(*args)
 
 
 
 
 class Beside:
-    """Work beside the caller's, in a thread that does not keep the program from ending."""
+    """A background task, in a thread that does not keep the program from ending."""
 
     def __init__(self, do: Callable[[], Any]) -> None:
         self._thread = threading.Thread(target=do, name="belljar-listens", daemon=True)
         self._thread.start()
 
     def wait(self, timeout: float) -> None:
-        """Waits for its end, for so many seconds at most."""
+        """Waits for the task's end, for so many seconds at most."""
         self._thread.join(timeout)
 
 
@@ -181,13 +181,13 @@ Event = threading.Event
 
 
 class Leaving:
-    """What is still to be done for calls that were given up."""
+    """Runs the remaining work for abandoned calls."""
 
     def start(self, do: Callable[[], Any]) -> None:
         try:
             do()
         except Exception:
-            pass  # who gave it up is not told what became of it
+            pass  # the caller is gone and gets no report
 
     def wait(self) -> None:
-        """There is nothing to wait for: it was done at once."""
+        """Returns at once: start has done the work already."""

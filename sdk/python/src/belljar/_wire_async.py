@@ -1,4 +1,4 @@
-"""Connections of the async client: they move bytes, and wait no longer than they are told."""
+"""Connections of the async client: they transfer bytes, and wait at most for their timeout."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, Callable, Optional, TypeVar
 from ._address import Address
 from ._proxy import Proxy
 
-MOST = 256 << 10  # bytes that wait to be read before the other side is slowed down
-SLICE = 256 << 10  # bytes that are sent at once
+MOST = 256 << 10  # bytes in the read buffer before the other side is slowed down
+SLICE = 256 << 10  # bytes to send at once
 _T = TypeVar("_T")
 
 
 class _Line(asyncio.Protocol):
-    """What asyncio tells of a connection."""
+    """asyncio's callbacks for a connection."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -26,8 +26,8 @@ class _Line(asyncio.Protocol):
         self.fault: Optional[BaseException] = None
         self.readers: set[asyncio.Future[None]] = set()
         self.writers: set[asyncio.Future[None]] = set()
-        self.full = False  # the other side does not take what is sent
-        self.halted = False  # it is not read from
+        self.full = False  # the other side does not accept data
+        self.halted = False  # reading is paused
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
@@ -79,7 +79,7 @@ class AsyncWire:
 
     @classmethod
     async def dial(cls, address: Address, timeout: float, tunnel: bool = False) -> "AsyncWire":
-        """Connects. ``tunnel`` has a proxy pass on bytes, whatever they are."""
+        """Connects. With ``tunnel``, a proxy forwards any bytes."""
         loop = asyncio.get_running_loop()
         line = _Line(loop)
         if address.socket is not None:
@@ -121,7 +121,7 @@ class AsyncWire:
                 late.cancel()
 
     async def send(self, data: bytes, timeout: Optional[float]) -> None:
-        """Sends all of it; TimeoutError if the other side takes no slice for so long. What has several is sent alone."""
+        """Sends all data; TimeoutError if the other side accepts no slice for so long. Data of several slices is sent alone."""
         line = self._line
         view = memoryview(data)
         while view:
@@ -136,11 +136,11 @@ class AsyncWire:
 
     @property
     def busy(self) -> bool:
-        """Whether what is sent now would have to wait."""
+        """Whether a send would block now."""
         return self._line.full
 
     async def recv(self, timeout: Optional[float]) -> bytes:
-        """What has come, ``b""`` at the connection's end; TimeoutError if nothing does for so long."""
+        """Returns received data, ``b""`` at the connection's end; TimeoutError if none arrives for so long."""
         line = self._line
         while not line.buf:
             if line.fault:
@@ -158,15 +158,15 @@ class AsyncWire:
 
     @property
     def usable(self) -> bool:
-        """Whether another request may be sent: it is this loop's, and nothing has come without a request."""
+        """Whether the connection can carry another request: this loop owns it, and no unrequested data has arrived."""
         line = self._line
         if self._pid != os.getpid() or line.loop is not asyncio.get_running_loop() or line.over or line.buf or line.transport.is_closing():
             return False
-        sock = line.transport.get_extra_info("socket")  # the loop may not have looked for a while
+        sock = line.transport.get_extra_info("socket")  # the loop may not have polled the socket for a while
         return sock is not None and not _speaks(sock.fileno())
 
     def close(self) -> None:
-        """Cuts the connection."""
+        """Closes the connection."""
         line = self._line
         if self._pid != os.getpid() or line.transport is None:
             return
@@ -174,13 +174,13 @@ class AsyncWire:
             line.transport.abort()
             return
         try:
-            line.loop.call_soon_threadsafe(line.transport.abort)  # it may be another thread's
-        except RuntimeError:  # the loop has ended, and a transport that is forgotten closes its socket
+            line.loop.call_soon_threadsafe(line.transport.abort)  # the loop may run in another thread
+        except RuntimeError:  # the loop has ended; the transport closes its socket when it is collected
             line.transport = None
 
 
 def _speaks(fd: int) -> bool:
-    """Whether something has come, the end perhaps."""
+    """Whether data, or the end, has arrived."""
     if fd < 0:
         return True
     if hasattr(select, "poll"):
@@ -198,7 +198,7 @@ async def _by_proxy(line: _Line, address: Address, proxy: Proxy, context: Any, t
             wire = AsyncWire(line)
             await wire.send(proxy.connect(address.host, address.port), timeout)
             reply = b""
-            while not proxy.through(reply):  # a server says nothing before it is asked
+            while not proxy.through(reply):  # a server sends nothing before a request
                 piece = await wire.recv(timeout)
                 if not piece:
                     raise ConnectionResetError(f"proxy {proxy} has closed the connection")
@@ -221,26 +221,26 @@ async def pause(seconds: float) -> None:
 
 
 async def settle(answer: Any) -> None:
-    """Waits for what a callback gave, if it is to be waited for."""
+    """Awaits a callback's result, if it is awaitable."""
     if hasattr(answer, "__await__"):
         await answer
 
 
 async def aside(do: Callable[..., _T], *args: Any) -> _T:
-    """Does what may block, in a thread."""
+    """Calls a function that may block, in a thread."""
     return await asyncio.get_running_loop().run_in_executor(None, do, *args)
 
 
 
 
 class AsyncBeside:
-    """Work beside the caller's."""
+    """A background task."""
 
     def __init__(self, do: Callable[[], Any]) -> None:
         self._task = asyncio.get_running_loop().create_task(do())
 
     async def wait(self, timeout: float) -> None:
-        """Waits for its end, for so many seconds at most."""
+        """Waits for the task's end, for so many seconds at most."""
         await asyncio.wait({self._task}, timeout=timeout)
 
 
@@ -248,7 +248,7 @@ AsyncEvent = asyncio.Event
 
 
 class AsyncLeaving:
-    """What is still to be done for calls that were given up, behind their back."""
+    """Runs the remaining work for abandoned calls in the background."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -261,7 +261,7 @@ class AsyncLeaving:
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # there is no caller left to report it to
+            task.exception()  # the caller is gone and gets no report
 
     async def wait(self) -> None:
         here = {task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()}

@@ -1,8 +1,8 @@
-"""What goes wrong, as exceptions.
+"""The exceptions of Belljar.
 
-Every failure that is the caller's fault or the service's is a :class:`BelljarError`, with the ``code``, ``message``,
-``details`` and ``hint`` that the server told. A program that fails in a sandbox is no error: it is the outcome of its
-run (``run.phase``, ``run.exit_code``). ``docs/errors.md`` says for each code what to do.
+Every failure of the caller or the service is a :class:`BelljarError`, with the server's ``code``, ``message``,
+``details`` and ``hint``. A program that fails in a sandbox is not an error: the outcome of its run shows it
+(``run.phase``, ``run.exit_code``). ``docs/errors.md`` explains how to handle each code.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Optional
 
 
 class BelljarError(Exception):
-    """A failure, with what the server told of it.
+    """A failure, with the server's description.
 
-    ``status`` is the status of the HTTP answer, or None where there was none. ``hint`` is the next thing to do.
-    ``retry_after`` is how many seconds the server asked to wait; this library has waited for that already as far as
-    its patience goes. ``request_id`` finds the request in the server's log.
+    ``status`` is the status of the HTTP answer, or None without one. ``hint`` is the next thing to do.
+    ``retry_after`` is the pause in seconds that the server asked for; this library has already waited for it
+    as far as its patience allows. ``request_id`` finds the request in the server's log.
     """
 
     code: str = "internal"
@@ -57,13 +57,13 @@ def _restore(kind: type[BelljarError], state: dict[str, Any]) -> BelljarError:
 
 
 class InvalidRequestError(BelljarError, ValueError):
-    """Something in the request is not as it must be; ``details["field"]`` says what."""
+    """The request is invalid; ``details["field"]`` names the field."""
 
     code = "invalid_request"
 
 
 class InvalidSpecVersionError(InvalidRequestError):
-    """The server knows other versions than this one: ``details["supported"]``."""
+    """The server supports other versions than this one: ``details["supported"]``."""
 
     code = "invalid_spec_version"
 
@@ -87,11 +87,11 @@ class NotFoundError(BelljarError):
 
 
 class SessionExpiredError(NotFoundError):
-    """The thread's session has ended, or is not known (:class:`belljar.SandboxClient`)."""
+    """The thread's session has ended, or is unknown (:class:`belljar.SandboxClient`)."""
 
 
 class ConflictError(BelljarError):
-    """Things do not stand as the request needs it: a file is there already, a session has ended."""
+    """The current state does not allow the request: a file already exists, or a session has ended."""
 
     code = "conflict"
 
@@ -109,7 +109,7 @@ class IdempotencyConflictError(ConflictError):
 
 
 class RateLimitedError(BelljarError):
-    """Too many requests; ``retry_after`` says when to come back."""
+    """Too many requests; ``retry_after`` is the pause in seconds."""
 
     code = "rate_limited"
 
@@ -121,25 +121,25 @@ class QuotaExceededError(BelljarError):
 
 
 class PolicyDeniedError(BelljarError):
-    """The policy does not allow it; ``details`` say which rule."""
+    """The policy does not allow it; ``details`` name the rule."""
 
     code = "policy_denied"
 
 
 class TimeoutError(BelljarError, builtins.TimeoutError):  # the name in docs/errors.md
-    """The time that was given is over. The built-in TimeoutError catches it, too."""
+    """The given time is over. The built-in TimeoutError catches it, too."""
 
     code = "timeout"
 
 
 class CanceledError(BelljarError):
-    """It was cancelled."""
+    """The request was cancelled."""
 
     code = "canceled"
 
 
 class PayloadTooLargeError(BelljarError):
-    """More was sent than the server takes; ``details`` give the limit."""
+    """The request is larger than the server accepts; ``details`` give the limit."""
 
     code = "payload_too_large"
 
@@ -151,7 +151,7 @@ class PathEscapesError(InvalidRequestError):
 
 
 class RuntimeUnavailableError(BelljarError):
-    """The server cannot do it now, or cannot be reached."""
+    """The server cannot carry out the request now, or cannot be reached."""
 
     code = "runtime_unavailable"
 
@@ -161,7 +161,7 @@ class UnreachableError(RuntimeUnavailableError, ConnectionError):
 
 
 class ImageUnavailableError(BelljarError):
-    """The image is not here and cannot be fetched."""
+    """The image is not on the server and cannot be fetched."""
 
     code = "image_unavailable"
 
@@ -173,7 +173,7 @@ class ImageInvalidError(BelljarError):
 
 
 class DiskFullError(BelljarError):
-    """A disk or a workspace is full; ``details["scope"]`` says which."""
+    """A disk or a workspace is full; ``details["scope"]`` names it."""
 
     code = "disk_full"
 
@@ -184,7 +184,7 @@ class InternalError(BelljarError):
     code = "internal"
 
 
-#: The exception of each code, and the status of its HTTP answer.
+#: The exception and the HTTP status of each code.
 TABLE: dict[str, tuple[type[BelljarError], int]] = {
     "invalid_request": (InvalidRequestError, 400),
     "invalid_spec_version": (InvalidSpecVersionError, 400),
@@ -210,17 +210,17 @@ TABLE: dict[str, tuple[type[BelljarError], int]] = {
 
 
 def of_code(code: str) -> type[BelljarError]:
-    """The exception of a code; :class:`BelljarError` itself for one of a newer server."""
+    """Returns the exception of a code; :class:`BelljarError` itself for an unknown code of a newer server."""
     return TABLE[code][0] if code in TABLE else BelljarError
 
 
 def told(error: Mapping[str, Any]) -> BelljarError:
-    """The exception of an error that the server told in a stream."""
+    """Returns the exception for an error that the server sent in a stream."""
     return of_code(error["code"])(error["message"], code=error["code"], details=error.get("details"), hint=error.get("hint") or "")
 
 
 def of_status(status: int) -> type[BelljarError]:
-    """The exception for an answer that tells nothing but its status."""
+    """Returns the exception for an answer without details, by its status."""
     if status in (502, 503, 504):
         return RuntimeUnavailableError
     for kind, own in TABLE.values():

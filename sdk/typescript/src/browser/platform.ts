@@ -1,4 +1,4 @@
-// What bundlers for browsers take in place of src/node/platform.ts.
+// Bundlers for browsers use this file in place of src/node/platform.ts.
 import { InvalidRequestError } from "../error.js";
 import type { Platform } from "../platform.js";
 

@@ -3,11 +3,11 @@ import { Agent as SecureAgent, request as secure } from "node:https";
 import type { Answer, Transport, TransportRequest } from "../transport.js";
 
 const pieceBytes = 256 << 10;
-const kept = { keepAlive: true, timeout: 30_000 }; // what is idle for longer may be gone without a word
+const kept = { keepAlive: true, timeout: 30_000 }; // a server may close connections that are idle for longer
 
 /**
- * httpTransport carries requests, over a unix socket if a path is given, and keeps the connections for the next ones. fetch
- * waits for no answer longer than five minutes, and does not tell how far a body is.
+ * httpTransport carries requests, over a unix socket if a path is given, and reuses connections. fetch would wait for an answer for at most five
+ * minutes, and does not report the progress of an upload.
  */
 export function httpTransport(socketPath?: string): Transport {
   const agents = { "http:": new Agent(kept), "https:": new SecureAgent(kept) };
@@ -33,7 +33,7 @@ function exchange(agents: Record<"http:" | "https:", Agent>, socketPath: string 
     sent.once("close", () => signal.removeEventListener("abort", stop));
     sent.on("error", reject);
     sent.once("response", (message) => {
-      message.once("end", () => sent.writableEnded || sent.destroy()); // the server wants no more of the body
+      message.once("end", () => sent.writableEnded || sent.destroy()); // the server does not read the rest of the body
       resolve(answerOf(message));
     });
     feed(sent, request).catch((error: unknown) => sent.destroy(asError(error)));
@@ -46,7 +46,7 @@ async function feed(sent: ClientRequest, { body, onSent }: TransportRequest): Pr
     return;
   }
   const chunks = body instanceof Uint8Array ? [body] : body instanceof Blob ? body.stream() : body;
-  let unheard = 0; // bytes for which nothing else was listened to
+  let unheard = 0; // bytes sent since the last pause for other events
   for await (const chunk of chunks) {
     for (let at = 0; at < chunk.length; at += pieceBytes) {
       if (sent.destroyed) return;
@@ -54,7 +54,7 @@ async function feed(sent: ClientRequest, { body, onSent }: TransportRequest): Pr
       onSent?.();
     }
     if ((unheard += chunk.length) < 1 << 20) continue;
-    unheard = 0; // a source that never waits would let nothing else happen: no answer, no abort
+    unheard = 0; // a source that never waits would block everything else: answers, aborts
     await new Promise((resolve) => setImmediate(resolve));
   }
   sent.end();
@@ -70,7 +70,7 @@ function drained(sent: ClientRequest): Promise<void> {
   });
 }
 
-/** answerOf is a message of node as an answer. */
+/** answerOf wraps a message of node as an answer. */
 export function answerOf(message: IncomingMessage): Answer {
   return {
     status: message.statusCode ?? 0,
@@ -79,7 +79,7 @@ export function answerOf(message: IncomingMessage): Answer {
       return Array.isArray(value) ? value.join(", ") : (value ?? null);
     },
     chunks: () => message,
-    discard: () => void message.on("error", () => {}).destroy(), // it has no reader
+    discard: () => void message.on("error", () => {}).destroy(), // there is no reader
   };
 }
 

@@ -14,17 +14,17 @@ interface Ready {
 const keptLog = 8 << 10;
 const partingMs = 20_000;
 
-/** startLocal starts `belljar serve --private`, which ends when its standard input does: with this process at the latest. */
+/** startLocal starts `belljar serve --private`, which exits when its standard input closes: at the latest when this process ends. */
 export async function startLocal(options: LocalOptions): Promise<LocalServer> {
   const binary = options.binary ?? (process.env["BELLJAR_BIN"] || "belljar");
   const args = ["serve", "--private"];
   if (options.data !== undefined) args.push("--data", options.data);
   for (const [name, value] of Object.entries(options.set ?? {})) args.push("--set", `${name}=${value}`);
-  // In a session of its own: Ctrl-C is for this process, which may still want it.
+  // A process session of its own keeps Ctrl-C from reaching the server, which this process may still need.
   const child = spawn(binary, args, { stdio: "pipe", detached: true, env: { ...process.env, ...options.env } });
   const log = new Log(options.log);
   child.stderr.on("data", (data: Buffer) => log.add(data));
-  child.stdin.on("error", () => {}); // its end is told by exit
+  child.stdin.on("error", () => {}); // the exit event reports the end
   const gone = new Promise<void>((resolve) => {
     child.once("error", () => resolve());
     child.once("close", () => resolve());
@@ -45,7 +45,7 @@ export async function startLocal(options: LocalOptions): Promise<LocalServer> {
       { cause: error },
     );
   }
-  // From now on it must not keep this process from ending.
+  // From now on the server must not keep this process from ending.
   child.unref();
   for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as Socket).unref();
   child.stdout.resume();
@@ -69,7 +69,7 @@ function exitOf(binary: string, log: Log): RuntimeUnavailableError {
   });
 }
 
-// answer waits for the line that says that it is ready.
+// answer waits for the line that announces that the server is ready.
 function answer(child: ChildProcess, timeoutMs: number): Promise<Ready> {
   return new Promise((resolve, reject) => {
     let text = "";
@@ -109,7 +109,7 @@ async function stop(child: ChildProcess, gone: Promise<void>): Promise<void> {
   for (const timer of timers) clearTimeout(timer);
 }
 
-/** Log keeps the end of what the program logs, and hands out lines. */
+/** Log keeps the end of the program's log, and passes on its lines. */
 class Log {
   kept = "";
   #line = "";
@@ -125,17 +125,17 @@ class Log {
     for (const line of lines) this.tell(line);
   }
 
-  /** complaint is why the program does not start, in its own words. */
+  /** complaint is the program's own reason for a failed start. */
   get complaint(): string | undefined {
     return /^belljar: (.*)/m.exec(this.kept)?.[1];
   }
 
-  /** last is what the program said in the end. */
+  /** last is the program's last output. */
   get last(): string {
     return (/^(?:panic|fatal error): .*/m.exec(this.kept)?.[0] ?? this.kept.trim().split("\n").at(-1))!;
   }
 
-  /** hint is the program's own advice, if there is any. */
+  /** hint returns the program's own hint, or a default. */
   get hint(): string {
     return /hint: (.*)/.exec(this.kept)?.[1] ?? "details.log has what it said";
   }

@@ -16,7 +16,7 @@ export function dial(socketPath?: string): Dial {
       const to = new URL(url.replace(/^ws/, "http"));
       const key = randomBytes(16).toString("base64");
       const asked = (to.protocol === "https:" ? secureRequest : request)(to, {
-        agent: false, // a connection of its own
+        agent: false, // no shared connection
         ...(socketPath ? { socketPath } : {}),
         headers: { ...headers, Connection: "Upgrade", Upgrade: "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key },
       });
@@ -44,7 +44,7 @@ export function dial(socketPath?: string): Dial {
     });
 }
 
-// wrongUpgrade says what is wrong with an answer of 101; undefined if nothing is.
+// wrongUpgrade returns the defect of an answer with status 101; undefined if there is none.
 function wrongUpgrade({ headers }: IncomingMessage, key: string): string | undefined {
   const accept = createHash("sha1").update(key + guid).digest("base64");
   if (headers.upgrade?.toLowerCase() !== "websocket") return "the server switched to something other than a WebSocket";
@@ -55,13 +55,13 @@ function wrongUpgrade({ headers }: IncomingMessage, key: string): string | undef
 
 const mostQueued = 1 << 20;
 
-/** NodeSocket is a WebSocket over a stream. While what came is not taken, no more is read. */
+/** NodeSocket is a WebSocket over a stream. It reads no more data until the received data is taken. */
 class NodeSocket implements Socket {
   readonly #queue: { got: Received; size: number }[] = [];
-  #queued = 0; // bytes
+  #queued = 0; // bytes in the queue
   #waiting: ((got: Received) => void) | undefined;
   #closed: Closed | undefined;
-  #closing = false; // our goodbye is sent
+  #closing = false; // our close frame is sent
   #parting: ReturnType<typeof setTimeout> | undefined;
   readonly #over: Promise<void>;
 
@@ -144,7 +144,7 @@ class NodeSocket implements Socket {
     if (this.stream.destroyed) throw new Error("the connection is over");
   }
 
-  // write resolves when the kernel has it, or the connection is over.
+  // write resolves when the kernel has the frame, or the connection is over.
   #write(frame: Uint8Array): Promise<void> {
     if (this.stream.write(frame)) return Promise.resolve();
     return new Promise((resolve) => {
@@ -165,14 +165,14 @@ class NodeSocket implements Socket {
 
   async close(code = 1000, reason = "", waitMs = partingMs): Promise<void> {
     this.#goodbye(code, reason);
-    this.#queue.length = 0; // it has no reader, and the answer is behind it
+    this.#queue.length = 0; // there is no reader, and the answer is behind this data
     this.#queued = 0;
     this.stream.resume();
     this.#part(waitMs);
     await this.#over;
   }
 
-  // part gives the other side some time to close the connection.
+  // part destroys the stream if the other side does not close it within waitMs.
   #part(waitMs = partingMs): void {
     if (!this.stream.closed) this.#parting ??= setTimeout(() => this.stream.destroy(), waitMs);
   }

@@ -3,7 +3,7 @@ import { randomFillSync } from "node:crypto";
 /** The opcodes of RFC 6455. */
 export const opcode = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
-/** ProtocolError is what the server does wrong, with the code to close with. */
+/** ProtocolError is a protocol violation by the server, with the code to close with. */
 export class ProtocolError extends Error {
   constructor(
     readonly code: number,
@@ -13,13 +13,13 @@ export class ProtocolError extends Error {
   }
 }
 
-/** A whole message, or a control frame. */
+/** A complete message, or a control frame. */
 export interface WsFrame {
   opcode: number;
   payload: Uint8Array;
 }
 
-/** encodeFrame is a whole message of a client, masked. */
+/** encodeFrame returns a client's whole message as a masked frame. */
 export function encodeFrame(kind: number, payload: Uint8Array): Uint8Array {
   const extra = payload.length < 126 ? 0 : payload.length < 65536 ? 2 : 8;
   const frame = Buffer.allocUnsafe(6 + extra + payload.length);
@@ -33,19 +33,19 @@ export function encodeFrame(kind: number, payload: Uint8Array): Uint8Array {
   return frame;
 }
 
-/** The longest message that is taken, in bytes: the server's are at most 64 KB of a log, 2 MiB of a terminal. */
+/** The longest accepted message, in bytes: the server's are at most 64 KB of a log, 2 MiB of a terminal. */
 export const maxMessage = 8 << 20;
 
-/** FrameReader puts a server's messages together. */
+/** FrameReader assembles the server's messages. */
 export class FrameReader {
   #pieces: Buffer[] = [];
   #size = 0;
-  #need = 2; // bytes that the next frame takes, as far as that is known
-  #parts: Uint8Array[] = []; // of a message in fragments
+  #need = 2; // bytes of the next frame, as far as known
+  #parts: Uint8Array[] = []; // of a fragmented message
   #partsSize = 0;
-  #kind = 0; // of that message; 0 if there is none
+  #kind = 0; // of the fragmented message; 0 if there is none
 
-  /** read takes what came and yields what is whole. It throws a {@link ProtocolError}. */
+  /** read takes received data and yields complete frames. It throws a {@link ProtocolError}. */
   *read(data: Uint8Array): Generator<WsFrame> {
     this.#pieces.push(Buffer.from(data.buffer, data.byteOffset, data.byteLength));
     this.#size += data.length;
@@ -55,7 +55,7 @@ export class FrameReader {
     }
   }
 
-  // next takes one frame off what came; undefined if it is not all there.
+  // next takes one frame from the received data; undefined if it is incomplete.
   #next(): { final: boolean; opcode: number; payload: Uint8Array } | undefined {
     if (this.#size < this.#need) return undefined;
     let head = this.#peek(2);
@@ -84,7 +84,7 @@ export class FrameReader {
     return { final, opcode: kind, payload: all.subarray(start, start + length) };
   }
 
-  // peek is what came, with at least n bytes of it in one piece.
+  // peek returns the received data, with at least n bytes in one piece.
   #peek(n: number): Buffer {
     const [first] = this.#pieces;
     if (first && first.length >= n && this.#pieces.length === 1) return first;

@@ -14,7 +14,7 @@ main = folder / "main.py"
 
 @pytest_lsp.fixture(config=ClientServerConfig(server_command=[os.environ["BELLJAR_BIN"], "lsp"]))
 async def client(lsp_client: LanguageClient):
-    # What its client does not know by itself.
+    # A message that its client does not know.
     @lsp_client.feature(types.WINDOW_SHOW_MESSAGE_REQUEST)
     def choose(params: types.ShowMessageRequestParams):
         return None
@@ -40,7 +40,7 @@ async def client(lsp_client: LanguageClient):
 async def until(so):
     async with asyncio.timeout(240):
         while not so():
-            await asyncio.sleep(0.02)  # a look at the condition
+            await asyncio.sleep(0.02)  # between two checks of the condition
 
 
 async def test_scenario(client: LanguageClient):

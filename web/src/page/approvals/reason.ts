@@ -1,7 +1,7 @@
-// What an operator reads of a request: the rules of SANDBOX_APPROVAL that it matches, in words, and its command.
+// An operator's view of a request: the rules of SANDBOX_APPROVAL that it matches, in words, and its command.
 import { bytes, count } from "../../format.ts";
 
-/** briefOf is the beginning of a text, and how it goes on: what is out of sight must be missed. */
+/** briefOf returns the beginning of a text and the size of the hidden rest, so that the reader notices it. */
 export function briefOf(text: string, mostLines = 10, mostChars = 1000): { head: string; more: string | undefined } {
   const lines = text.split("\n");
   const head = lines.slice(0, mostLines).join("\n").slice(0, mostChars);
@@ -9,10 +9,10 @@ export function briefOf(text: string, mostLines = 10, mostChars = 1000): { head:
   return { head, more: lines.length > mostLines ? count(lines.length - mostLines, "more line") : bytes(new TextEncoder().encode(text.slice(head.length)).length) };
 }
 
-/** mayGoOn tells whether a command is as long as what the server keeps of one: 16 KiB. */
-export const mayGoOn = (command: readonly string[]): boolean => new TextEncoder().encode(command.join(" ")).length >= (16 << 10) - 4; // no character is cut
+/** mayGoOn reports whether a command may be longer than the part that the server keeps: 16 KiB. */
+export const mayGoOn = (command: readonly string[]): boolean => new TextEncoder().encode(command.join(" ")).length >= (16 << 10) - 4; // whole characters only
 
-/** plainReason says in words why a request waits: "network: example.com" is `It wants to reach example.com`. */
+/** plainReason returns the reason of an approval as a sentence: "network: example.com" is `It wants to reach example.com`. */
 export function plainReason(reason: string): string {
   const match = /^([a-z_]+)(?:([>=])([^:]*))?(?:: ([\s\S]*))?$/.exec(reason);
   if (!match) return reason;

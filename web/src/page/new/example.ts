@@ -1,11 +1,11 @@
-// Programs to begin with, one for each language. Each prints, and most leave a file to look at.
+// Example programs, one for each language. Each prints, and most write a file to look at.
 
-/** A language as the page offers it. */
+/** A language in the page's list. */
 export interface Language {
-  /** What requests call it. */
+  /** Its name in requests. */
   name: string;
   label: string;
-  /** Whether it is compiled to a program that has to be executed in the workspace. */
+  /** Whether the compiled program must be executed in the workspace. */
   executed?: true;
   example: string;
 }

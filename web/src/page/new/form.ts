@@ -1,4 +1,4 @@
-// What the form holds, and the request that it makes of it.
+// The fields of the form, and the request that they make.
 import type { Run, RunSpec } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
@@ -11,7 +11,7 @@ export interface FileOfRun {
   bytes: Uint8Array;
 }
 
-/** The fields as the user sees them. Empty is the server's default. */
+/** The fields as displayed. Empty means the server's default. */
 export interface Form {
   kind: "code" | "command";
   language: string;
@@ -20,7 +20,7 @@ export interface Form {
   image: string;
   runtime: string;
   session: string;
-  /** The interpreter of the session that executes the code; empty is a program of its own. */
+  /** The session's context that executes the code; empty for a separate program. */
   context: string;
   files: FileOfRun[];
   stdin: string;
@@ -39,7 +39,7 @@ export interface Form {
   exec: boolean;
 }
 
-/** The largest files that a request carries itself, together. */
+/** The size limit for all files in a request together. */
 export const inlineBytes = 1_000_000;
 
 export function emptyForm(): Form {
@@ -49,7 +49,7 @@ export function emptyForm(): Form {
   };
 }
 
-/** inLanguage is what changes in a form with its language. A program that is written stays. */
+/** inLanguage returns the changes to a form for a new language. It keeps a program that the user has written. */
 export function inLanguage(form: Form, name: string): Pick<Form, "language" | "code" | "exec"> {
   const of = (one: string) => languages.find((language) => language.name === one);
   const untouched = form.code.trim() === "" || form.code === of(form.language)?.example;
@@ -59,13 +59,13 @@ export function inLanguage(form: Form, name: string): Pick<Form, "language" | "c
 const lines = (text: string): string[] => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 const figure = (text: string | number | null): number | undefined => (text === null || String(text).trim() === "" ? undefined : Number(text));
 
-/** specOf is the request of a form. It throws an Error with a sentence about a field that cannot be sent at all. */
+/** specOf returns the request of a form. It throws an Error with a sentence about a field that cannot be sent. */
 export function specOf(form: Form): RunSpec {
   const spec: RunSpec = form.kind === "code" ? { language: form.language, code: form.code } : { command: words(form.command) };
   if (form.session) spec.session_id = form.session;
   if (form.session && form.context && form.kind === "code") {
     spec.context = form.context;
-    delete spec.language; // it is the context's
+    delete spec.language; // the context has a language
   }
   const timeout = figure(form.timeoutSec);
   if (timeout !== undefined) spec.timeout_sec = timeout;
@@ -112,11 +112,11 @@ function envOf(text: string): Record<string, string> {
   return env;
 }
 
-// Languages of contexts that the form calls by other names.
+// The form's names for languages of contexts that differ.
 const others: Record<string, string> = { bash: "shell", ipython: "python" };
 const languageOf = (name: string | undefined): string => others[name ?? ""] || name || languages[0]!.name;
 
-/** formOf fills a form with what a run was sent with. */
+/** formOf fills a form from a run's spec. */
 export function formOf(spec: RunSpec): Form {
   const form = emptyForm();
   return {
@@ -137,7 +137,7 @@ export function formOf(spec: RunSpec): Form {
   };
 }
 
-/** formOfRun fills a form with what the server knows of a run: without its files, its input and the values of its environment. */
+/** formOfRun fills a form from the server's data about a run: without its files, its input and the values of its environment. */
 export function formOfRun(run: Run): Form {
   const limits = run.resource_usage?.limits;
   const { egress, packages, git } = repeatOf(run, undefined).spec;

@@ -1,4 +1,4 @@
-/** table is a CSV text as rows of cells. Quotes, and newlines in them, are as RFC 4180 has them; `more` says whether rows were left out. */
+/** table parses a CSV text into rows of cells. Quotes, and newlines in them, follow RFC 4180; `more` reports whether rows were left out. */
 export function table(text: string, separator: string, mostRows: number, mostColumns = 100): { rows: string[][]; more: boolean } {
   const rows: string[][] = [];
   let row: string[] = [];

@@ -1,15 +1,15 @@
-// How an artifact is looked at. Its name decides, and for images their first bytes too: what a program wrote is never rendered as a page.
+// The display of an artifact. Its name decides, and for images also their first bytes: a program's file is never rendered as a page.
 
 export type Kind = "image" | "svg" | "csv" | "json" | "text" | "none";
 
 const images: Record<string, string> = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp" };
 const texts = new Set(["txt", "log", "md", "py", "js", "mjs", "ts", "go", "java", "c", "h", "cc", "cpp", "rs", "sh", "rb", "html", "htm", "xml", "css", "yaml", "yml", "toml", "ini", "cfg", "sql", "diff", "patch", "tex", "ipynb", "jsonl", "ndjson", "env"]);
 
-/** The most bytes of a table, a tree or an image that are shown, and of a text. */
+/** The maximum bytes to show of a table, tree or image, and of a text. */
 export const mostBytes = 5 << 20;
 export const mostText = 256 << 10;
 
-/** kindOf is how a file with a name is looked at. */
+/** kindOf returns the kind of display for a file name. */
 export function kindOf(path: string): Kind {
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();
   const end = name.includes(".") ? name.slice(name.lastIndexOf(".") + 1) : "";
@@ -21,7 +21,7 @@ export function kindOf(path: string): Kind {
   return "none";
 }
 
-/** imageType is the media type of an image by its bytes; undefined if they are none of those that are shown. */
+/** imageType returns the media type of an image by its bytes; undefined if the page does not show that type. */
 export function imageType(bytes: Uint8Array): string | undefined {
   const begins = (signature: number[], at = 0) => signature.every((byte, i) => bytes[at + i] === byte);
   if (begins([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])) return images["png"];

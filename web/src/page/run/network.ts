@@ -1,4 +1,4 @@
-// Why a host was denied, and what to do: the words of docs/network.md.
+// Why a host was denied, and the remedy: the words of docs/network.md.
 
 const reasons: Record<string, { why: string; then: string }> = {
   no_match: { why: "No rule of the request covers the host, or none of the server", then: "Add a rule. belljar network check says which side" },
@@ -13,7 +13,7 @@ const reasons: Record<string, { why: string; then: string }> = {
   unreachable: { why: "The rules allow the connection, and the host did not answer", then: "Check that the host is there" },
 };
 
-/** denialOf says why a host was denied, and what to do. */
+/** denialOf returns why a host was denied, and the remedy. */
 export function denialOf(reason: string | undefined): { why: string; then: string } {
   if (!reason) return { why: "", then: "" };
   return Object.hasOwn(reasons, reason) ? reasons[reason]! : { why: reason.replaceAll("_", " "), then: "" };

@@ -2,7 +2,7 @@
 import type { Run } from "belljar-sdk";
 import { ago, duration } from "../../format.ts";
 
-/** isEnd tells whether a run has ended. */
+/** isEnd reports whether a run has ended. */
 export function isEnd(phase: Run["phase"]): boolean {
   return phase === "completed" || phase === "failed" || phase === "killed" || phase === "timed_out";
 }
@@ -10,7 +10,7 @@ export function isEnd(phase: Run["phase"]): boolean {
 type Told = Pick<Run, "phase" | "exit_code" | "started_at" | "finished_at" | "created_at"> &
   Partial<Pick<Run, "reason_code" | "message" | "signal" | "approval" | "estimated_start_time" | "build">>;
 
-/** outcomeOf says how a run ended, or what it waits for: "Failed after 1.2 s: exit status 1". */
+/** outcomeOf returns the outcome of a run, or the reason why it waits: "Failed after 1.2 s: exit status 1". */
 export function outcomeOf(run: Told, now = Date.now()): string {
   const begun = run.started_at ? Date.parse(run.started_at) : undefined;
   const took = begun === undefined ? undefined : duration((run.finished_at ? Date.parse(run.finished_at) : now) - begun);

@@ -1,11 +1,11 @@
-// What would run the same again: as a request, as curl, as a belljar line.
+// The request that repeats a run: as JSON, as curl, as a belljar command.
 import type { Run, RunSpec, SessionState } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 
-/** A request that a run can be repeated with. */
+/** A request that repeats a run. */
 export interface Repeat {
   spec: RunSpec;
-  /** What the run has not kept, in words. */
+  /** Parts that the run has not kept, in words. */
   missing: string[];
 }
 
@@ -14,7 +14,7 @@ type Resources = NonNullable<RunSpec["resources"]>;
 
 const sentPrefix = "belljar.spec.";
 
-/** sentSpec is the request that this browser tab has sent for a run. */
+/** sentSpec returns the request with which this browser tab started a run. */
 export function sentSpec(runId: string, store: Pick<Storage, "getItem">): RunSpec | undefined {
   try {
     const value: unknown = JSON.parse(store.getItem(sentPrefix + runId) ?? "null");
@@ -24,7 +24,7 @@ export function sentSpec(runId: string, store: Pick<Storage, "getItem">): RunSpe
   }
 }
 
-/** repeatOf is the request for the same again. What was sent from this tab comes in full, else what the run tells. */
+/** repeatOf returns the request that repeats a run: the complete one if this tab sent it, otherwise the one from the run's data. */
 export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
   const { context } = run;
   if (sent) return { spec: context && !sent.language ? { ...sent, language: context.language } : sent, missing: [] };
@@ -47,7 +47,7 @@ export function repeatOf(run: Run, sent: RunSpec | undefined): Repeat {
   return { spec, missing };
 }
 
-/** resourcesOf asks for limits that were in force. */
+/** resourcesOf returns the resources that request the limits of a run. */
 export function resourcesOf(limits: Limits): Resources {
   const { cpu, memory_mb, pids, nofile, nproc, workspace_mb, log_bytes, artifact_mb } = limits;
   return Object.fromEntries(Object.entries({ cpu, memory_mb, pids, nofile, nproc, workspace_mb, log_bytes, artifact_mb }).filter(([, value]) => value));
@@ -63,24 +63,24 @@ function present<T extends object>(object: T): T {
   return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined)) as T;
 }
 
-/** asJson is the request as the API takes it. */
+/** asJson returns the request as JSON for the API. */
 export function asJson(spec: RunSpec): string {
   return JSON.stringify({ ...spec, spec_version: spec.spec_version ?? "1.1" }, null, 2);
 }
 
-/** asCurl is the request as a command. The key stays in a variable. */
+/** asCurl returns the request as a curl command. The key stays in a variable. */
 export function asCurl(spec: RunSpec, base: string): string {
   return `curl -sS -X POST ${shellLine([`${base}/api/v1/sandbox/runs?wait=30s`])} \\\n  -H "Authorization: Bearer $BELLJAR_API_KEY" -H 'Content-Type: application/json' \\\n  -d ${quote(asJson(spec))}`;
 }
 
 const quote = (text: string) => `'${text.replaceAll("'", `'\\''`)}'`;
 
-// The command names languages by the end of their files.
+// The command identifies languages by file extensions.
 const extensions: Record<string, string> = {
   python: "py", python3: "py", javascript: "js", node: "js", nodejs: "js", typescript: "ts", shell: "sh", bash: "sh", ruby: "rb", perl: "pl", golang: "go", "c++": "cpp", rust: "rs",
 };
 
-/** asBelljar is the request as a line for the belljar command, and what it cannot say. */
+/** asBelljar returns the request as a belljar command, and the parts that the command cannot express. */
 export function asBelljar(spec: RunSpec): { line: string; missing: string[] } {
   const { resources = {}, egress = {} } = spec;
   const args: string[] = [];

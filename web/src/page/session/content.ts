@@ -1,15 +1,15 @@
-// What is in a file: text that can be edited, a picture, or bytes.
+// The content of a file: editable text, a picture, or bytes.
 
-/** The largest file that is shown. */
+/** The maximum size in bytes of a file that is shown. */
 export const mostShown = 5 << 20;
 
-/** What a file holds. */
+/** The displayed content of a file. */
 export type Shown =
   | { kind: "text"; text: string; eol: "\n" | "\r\n"; mixed: boolean }
   | { kind: "picture"; type: string; bytes: Uint8Array }
   | { kind: "bytes" };
 
-/** contentOf tells what a file holds. A picture is told by its first bytes, not by its name; only SVG, which is text, by its name. */
+/** contentOf returns the content of a file. Its first bytes identify a picture; only for SVG, which is text, its name does. */
 export function contentOf(path: string, bytes: Uint8Array): Shown {
   const type = pictureOf(bytes);
   if (type) return { kind: "picture", type, bytes };
@@ -19,7 +19,7 @@ export function contentOf(path: string, bytes: Uint8Array): Shown {
   return asText(text);
 }
 
-/** asText is text for an editor, whose lines end with \n alone, and how they ended. */
+/** asText returns text for an editor, whose lines end with \n only, and the original line ending. */
 export function asText(text: string): Shown & { kind: "text" } {
   const pairs = text.match(/\r\n/g)?.length ?? 0;
   const all = text.match(/\r\n|\r|\n/g)?.length ?? 0;
@@ -28,7 +28,7 @@ export function asText(text: string): Shown & { kind: "text" } {
   return { kind: "text", text: plain ? text : text.replace(/\r\n?/g, "\n"), eol, mixed: !plain && eol === "\n" };
 }
 
-/** textOf is UTF-8 without a NUL, as most tools tell text; undefined if it is not. A byte order mark stays. */
+/** textOf decodes UTF-8 without a NUL, the usual definition of text; undefined for anything else. It keeps a byte order mark. */
 export function textOf(bytes: Uint8Array): string | undefined {
   if (bytes.subarray(0, 8192).includes(0)) return undefined;
   try {

@@ -1,11 +1,11 @@
-// Texts that were being edited when their page went away without the user's doing, such as for a new sign-in.
+// Unsaved texts whose page closed without the user's action, such as for a new sign-in.
 import type { FileEntry } from "belljar-sdk";
 import { SvelteMap } from "svelte/reactivity";
 
-/** A text that is not saved. */
+/** An unsaved text. */
 export interface Draft {
   text: string;
-  /** What the file had when it was read, and how it stood. */
+  /** The file's content when it was read, and its state. */
   saved: string;
   seen: FileEntry;
   etag: string | undefined;
@@ -13,16 +13,17 @@ export interface Draft {
   mixed: boolean;
 }
 
-// By session, then path. An editor leaves its text when what comes in its place is shown already, which has to hear of it.
+// By session, then path. An editor leaves its text when the next page is already shown, so that page must observe this
+// map.
 const kept = new SvelteMap<string, SvelteMap<string, Draft>>();
 
-/** keep keeps a draft until it is taken. */
+/** keep stores a draft until take removes it. */
 export function keep(session: string, path: string, draft: Draft): void {
   if (!kept.has(session)) kept.set(session, new SvelteMap());
   kept.get(session)!.set(path, draft);
 }
 
-/** take returns a draft, and forgets it. */
+/** take returns a draft, and removes it. */
 export function take(session: string, path: string): Draft | undefined {
   const draft = kept.get(session)?.get(path);
   kept.get(session)?.delete(path);
@@ -35,7 +36,7 @@ export const anyDraft = (): boolean => [...kept.values()].some((drafts) => draft
 /** draftsOf are those of a session. */
 export const draftsOf = (session: string): [path: string, draft: Draft][] => [...(kept.get(session) ?? [])];
 
-/** askAtUnload has the browser ask before the page goes, until what it returns is called. */
+/** askAtUnload makes the browser ask before the page closes. Call the returned function to stop that. */
 export function askAtUnload(): () => void {
   const ask = (event: BeforeUnloadEvent) => event.preventDefault();
   window.addEventListener("beforeunload", ask);

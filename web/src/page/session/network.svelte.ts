@@ -1,2 +1,2 @@
-/** How often the rules of a session were changed here: what shows them asks again. */
+/** The number of rule changes in a session here: views of the rules reload after each. */
 export const network = $state({ changes: 0 });

@@ -1,4 +1,4 @@
-// The folders of a workspace, as far as they are open.
+// The open folders of a workspace.
 import type { FileEntry, Files } from "belljar-sdk";
 import { SvelteMap, SvelteSet } from "svelte/reactivity";
 import { baseOf, byName, folderOf, inside, moved } from "./name.ts";
@@ -8,9 +8,9 @@ export interface Row {
   key: string;
   entry: FileEntry;
   name: string;
-  /** From 1. */
+  /** The depth, from 1. */
   level: number;
-  /** Where it stands in its folder, from 1, and of how many. */
+  /** Its position in its folder, from 1, and the number of entries. */
   place: number;
   of: number;
   open: boolean;
@@ -19,7 +19,7 @@ export interface Row {
 interface Folder {
   entries: FileEntry[];
   truncated: boolean;
-  /** Of the listing: an answer that comes late changes nothing. */
+  /** The number of the listing: a late answer to an earlier one is ignored. */
   turn: number;
 }
 
@@ -27,7 +27,7 @@ interface Folder {
 export const root = "";
 
 export class Tree {
-  /** What went wrong last. */
+  /** The last error. */
   error: unknown = $state.raw();
   readonly open = new SvelteSet<string>();
   readonly #folders = new SvelteMap<string, Folder>();
@@ -35,7 +35,7 @@ export class Tree {
   readonly #files: () => Files;
   readonly #failed: (error: unknown) => boolean;
 
-  /** failed may take an error: then it is not kept. */
+  /** failed may handle an error: then it is not kept. */
   constructor(files: () => Files, failed: (error: unknown) => boolean) {
     this.#files = files;
     this.#failed = failed;
@@ -60,7 +60,7 @@ export class Tree {
   /** Whether the workspace has been listed. */
   get known(): boolean { return this.#folders.has(root); }
 
-  /** Open folders with more entries than are listed. */
+  /** Open folders with more entries than the listing. */
   get truncated(): string[] {
     return [...this.#folders].filter(([path, folder]) => folder.truncated && (path === root || this.open.has(path))).map(([path]) => path);
   }
@@ -93,13 +93,13 @@ export class Tree {
     }
   }
 
-  /** reveal opens the folders that a path is in. */
+  /** reveal opens the parent folders of a path. */
   async reveal(path: string): Promise<void> {
     const parts = folderOf(path).split("/").filter(Boolean);
     for (let i = 1; i <= parts.length; i++) await this.toggle(parts.slice(0, i).join("/"), true);
   }
 
-  /** renamed keeps folders open whose names have changed. */
+  /** renamed keeps renamed folders open. */
   renamed(from: string, to: string): void {
     for (const path of [...this.open].filter((one) => inside(one, from))) {
       this.open.delete(path);
@@ -107,7 +107,7 @@ export class Tree {
     }
   }
 
-  /** forget is for a folder that is gone, with all that was in it. */
+  /** forget removes a deleted folder and everything below it. */
   forget(folder: string): void {
     for (const path of [...this.open, ...this.#folders.keys()].filter((one) => inside(one, folder))) {
       this.open.delete(path);

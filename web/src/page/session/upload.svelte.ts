@@ -1,23 +1,23 @@
-// Files on their way into a workspace.
+// Uploads to a workspace.
 import type { Files } from "belljar-sdk";
 import { watchUpload } from "../../upload.ts";
 import { join } from "./name.ts";
 
-/** A file on its way. */
+/** The upload of a file. */
 export interface Upload {
   readonly path: string;
   readonly file: File;
   state: "waiting" | "sending" | "done" | "exists" | "failed";
-  /** Whether it replaces a file that is there. */
+  /** Whether it replaces an existing file. */
   overwrite: boolean;
   sent: number;
-  /** Why it failed; while it is sending, why it is sent again. */
+  /** Why it failed; while it is sending, the reason of the retry. */
   error: unknown;
 }
 
 const mostAtOnce = 2;
 
-// How often a file is sent again that a broken connection has stopped: for two minutes, with pauses of 1, 2, 4 … 30 s.
+// The number of retries after a broken connection: for two minutes, with pauses of 1, 2, 4 … 30 s.
 const mostRetries = 8;
 
 export class Uploads {
@@ -27,7 +27,7 @@ export class Uploads {
   #sending = 0;
   #stop = new AbortController();
 
-  /** landed is called when some have arrived. */
+  /** The constructor's landed is called after uploads have arrived. */
   constructor(files: () => Files, landed: () => void) {
     this.#files = files;
     this.#landed = landed;
@@ -37,32 +37,32 @@ export class Uploads {
     return this.all.some(({ state }) => state === "waiting" || state === "sending");
   }
 
-  /** add sends files, by their paths below a folder. */
+  /** add uploads files, by their paths below a folder. */
   add(folder: string, files: { path: string; file: File }[]): void {
     for (const { path, file } of files) this.all.push({ path: join(folder, path), file, state: "waiting", overwrite: false, sent: 0, error: undefined });
     this.#next();
   }
 
-  /** replace sends a file in place of one that is there. */
+  /** replace uploads a file in place of an existing one. */
   replace(one: Upload): void {
     one.overwrite = true;
     this.retry(one);
   }
 
-  /** retry sends a file again. */
+  /** retry uploads a file again. */
   retry(one: Upload): void {
     one.state = "waiting";
     this.#next();
   }
 
-  /** stop gives up what is under way. */
+  /** stop cancels the uploads. */
   stop(): void {
     this.#stop.abort();
     this.#stop = new AbortController();
     this.all = this.all.filter(({ state }) => state !== "waiting");
   }
 
-  /** clear forgets those that are over. */
+  /** clear removes finished uploads from the list. */
   clear(): void {
     this.all = this.all.filter(({ state }) => state === "waiting" || state === "sending");
   }
@@ -82,7 +82,7 @@ export class Uploads {
     one.error = undefined;
     for (let retries = 0; one.state === "sending"; retries++) {
       one.sent = 0;
-      // A body of its own: it is watched, and the file may be sent again.
+      // A separate body: watchUpload watches it, and the file may be sent again.
       const body = one.file.slice(0, one.file.size, one.file.type);
       watchUpload(body, (sent) => (one.sent = sent));
       try {
@@ -93,7 +93,7 @@ export class Uploads {
       } catch (error) {
         one.error = error;
         const { code } = error as { code?: unknown };
-        // What does not replace a file can be sent again: if the first attempt has arrived after all, the second is a conflict.
+        // An upload that does not replace a file can be retried: if the first attempt has arrived after all, the second is a conflict.
         const again = code === "runtime_unavailable" && retries < mostRetries && (await pause(retries, signal));
         if (!again) one.state = code === "conflict" ? "exists" : "failed";
       }
@@ -104,7 +104,7 @@ export class Uploads {
   }
 }
 
-/** pause waits before another attempt; false if the user stops the upload. */
+/** pause waits before a retry; false if the user stops the upload. */
 function pause(retries: number, signal: AbortSignal): Promise<boolean> {
   return new Promise((resolve) => {
     const end = () => {
@@ -118,7 +118,7 @@ function pause(retries: number, signal: AbortSignal): Promise<boolean> {
   });
 }
 
-/** dropped are the files that were dropped, those in folders too. It is to be called while the event is handled. */
+/** dropped returns the dropped files, including those in folders. Call it while the event is handled. */
 export async function dropped(data: DataTransfer): Promise<{ path: string; file: File }[]> {
   const entries = [...data.items].map((item) => item.webkitGetAsEntry?.()).filter((entry) => entry != null);
   if (entries.length === 0) return [...data.files].map((file) => ({ path: file.name, file }));
@@ -136,7 +136,7 @@ async function walk(entry: FileSystemEntry, above: string, found: { path: string
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   for (;;) {
-    // A reader gives a hundred at a time.
+    // A reader returns a hundred at a time.
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return;
     for (const one of some) await walk(one, path, found);

@@ -1,4 +1,4 @@
-// Command hog takes memory of one kind, some MiB of it, says that it has it, and waits for the end of its input.
+// Command hog allocates some MiB of one kind of memory, reports that it has them, and waits for the end of its input.
 package main
 
 import (
@@ -32,7 +32,7 @@ func take(kind string, size int) error {
 	switch kind {
 	case "mmap":
 		return mapped(syscall.MAP_PRIVATE|syscall.MAP_ANON, -1, size)
-	case "prepared": // every region of 2 MiB is there before any is filled
+	case "prepared": // all regions of 2 MiB exist before any is filled
 		b, err := syscall.Mmap(-1, 0, size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
 		if err != nil {
 			return err
@@ -84,7 +84,7 @@ func take(kind string, size int) error {
 		if e != 0 {
 			return e
 		}
-	case "copied": // from a file that has no pages
+	case "copied": // from a file without pages in memory
 		from, err := memfd(size)
 		if err != nil {
 			return err
@@ -118,7 +118,7 @@ func take(kind string, size int) error {
 			return e
 		}
 		touch(at, size)
-	case "fork": // a tree of four
+	case "fork": // a tree of four processes
 		for range 4 {
 			child := exec.Command("/proc/self/exe", "mmap", strconv.Itoa(size>>22))
 			out, err := child.StdoutPipe()

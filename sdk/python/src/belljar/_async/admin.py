@@ -1,4 +1,4 @@
-"""What operators do: all users' runs, usage and quotas, and API keys."""
+"""The API for operators: all users' runs, usage and quotas, and API keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class AsyncAdmin:
         limit: Optional[int] = None,
         offset: Optional[int] = None,
     ) -> types.AdminPage:
-        """Returns the runs of all users, newest first by default; ``sort`` is such as ``started_at:asc``."""
+        """Returns the runs of all users, newest first by default; an example of ``sort`` is ``started_at:asc``."""
         values = {
             "user_id": user_id, "phase": phase, "runtime": runtime, "base_image": image, "session_id": session,
             "sort": sort, "limit": limit, "offset": offset,
@@ -52,17 +52,17 @@ class AsyncAdmin:
     async def approvals(
         self, *, state: Optional[str] = None, user_id: Optional[str] = None, limit: Optional[int] = None, offset: Optional[int] = None
     ) -> types.ApprovalPage:
-        """Returns a page of the requests that wait, or waited, for an operator, newest first."""
+        """Returns a page of the requests that wait or waited for an operator, newest first."""
         values = {"state": state, "user_id": user_id, "limit": limit, "offset": offset}
         return cast("types.ApprovalPage", await self._transport.ask(Ask("GET", path("admin", "approvals"), values=values), "items"))
 
     async def decide(self, id: str, decision: str, *, note: Optional[str] = None) -> types.Approval:
-        """Decides about a request: approve or deny. ConflictError if it was decided before."""
+        """Approves or denies a request. ConflictError if it is already decided."""
         body = {"decision": decision} if note is None else {"decision": decision, "note": note}
         return cast("types.Approval", await self._transport.ask(Ask("POST", path("admin", "approvals", id), body), "id", "state"))
 
     async def usage(self, limit: Optional[int] = None) -> List[types.UserUsage]:
-        """Lists the users with the highest usage, by the bytes of their artifacts."""
+        """Lists the users whose artifacts have the most bytes."""
         answer = await self._transport.ask(Ask("GET", path("admin", "usage"), values={"limit": limit}), "items")
         return cast("list[types.UserUsage]", answer["items"])
 
@@ -71,7 +71,7 @@ class AsyncAdmin:
         return cast("types.Quota", await self._transport.ask(Ask("GET", path("admin", "quotas", user_id))))
 
     async def set_quota(self, user_id: str, quota: types.Quota) -> types.Quota:
-        """Replaces a user's whole quota: 0, or a field that is left out, is no limit."""
+        """Replaces a user's whole quota: 0, or a field that is left out, means no limit."""
         return cast("types.Quota", await self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
 
 
@@ -84,7 +84,7 @@ class AsyncTokens:
     async def create(
         self, user_id: str, *, name: Optional[str] = None, role: Optional[str] = None, ttl: Optional[float] = None
     ) -> types.NewToken:
-        """Creates a key for a user. Only this answer has the key, in ``secret``. ``ttl`` is its life in seconds."""
+        """Creates a key for a user. Only this answer has the key, in ``secret``. ``ttl`` is its lifetime in seconds."""
         body = _spec.given({"user_id": user_id, "name": name, "role": role, "ttl_sec": ttl})
         return cast("types.NewToken", await self._transport.ask(Ask("POST", path("admin", "tokens"), body), "id", "secret"))
 

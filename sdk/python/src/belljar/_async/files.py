@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .. import types
 
 Local = Union[str, "os.PathLike[str]"]
-LONGER = 60.0  # seconds more than others that an answer may take which waits for a sandbox
+LONGER = 60.0  # extra seconds for an answer that waits for a sandbox
 BYTES = {"Accept": "*/*"}
 
 
@@ -39,15 +39,15 @@ class AsyncFiles:
     ) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
 
-        An existing file is a ConflictError unless ``overwrite``. ``mode`` are permission bits, by default 0o644.
+        An existing file is a ConflictError unless ``overwrite``. ``mode`` sets the permission bits, by default 0o644.
 
-        With ``if_match``, the file is replaced only if it has that ETag (the ``etag`` of an earlier write, or the SHA-256 of its contents in
-        hexadecimal, in double quotes), or with ``"*"`` if it exists. Otherwise it raises PreconditionFailedError. ``overwrite`` is then not
-        needed, and the file keeps its mode.
+        With ``if_match``, the file is replaced only if it has that ETag (the ``etag`` of an earlier write, or the SHA-256 of its
+        contents in hexadecimal, in double quotes), or with ``"*"`` if it exists. Otherwise it raises PreconditionFailedError.
+        ``overwrite`` is then not needed, and the file keeps its mode.
         """
         source = Body([contents])
         values = {"path": name, "overwrite": True if overwrite else None, "mode": None if mode is None else f"{mode:04o}"}
-        # One that may not replace a file, or a certain one only, would meet its own when it is repeated.
+        # Repeated, a write that may not replace a file, or only a certain one, would conflict with its own first attempt.
         ask = Ask(
             "PUT", self._path("raw"), values=values, source=source, again=overwrite and if_match is None, longer=LONGER,
             headers={"Content-Type": "application/octet-stream", **({} if if_match is None else {"If-Match": if_match})},
@@ -55,7 +55,7 @@ class AsyncFiles:
         return cast("types.FileEntry", (await self._transport.ask(ask, "entry"))["entry"])
 
     async def write_all(self, files: Mapping[str, Content], *, overwrite: bool = False) -> List[types.FileEntry]:
-        """Writes many small files, all of them or none: at most 1,000 of 2 MiB together."""
+        """Writes many small files, all of them or none: at most 1,000 files and 2 MiB in total."""
         body = {"files": [{"path": name, "contents_b64": _spec.base64(data)} for name, data in files.items()], "overwrite": overwrite}
         return cast("list[types.FileEntry]", (await self._ask("batch", body, overwrite, "entries"))["entries"])
 
@@ -68,7 +68,7 @@ class AsyncFiles:
             file.close()
 
     async def read(self, name: str, *, offset: int = 0, limit: Optional[int] = None) -> bytes:
-        """Returns the bytes of a file from ``offset`` on, at most ``limit`` of them."""
+        """Returns at most ``limit`` bytes of a file, starting at ``offset``."""
         if offset < 0 or limit is not None and limit < 0:
             raise InvalidRequestError("offset and limit must not be negative", details={"field": "offset"})
         if limit == 0:
@@ -82,19 +82,19 @@ class AsyncFiles:
         async def take(incoming: AsyncIncoming) -> bytes:
             async with incoming:
                 data = await incoming.read(1 << 62)
-            if "Range" in headers and incoming.head.status != 206:  # something on the way does not know ranges
+            if "Range" in headers and incoming.head.status != 206:  # a server or proxy in between does not support ranges
                 data = data[offset:] if limit is None else data[offset : offset + limit]
             return data
 
         try:
             return await self._transport.repeat(ask, take)
         except InvalidRequestError as e:
-            if e.details.get("field") == "Range" and "size" in e.details:  # the file ends before
+            if e.details.get("field") == "Range" and "size" in e.details:  # the file ends before the offset
                 return b""
             raise
 
     async def read_text(self, name: str, *, errors: str = "strict") -> str:
-        """Returns a file as text in UTF-8; ``errors`` is as for bytes.decode."""
+        """Returns a file as text in UTF-8. ``errors`` is as for bytes.decode."""
         return (await self.read(name)).decode("utf-8", errors)
 
     async def download(self, name: str, local: Local) -> None:
@@ -111,18 +111,18 @@ class AsyncFiles:
         try:
             await self.stat(name)
         except NotFoundError as e:
-            if "path" not in e.details:  # the session is not there
+            if "path" not in e.details:  # the session does not exist
                 raise
             return False
         return True
 
     async def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> List[types.FileEntry]:
-        """Lists a folder, by path; with ``recursive`` also the folders below. ``limit`` is 1,000 by default, at most 10,000."""
+        """Lists a folder, by path; with ``recursive`` also its subfolders. ``limit`` is 1,000 by default, at most 10,000."""
         body = {"path": name, "recursive": recursive, "limit": limit}
         return cast("list[types.FileEntry]", (await self._ask("list", body, True, "entries"))["entries"])
 
     async def mkdir(self, name: str, *, mode: Optional[int] = None) -> None:
-        """Makes a folder and its parents; an existing folder is no error."""
+        """Makes a folder and its parents. An existing folder is not an error."""
         await self._ask("mkdir", {"path": name, "mode": None if mode is None else f"{mode:04o}"}, True)
 
     async def rename(self, source: str, to: str, *, overwrite: bool = False) -> None:
@@ -172,5 +172,5 @@ class AsyncFiles:
         return cast("types.UploadResult", await self._transport.ask(ask))
 
     async def space(self) -> types.Space:
-        """Returns the space of the workspace, used and total."""
+        """Returns the used and total space of the workspace."""
         return cast("types.Space", await self._transport.ask(Ask("GET", self._path("space"), longer=LONGER)))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .. import types
 
 
-LONGER = 600.0  # seconds more that an archive may take to be unpacked
+LONGER = 600.0  # extra seconds for unpacking an archive
 
 
 class AsyncImages:
@@ -37,7 +37,7 @@ class AsyncImages:
         return cast("types.Image", await self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
-        """Has the server pull an image, and returns when it can be used. It calls ``progress`` with each step."""
+        """Makes the server pull an image, and returns when the image can be used. It calls ``progress`` with each step."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return await self._follow(ask, ref, progress)
@@ -45,9 +45,10 @@ class AsyncImages:
     async def import_(
         self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], object]] = None
     ) -> types.Image:
-        """Imports an image from a tar archive, which may be compressed: an OCI layout, one of docker save, or a root file system.
+        """Imports an image from a tar archive, which may be compressed: an OCI layout, an archive of docker save, or a root file
+        system.
 
-        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, by default that in the archive.
+        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, by default the one in the archive.
         For operators.
         """
         ask = Ask(
@@ -57,7 +58,7 @@ class AsyncImages:
         return await self._follow(ask, name or "", progress)
 
     async def tag(self, ref: str, name: str) -> types.Image:
-        """Adds a name to an image. If another image has the name, it moves. For operators."""
+        """Adds a name to an image. If another image has the name, the name moves. For operators."""
         return cast("types.Image", await self._transport.ask(Ask("POST", path("images", "tag"), {"ref": ref, "name": name}, again=True)))
 
     async def remove(self, ref: str) -> None:

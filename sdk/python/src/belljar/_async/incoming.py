@@ -1,4 +1,4 @@
-"""Answers whose bodies are still coming, and what can be made of them."""
+"""Answers whose bodies are still arriving, and their conversion."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ..errors import InternalError
 if TYPE_CHECKING:
     from .transport import AsyncTransport
 
-MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
+MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded as JSON
 
 
 class AsyncIncoming:
-    """An answer whose body is still coming. Close it, or use it in a ``with`` statement."""
+    """An answer whose body is still arriving. Close it, or use it in a ``with`` statement."""
 
     def __init__(self, transport: AsyncTransport, wire: AsyncWire, answer: Answer, head: Head, silence: float) -> None:
         self.head = head
@@ -32,7 +32,7 @@ class AsyncIncoming:
         self._closed = False
 
     async def piece(self, until: Optional[float] = None) -> bytes:
-        """The next piece of the body, ``b""`` at its end; errors.TimeoutError when the monotonic clock says ``until``."""
+        """Returns the next piece of the body, ``b""`` at its end. errors.TimeoutError once the monotonic clock has reached ``until``."""
         try:
             while True:
                 piece = self._answer.piece()
@@ -47,7 +47,7 @@ class AsyncIncoming:
                     if until is not None and time.monotonic() >= until:
                         raise errors.TimeoutError("the time to wait is over") from None
                     raise
-        except errors.TimeoutError:  # which is an OSError, too
+        except errors.TimeoutError:  # also an OSError
             self.close()
             raise
         except (OSError, EOFError, Garbled) as e:
@@ -58,7 +58,7 @@ class AsyncIncoming:
             raise
 
     async def read(self, most: int) -> bytes:
-        """The whole body, of at most so many bytes."""
+        """Returns the whole body, of at most so many bytes."""
         found = bytearray()
         while True:
             piece = await self.piece()
@@ -70,7 +70,7 @@ class AsyncIncoming:
                 raise InternalError("the server's answer is too long", status=self.head.status)
 
     async def save(self, to: Union[str, os.PathLike[str]]) -> None:
-        """Writes the body into a file, which is there when all of it has come."""
+        """Writes the body to a file, which appears when it is complete."""
         name = os.fspath(to)
         part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
         file = await aside(open, part, "wb")
@@ -84,13 +84,13 @@ class AsyncIncoming:
             await aside(os.replace, part, name)
         except BaseException:
             file.close()
-            with suppress(FileNotFoundError):  # given up while it was renamed
+            with suppress(FileNotFoundError):  # cancelled during the rename
                 os.unlink(part)
             raise
 
     async def events(self, until: Optional[float] = None) -> AsyncIterator[list[tuple[str, bytes]]]:
-        """The server-sent events of the body, as many at once as have come."""
-        if self.head.mime != "text/event-stream" or self.head.get("content-encoding"):  # none was asked for
+        """Yields the server-sent events of the body, in lists of those that have arrived."""
+        if self.head.mime != "text/event-stream" or self.head.get("content-encoding"):  # the answer is not an event stream
             self.close()
             raise stranger(self.head)
         events = Events()
@@ -105,7 +105,7 @@ class AsyncIncoming:
             yield found
 
     def close(self) -> None:
-        """Gives up the answer. A connection that has nothing more to bring is used again."""
+        """Closes the answer. A connection that has no more data for it is reused."""
         if not self._closed:
             self._closed = True
             self._transport.back(self._wire, self._answer.reusable)
@@ -118,7 +118,7 @@ class AsyncIncoming:
 
 
 async def decode(incoming: AsyncIncoming) -> Any:
-    """Takes an answer as JSON; None if it is empty."""
+    """Decodes an answer as JSON; None if it is empty."""
     async with incoming:
         raw = await incoming.read(MAX_ANSWER)
     if incoming.head.status == 204:
@@ -132,13 +132,13 @@ async def decode(incoming: AsyncIncoming) -> Any:
 
 
 async def read_all(incoming: AsyncIncoming) -> bytes:
-    """Takes an answer as bytes, however many."""
+    """Returns an answer as bytes, without a limit."""
     async with incoming:
         return await incoming.read(1 << 62)
 
 
 def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[AsyncIncoming], Awaitable[None]]:
-    """Takes an answer into a file."""
+    """Writes an answer to a file."""
 
     async def save(incoming: AsyncIncoming) -> None:
         async with incoming:

@@ -1,4 +1,4 @@
-"""Runs: starting, following, waiting, cancelling, and what they leave."""
+"""Runs: start, follow, wait, cancel, and get their artifacts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .usage import watch_usage
 if TYPE_CHECKING:
     from .. import types
 
-FIRST_WAIT = 30.0  # seconds that the answer to a start is waited for; then the log is followed
+FIRST_WAIT = 30.0  # seconds to wait for the answer to a start; then the log is followed
 
 
 class AsyncRun(RunState):
@@ -35,31 +35,31 @@ class AsyncRun(RunState):
         self._runs = runs
 
     async def refresh(self) -> AsyncRun:
-        """Gets its current state from the server."""
+        """Gets the run's current state from the server."""
         kept = {name: value for name, value in self.raw.items() if name.startswith(("stdout", "stderr", "results"))}
         self.raw = {**(await self._runs._get(self.id)), **kept}
         return self
 
     async def wait(self, timeout: Optional[float] = None) -> AsyncRun:
-        """Waits for its end and its output. After ``timeout`` seconds it raises TimeoutError, and the run continues."""
+        """Waits for the run's end and output. After ``timeout`` seconds it raises TimeoutError, and the run continues."""
         if not (self.ended and self.printed):
             self.raw = await self._runs._collect(self.id, _end(timeout))
         return self
 
     async def cancel(self) -> None:
-        """Cancels it: TERM, a grace period, KILL. Returns at once. It is no error if the run has ended."""
+        """Cancels the run: TERM, a grace period, KILL. Returns at once. It is not an error if the run has ended."""
         await self._runs.cancel(self.id)
 
     def logs(self, *, since_seq: int = 0, tail: bool = False) -> AsyncIterator[Frame]:
-        """Yields its log, as it comes, to its end: see :meth:`AsyncRuns.logs`."""
+        """Yields the run's log as it arrives, to its end: see :meth:`AsyncRuns.logs`."""
         return self._runs.logs(self.id, since_seq=since_seq, tail=tail)
 
     def usage(self) -> AsyncIterator[types.UsageSample]:
-        """Yields what its sandbox uses, about once a second, to its end: see :meth:`AsyncRuns.usage`."""
+        """Yields the usage of the run's sandbox, about once a second, until the run ends: see :meth:`AsyncRuns.usage`."""
         return self._runs.usage(self.id)
 
     async def artifacts(self) -> List[types.Artifact]:
-        """Lists the files that were captured from it, by path; none until it has ended."""
+        """Lists the files that were captured from the run, by path; none until it has ended."""
         return await self._runs.artifacts(self.id)
 
     async def artifact(self, name: str) -> bytes:
@@ -118,24 +118,25 @@ class AsyncRuns:
     ) -> AsyncRun:
         """Runs a command, or a program's text, and returns the run with its output when it has ended.
 
-        ``command`` is a program and its arguments, or a line for ``sh -c``; ``code`` and ``language`` are a program's
-        text. With ``language``, a list in ``command`` begins with a source file. ``image`` is the root file system (``host``: the
-        server's own programs); ``session`` is the id of a session to run in instead. ``files`` are written to the workspace first;
-        files that match ``capture`` are kept when the run has ended.
-        ``timeout`` limits the program in seconds; output until then is kept. ``build_timeout`` and ``build_memory_mb`` limit a
-        compiler before it, whose output is in ``build``. ``cpu_time`` limits the CPU seconds of the program and its children
-        together. With ``build_cache`` the same program is compiled once.
-        With ``network_policy="allowlist"``, ``egress`` lists what it may reach: ``{"hosts": ["api.example.com"]}``. ``secrets`` are
-        files in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or ``{"from": ...}`` for a stored one.
-        The workspace begins with the repository ``git``: ``{"url": "https://…", "ref": "main", "patch": diff}``.
+        ``command`` is a program and its arguments, or a line for ``sh -c``. ``code`` and ``language`` are a program's text. With
+        ``language``, a list in ``command`` begins with a source file. ``image`` is the root file system (``host``: the server's own
+        programs). ``session`` is the id of a session to run in instead. ``files`` are written to the workspace first; files that
+        match ``capture`` are kept when the run has ended.
+        ``timeout`` limits the program in seconds; output until then is kept. ``build_timeout`` and ``build_memory_mb`` limit the
+        compiler, which runs first and whose output is in ``build``. ``cpu_time`` limits the total CPU seconds of the program and
+        its children. With ``build_cache`` the same program is compiled once.
+        With ``network_policy="allowlist"``, ``egress`` lists the hosts that the program may reach:
+        ``{"hosts": ["api.example.com"]}``. ``secrets`` are files in ``/run/secrets``: ``{"TOKEN": {"value": ...}}``, or
+        ``{"from": ...}`` for a stored one.
+        ``git`` names a repository for the initial workspace: ``{"url": "https://…", "ref": "main", "patch": diff}``.
         ``packages`` are installed first, and kept for later runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         ``snapshot`` is the id of a snapshot to mount at ``/snapshot``. ``warm="off"`` starts an interpreter for this run alone.
         ``template`` names a template, which has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
 
-        ``on_output`` is called with each frame of stdout and stderr as it comes, and awaited if it is async. ``wait`` limits this
-        call in seconds; after that it raises TimeoutError. A call that ends early, by ``wait``, an ``on_output`` that raises, a
-        cancelled task or Ctrl-C, cancels the run, unless ``cancel`` is false.
+        ``on_output`` is called with each frame of stdout and stderr as it arrives, and awaited if it is async. ``wait`` limits this
+        call in seconds; after that it raises TimeoutError. Unless ``cancel`` is false, the run is cancelled if the call is ended by
+        ``wait``, an ``on_output`` that raises, a cancelled task or Ctrl-C.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -186,10 +187,10 @@ class AsyncRuns:
         shell: Optional[types.ShellCommand] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncRun:
-        """Starts a run as :meth:`run` does and returns it at once. ``interactive`` keeps its standard input open.
+        """Starts a run as :meth:`run` does and returns without waiting for its end. ``interactive`` keeps its standard input open.
 
-        The input is closed after ``stdin_max_bytes``, and after ``stdin_idle_timeout`` seconds without input. ``stdin_bps`` is the
-        limit for a second, and ``stdin_max_frame_bytes`` that for one message.
+        The server closes the input after ``stdin_max_bytes``, or after ``stdin_idle_timeout`` seconds without input. ``stdin_bps``
+        limits the bytes per second, and ``stdin_max_frame_bytes`` the bytes of one message.
         """
         spec = _spec.run(
             command=command, code=code, language=language, image=image, session=session, cwd=cwd, env=env, files=files, stdin=stdin,
@@ -209,7 +210,7 @@ class AsyncRuns:
     async def _finish(
         self, spec: dict[str, Any], key: str, wait: Optional[float], cancel: bool, on_output: Optional[Callable[[Frame], object]]
     ) -> AsyncRun:
-        """Runs to the end. The start is repeated under its key when the connection breaks, and waited for again."""
+        """Starts a run and returns it once it has ended. If the connection breaks, it repeats the start under its key, and waits again."""
         until = _end(wait)
         first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
         known = ""
@@ -227,7 +228,7 @@ class AsyncRuns:
             known = str(raw["id"])
             if "stdout" not in raw:
                 raw = await self._collect(known, until, tell)
-            elif raw.get("results_truncated"):  # the answer has only the first of them
+            elif raw.get("results_truncated"):  # the answer has only the first results
                 shown = await self._transport.ask(Ask("GET", path("runs", known, "results"), until=until), "items")
                 raw = {**raw, "results": shown["items"], "results_truncated": shown.get("truncated", False)}
             return AsyncRun(self, raw)
@@ -240,7 +241,7 @@ class AsyncRuns:
             raise
 
     async def _overdue(self, spec: dict[str, Any], key: str, known: str) -> TimeoutError:
-        """Cancels a run whose time to wait is over, and returns the error that says whether that worked."""
+        """Cancels a run whose time to wait is over. The error that it returns states whether that worked."""
         over, details = "the time to wait is over, and the run ", {"run_id": known} if known else {}
         try:
             details["run_id"] = await self._abandon(spec, key, known)
@@ -249,14 +250,14 @@ class AsyncRuns:
         return TimeoutError(f"{over}is cancelled", details=details)
 
     async def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
-        """Cancels a run that was given up, and returns its id. Its key tells which it is if its id did not come."""
+        """Cancels an abandoned run, and returns its id. It finds an unknown id by the request's key."""
         if not known:
             known = str((await self._start(spec, key, "false", brief=True))["id"])
         await self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
         return known
 
     async def _collect(self, id: str, until: Optional[float], tell: Optional[Callable[[Frame], Awaitable[None]]] = None) -> dict[str, Any]:
-        """Follows a run to its end."""
+        """Follows a run to its end, and returns its state and output."""
         printed = Printed()
         async for frame in self._follow(id, 0, until):
             printed.add(frame)
@@ -283,7 +284,7 @@ class AsyncRuns:
         limit: Optional[int] = None,
         offset: Optional[int] = None,
     ) -> types.RunPage:
-        """Returns a page of the caller's runs, newest first by default; ``sort`` is such as ``finished_at:desc``."""
+        """Returns a page of the caller's runs, newest first by default; an example of ``sort`` is ``finished_at:desc``."""
         values = {
             "phase": phase, "session_id": session, "runtime": runtime, "base_image": image, "q": q, "sort": sort, "limit": limit, "offset": offset,
         }  # fmt: skip
@@ -294,30 +295,30 @@ class AsyncRuns:
         return AsyncRun(self, await self._collect(id, _end(timeout)))
 
     async def cancel(self, id: str) -> types.Cancellation:
-        """Cancels a run: TERM, a grace period, KILL. Returns at once. It is no error if the run has ended."""
+        """Cancels a run: TERM, a grace period, KILL. Returns at once. It is not an error if the run has ended."""
         return cast("types.Cancellation", await self._transport.ask(Ask("POST", path("runs", id, "cancel"), again=True)))
 
     def logs(self, id: str, *, since_seq: int = 0, tail: bool = False) -> AsyncIterator[Frame]:
-        """Yields a run's log as it comes, to its end: from the frame after ``since_seq``, or with ``tail`` only new frames.
+        """Yields a run's log as it arrives, to its end: from the frame after ``since_seq``, or with ``tail`` only new frames.
 
-        If the connection breaks or the server restarts, the log resumes after the last frame: no frame is missing and none comes
-        twice, as long as the client's ``patience`` lasts. If the server no longer has the requested frames, the first frame has a
-        greater seq.
+        If the connection breaks or the server restarts, the log resumes after the last frame: no frame is missing or
+        repeated, as long as the client's ``patience`` lasts. If the server no longer has the requested frames, the first
+        frame has a greater seq.
         """
         if since_seq < 0:
             raise InvalidRequestError(f"since_seq must not be negative, got {since_seq}", details={"field": "since_seq"}, hint="tail=True follows from now on")
         return self._follow(id, -1 if tail else since_seq, None)
 
     async def _follow(self, id: str, since: int, until: Optional[float]) -> AsyncIterator[Frame]:
-        if since < 0:  # where the tail begins, so that a connection that breaks before its first frame loses none
+        if since < 0:  # where the tail begins: a connection that breaks before its first frame then loses none
             run = await self._get(id)
             since = int(run.get("last_seq") or 0)
             if since and run["phase"] in ("completed", "failed", "killed", "timed_out"):
-                since -= 1  # the end event is never history
+                since -= 1  # the end event always counts as new
         whole = self._transport.patience
         patience = Patience(whole)
         while True:
-            heard = False
+            received = False
             try:
                 if until is not None and time.monotonic() >= until:
                     raise TimeoutError("the run goes on", details={"run_id": id})
@@ -327,7 +328,7 @@ class AsyncRuns:
                     async for events in answer.events(until):
                         for _, data in events:
                             frame = _frame(data)
-                            heard = True
+                            received = True
                             if frame.note or frame.seq <= since:
                                 continue
                             since = frame.seq
@@ -338,7 +339,7 @@ class AsyncRuns:
             except TimeoutError:
                 raise TimeoutError("the run goes on", details={"run_id": id}) from None
             except Passing as failure:
-                if heard:
+                if received:
                     patience = Patience(whole * 10)
                 delay = patience.wait(failure)
             if until is not None:
@@ -352,15 +353,15 @@ class AsyncRuns:
         return await self._transport.attempt(ask)
 
     def usage(self, id: str) -> AsyncIterator[types.UsageSample]:
-        """Yields what a run's sandbox uses, about once a second, from the start of the sandbox until the run ends.
+        """Yields the usage of a run's sandbox, about once a second, from the start of the sandbox until the run ends.
 
-        A run in a session shares the session's sandbox: the figures are those of the whole session, and ``scope`` says so. If the
-        connection breaks, it ends with an error: the server keeps no samples.
+        A run in a session shares the session's sandbox: the figures are those of the whole session, and ``scope`` states
+        this. If the connection breaks, it ends with an error: the server keeps no samples.
         """
         return watch_usage(self._transport, path("runs", id, "usage"))
 
     async def artifacts(self, id: str) -> List[types.Artifact]:
-        """Lists the files that were captured from a run, by path; none until it has ended."""
+        """Lists the files captured from a run, by path; none until it has ended."""
         return cast("list[types.Artifact]", (await self._transport.ask(Ask("GET", path("runs", id, "artifacts")), "items"))["items"])
 
     async def artifact(self, id: str, name: str) -> bytes:
@@ -380,7 +381,7 @@ class AsyncRuns:
 
 
 def _end(timeout: Optional[float]) -> Optional[float]:
-    """When so many seconds are over, on the monotonic clock."""
+    """Returns the time on the monotonic clock after so many seconds."""
     return None if timeout is None else time.monotonic() + timeout
 
 

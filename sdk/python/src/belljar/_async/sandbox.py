@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Optional, Union, cast
 
-# What is needed to start a belljar comes first; the rest is loaded while it starts.
+# The imports for starting a belljar come first; the rest is loaded while it starts.
 from .._local import Local
 from .._wire_async import aside
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, SessionExpiredError, UnreachableError
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from .transport import AsyncTransport
 
 NO_SESSION = "No active session. Call get_or_create_session() first."
-DYING = 2.0  # seconds that a belljar whose connections break may take to be gone
-GRACE = 60.0  # seconds more than a command's own time that its answer may take
+DYING = 2.0  # seconds that a belljar may take to exit once its connections break
+GRACE = 60.0  # extra seconds for the answer, beyond the command's own time
 
 
 class AsyncSandboxClient:
-    """A sandbox for each thread: files stay from one command to the next, directory and variables do not.
+    """A sandbox for each thread. Files persist between commands; the current directory and variables do not.
 
     ``mode="local"`` starts a private belljar (no port, no configuration; clients of one program share it).
-    ``mode="remote"`` uses the server at ``server_url`` with ``api_key``, by default $BELLJAR_API_KEY. It finds the
-    server's thread API at ``/thread`` or at the root.
+    ``mode="remote"`` uses the server at ``server_url`` with ``api_key``, by default $BELLJAR_API_KEY. It
+    finds the server's thread API at ``/thread`` or at the root.
 
-    At the end of a ``with`` statement the session, and the private belljar, end.
+    At the end of a ``with`` statement the client ends the session and the private belljar.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class AsyncSandboxClient:
         self._api_key, self._patience = api_key, patience
         self._own = (binary, None if data is None else os.fspath(data), settings)
         self._transport: Optional[AsyncTransport] = None
-        self._prefixes = ["/thread"] if mode == "local" else ["/thread", ""]  # the first is tried first
+        self._prefixes = ["/thread"] if mode == "local" else ["/thread", ""]  # in the order of attempts
         if mode == "remote" and self.server_url is None:
             raise ValueError("server_url required for remote mode")
         if mode == "remote" and (self.server_url or "").endswith("/thread"):
@@ -61,7 +61,7 @@ class AsyncSandboxClient:
         self._connect()
 
     def _connect(self) -> AsyncTransport:
-        """The way to the server. One of our own that has died is started anew."""
+        """Returns the transport to the server. It starts a new private belljar if the old one has died."""
         known = self._transport
         if known is not None and (known.local is None or known.local.alive):
             return known
@@ -88,7 +88,7 @@ class AsyncSandboxClient:
             found = await self._ask("GET", "get_session", values={"thread_id": thread_id})
         except NotFoundError:
             body = {"user_id": user_id, "thread_id": thread_id, "timeout_minutes": timeout_minutes}
-            # 409 is the session that another caller has made meanwhile.
+            # 409 returns the session that another caller has just created.
             found = await self._ask("POST", "create_session", body, again=True, accept=(409,), longer=GRACE)
             if "session_id" not in found:
                 raise ConflictError(str(found.get("error") or "the session cannot be made"), status=409, details=found) from None
@@ -99,8 +99,8 @@ class AsyncSandboxClient:
     async def execute(self, command: str, timeout: float = 30, auto_retry: bool = True) -> dict[str, Any]:
         """Runs a line of bash: a dict with exit_code, stdout, stderr and execution_time_ms.
 
-        ``timeout`` is in seconds; a command that exceeds it has exit code 124. If the session has expired, a new one is created
-        for the thread, and the command runs there. It raises SessionExpiredError if ``auto_retry`` is false, or if the private
+        ``timeout`` is in seconds; a command that exceeds it has exit code 124. If the session has expired, the client creates a new
+        one for the thread and runs the command there. It raises SessionExpiredError if ``auto_retry`` is false, or if the private
         belljar dies while a command runs; the command is not sent again.
         """
         if not self.session_id:
@@ -121,7 +121,7 @@ class AsyncSandboxClient:
     async def upload_file(self, file_path: Union[str, os.PathLike[str]], remote_name: Optional[str] = None) -> dict[str, Any]:
         """Writes a local file to the workspace, by default under its own name.
 
-        Returns a dict with status, filename, path and size_bytes. FileNotFoundError if there is no such file.
+        Returns a dict with status, filename, path and size_bytes. FileNotFoundError if the local file does not exist.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)
@@ -136,9 +136,9 @@ class AsyncSandboxClient:
             file.close()
 
     async def download_file(self, remote_name: str, local_path: Optional[Union[str, os.PathLike[str]]] = None) -> str:
-        """Writes a file of the workspace to a local file, by default in the current folder, and returns its path.
+        """Writes a file of the workspace to a local file, by default in the current folder, and returns the local path.
 
-        NotFoundError if there is none. The local file appears when it is complete.
+        NotFoundError if the workspace has no such file. The local file appears when it is complete.
         """
         if not self.session_id:
             raise ValueError(NO_SESSION)
@@ -151,13 +151,13 @@ class AsyncSandboxClient:
         return path
 
     async def list_files(self) -> dict[str, Any]:
-        """What is in the workspace, newest first: a dict with files, total_files and total_size_bytes."""
+        """Lists the workspace, newest first: a dict with files, total_files and total_size_bytes."""
         if not self.session_id:
             raise ValueError(NO_SESSION)
         return await self._in_session("GET", "list_files", values={"session_id": self.session_id}, longer=GRACE)
 
     async def close_session(self) -> None:
-        """Ends the session. What goes wrong with that is logged, and the session expires."""
+        """Ends the session. If that fails, it logs the error, and the session expires."""
         if self.session_id:
             try:
                 if self._transport is not None and (self._transport.local is None or self._transport.local.alive):
@@ -168,7 +168,7 @@ class AsyncSandboxClient:
                 self.session_id = self.thread_id = self.user_id = None
 
     async def close(self) -> None:
-        """Ends the session, and a belljar of its own. A client can be used again after it."""
+        """Ends the session and the client's private belljar. The client can be used again."""
         try:
             await self.close_session()
         finally:
@@ -183,7 +183,7 @@ class AsyncSandboxClient:
         await self.close()
 
     async def _in_session(self, method: str, op: str, body: Any = None, **how: Any) -> dict[str, Any]:
-        """Asks something of the session; SessionExpiredError if it no longer exists, with a cause if the request was sent perhaps."""
+        """Sends a request to the session; SessionExpiredError if it no longer exists, with a cause if the request may have been sent."""
         known = self._transport
         own = None if known is None else known.local
         if own is not None and not own.alive:
@@ -202,7 +202,7 @@ class AsyncSandboxClient:
             ) from None
 
     async def _lost(self) -> SessionExpiredError:
-        """Gives up a belljar of our own that has died; its sandboxes are gone."""
+        """Drops a private belljar that has died; its sandboxes are gone."""
         known, self._transport = self._transport, None
         if known is not None:
             await known.close()
@@ -235,7 +235,7 @@ class AsyncSandboxClient:
 
 
 def _elsewhere(error: BelljarError) -> bool:
-    """Whether an answer says that there is no such API here, and not that there is no such thing in it."""
+    """Whether an answer means that there is no such API at this path, rather than no such thing in it."""
     if error.status is None:
         return False
     known = any(name in error.details for name in ("thread_id", "session_id", "filename"))
@@ -243,7 +243,7 @@ def _elsewhere(error: BelljarError) -> bool:
 
 
 def _form(session: str, name: str, file: Any) -> tuple[Body, str]:
-    """A form with a file."""
+    """A multipart form with a file, and its content type."""
     from .._body import Body
 
     boundary = "belljar-" + os.urandom(16).hex()

@@ -25,17 +25,17 @@ from .usage import watch_usage
 if TYPE_CHECKING:
     from .. import types
 
-STARTUP = 60.0  # seconds more than others that an answer may take which waits for a sandbox
-CLONE = 120.0  # seconds that a clone may take at least
-INSTALL = 600.0  # and for the installation of packages
-FORK = 600.0  # and for copies of a session
-PRESETS = 120.0  # and for finding out what presets stand for
+STARTUP = 60.0  # extra seconds for an answer that waits for a sandbox
+CLONE = 120.0  # extra seconds for a clone, at least
+INSTALL = 600.0  # for the installation of packages
+FORK = 600.0  # for copies of a session
+PRESETS = 120.0  # for resolving presets
 
 
 class AsyncSession:
     """A session. A ``with`` statement closes it at its end; otherwise it lives until it expires or is closed.
 
-    ``raw`` is the server's last answer about it (:class:`belljar.types.Session`), ``files`` is its workspace.
+    ``raw`` is the server's last answer about the session (:class:`belljar.types.Session`). ``files`` is its workspace.
     """
 
     def __init__(self, sessions: AsyncSessions, raw: dict[str, Any]) -> None:
@@ -46,43 +46,43 @@ class AsyncSession:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The session's id."""
         return str(self.raw["session_id"])
 
     @property
     def state(self) -> str:
-        """Its state: starting, active, hibernated; closed, expired, crashed, lost."""
+        """The session's state: starting, active, hibernated; closed, expired, crashed, lost."""
         return str(self.raw["state"])
 
     @property
     def created(self) -> bool:
-        """Whether this call created it: ``open`` may return an existing session."""
+        """Whether this call created the session: ``open`` may return an existing one."""
         return bool(self.raw.get("created", True))
 
     @property
     def scope(self) -> str:
-        """Its scope as namespace:id:key; "" for none."""
+        """The session's scope as namespace:id:key; "" for none."""
         return self.raw.get("scope_key") or ""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.state}>"
 
     async def refresh(self) -> AsyncSession:
-        """Gets its current state from the server."""
+        """Gets the session's current state from the server."""
         self.raw = {**self.raw, **(await self._transport.ask(Ask("GET", path("sessions", self.id))))}
         return self
 
     async def network(self) -> types.NetworkSpec:
-        """Returns what it may reach now."""
+        """Returns the session's current network rules."""
         return cast("types.NetworkSpec", await self._transport.ask(Ask("GET", path("sessions", self.id, "network"))))
 
     async def set_network(self, network_policy: str, egress: Optional[types.Egress] = None) -> types.NetworkSpec:
-        """Changes what it may reach, at once: connections that the new rules do not allow are cut."""
+        """Changes the session's network rules at once, and cuts connections that the new rules do not allow."""
         spec = _spec.given({"network_policy": network_policy, "egress": egress})
         return cast("types.NetworkSpec", await self._transport.ask(Ask("PUT", path("sessions", self.id, "network"), spec)))
 
     async def close(self) -> None:
-        """Ends it: cancels its runs, and removes its sandbox and workspace. It may be called twice."""
+        """Ends the session: cancels its runs, and removes its sandbox and workspace. A second call is not an error."""
         await self._sessions.close(self.id)
 
     async def __aenter__(self) -> AsyncSession:
@@ -111,7 +111,7 @@ class AsyncSession:
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> AsyncRun:
-        """Runs a command in it and returns when that has ended: see :meth:`AsyncRuns.run`."""
+        """Runs a command in the session and returns when it has ended: see :meth:`AsyncRuns.run`."""
         return await self._runs.run(
             command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, capture=capture,
             timeout=timeout, cpu_time=cpu_time, resources=resources, labels=labels, idempotency_key=idempotency_key, on_output=on_output, wait=wait,
@@ -140,7 +140,7 @@ class AsyncSession:
         labels: Optional[Mapping[str, str]] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncRun:
-        """Starts a command in it and returns the run at once: see :meth:`AsyncRuns.start`."""
+        """Starts a command in the session and returns the run at once: see :meth:`AsyncRuns.start`."""
         return await self._runs.start(
             command, code=code, language=language, session=self.id, cwd=cwd, env=env, files=files, stdin=stdin, interactive=interactive,
             capture=capture, timeout=timeout, cpu_time=cpu_time, resources=resources, labels=labels, idempotency_key=idempotency_key,
@@ -163,10 +163,10 @@ class AsyncSession:
         wait: Optional[float] = None,
         cancel: bool = True,
     ) -> ShellResult:
-        """Runs a line, or a script, in its shell, which keeps directory, variables and background jobs.
+        """Runs a line, or a script, in the session's shell, which keeps directory, variables and background jobs.
 
-        ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart, on pipes; otherwise both are a terminal.
-        ``on_output``, ``wait`` and ``cancel`` are as for :meth:`AsyncRuns.run`.
+        ``timeout`` is in seconds. ``separate`` keeps stdout and stderr apart, on pipes; otherwise both are a
+        terminal. ``on_output``, ``wait`` and ``cancel`` are as for :meth:`AsyncRuns.run`.
         """
         spec = _spec.run(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)
         run = await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
@@ -190,9 +190,10 @@ class AsyncSession:
     ) -> AsyncRun:
         """Executes code in a context, an interpreter that keeps variables and imports from one call to the next.
 
-        ``language`` is python, ipython, javascript or bash. Each has a context of its own; ``context`` names another one. ``value`` of
-        the answer is the last expression's, ``results`` is all that was shown, and ``error`` how it failed. With ``replay``, a context
-        that has lost its interpreter executes its earlier code again first, without output. The rest is as for :meth:`run`.
+        ``language`` is python, ipython, javascript or bash. Each has a context of its own; ``context`` names another one. In the
+        answer, ``value`` is the last expression's value, ``results`` has all results, and ``error`` is the failure, if any. With
+        ``replay``, a context that has lost its interpreter executes its earlier code again first, without output. The rest is as
+        for :meth:`run`.
         """
         name = context or {"py": "python", "js": "javascript", "node": "javascript", "sh": "bash"}.get(language, language)
         spec = _spec.run(
@@ -202,28 +203,29 @@ class AsyncSession:
         return await self._runs._finish(spec, _spec.checked(idempotency_key), wait, cancel, on_output)
 
     async def create_context(self, language: str, *, name: Optional[str] = None, cwd: Optional[str] = None) -> types.Context:
-        """Starts a context, or returns the existing one of that name, whose language and cwd must be the same."""
+        """Starts a context, or returns the existing one of that name, which must have the same language and cwd."""
         body = _spec.given({"language": language, "name": name, "cwd": cwd})
         return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts"), body, again=True, longer=STARTUP), "name"))
 
     async def contexts(self) -> List[types.Context]:
-        """Lists its contexts, sorted by name."""
+        """Lists the session's contexts, sorted by name."""
         return cast("list[types.Context]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "contexts")), "items"))["items"])
 
     async def restart_context(self, name: str) -> types.Context:
-        """Ends a context's interpreter, its runs and their processes, and starts a new interpreter."""
+        """Ends a context's interpreter, runs and processes, and starts a new interpreter."""
         return cast("types.Context", await self._transport.ask(Ask("POST", path("sessions", self.id, "contexts", name, "restart"), {}, longer=STARTUP), "name"))
 
     async def delete_context(self, name: str) -> None:
-        """Ends a context. It may be called twice."""
+        """Ends a context. A second call is not an error."""
         await self._transport.ask(Ask("DELETE", path("sessions", self.id, "contexts", name), longer=STARTUP))
 
     async def shell_start(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncRun:
-        """Starts a line in its shell and returns the run: ``logs()`` yields the output as it comes."""
+        """Starts a line in the session's shell and returns the run: ``logs()`` yields the output as it arrives."""
         return await self._runs.start(session=self.id, shell=_shell(cmd, separate), timeout=timeout, stdin=stdin)
 
     async def shell_stream(self, cmd: str, *, timeout: Optional[float] = None, stdin: Optional[str] = None, separate: bool = False) -> AsyncIterator[Frame]:
-        """Runs a line in its shell and yields the output as it comes, then the end of the log, whose ``info`` has the exit_code."""
+        """Runs a line in the session's shell and yields the output as it arrives, then the end of the log, whose ``info`` has the
+        exit_code."""
         run = await self.shell_start(cmd, timeout=timeout, stdin=stdin, separate=separate)
         async for frame in run.logs():
             if frame.type in ("stdout", "stderr", "truncated") or frame.last:
@@ -232,55 +234,56 @@ class AsyncSession:
     async def terminal(
         self, *, cols: int = 80, rows: int = 24, command: Optional[Command] = None, name: Optional[str] = None, shared: bool = False
     ) -> AsyncTerminal:
-        """Opens a terminal in it and attaches to it. ``command`` runs there, as for :meth:`run`; by default a shell."""
+        """Opens a terminal in the session and attaches to it. It runs ``command``, as for :meth:`run`, or a shell by default."""
         return await AsyncTerminal.open(self._transport, self.id, cols=cols, rows=rows, command=command, name=name, shared=shared)
 
     async def terminals(self) -> List[types.Terminal]:
-        """Lists its terminals, oldest first."""
+        """Lists the session's terminals, oldest first."""
         return await AsyncTerminals(self._transport).list(self.id)
 
     def usage(self) -> AsyncIterator[types.UsageSample]:
-        """Yields what its sandbox uses, about once a second, until the session ends. Watching does not extend the session's life."""
+        """Yields the usage of the session's sandbox, about once a second, until the session ends. Watching does not extend the session's
+        life."""
         return watch_usage(self._transport, path("sessions", self.id, "usage"))
 
     async def ports(self) -> List[types.Port]:
-        """Lists the ports that programs in it listen on. ``belljar session forward`` reaches them from this machine."""
+        """Lists the ports that programs in the session listen on. ``belljar session forward`` reaches them from this machine."""
         return cast("list[types.Port]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "ports")), "items"))["items"])
 
     async def preview(self, port: int, *, public: bool = False, ttl: Optional[float] = None) -> types.Preview:
-        """Makes a host name at which browsers reach a port: ``url``, and for a private one ``token_url``, to be opened first.
+        """Makes a host name at which browsers reach a port: ``url``, and for a private one ``token_url``, to open first.
 
-        ``ttl`` is its life in seconds, an hour by default.
+        ``ttl`` is its lifetime in seconds, an hour by default.
         """
         body = _spec.given({"port": port, "public": True if public else None, "ttl_sec": ttl})
         return cast("types.Preview", await self._transport.ask(Ask("POST", path("sessions", self.id, "previews"), body), "label"))
 
     async def previews(self) -> List[types.Preview]:
-        """Lists its previews, oldest first, without their tokens."""
+        """Lists the session's previews, oldest first, without their tokens."""
         return cast("list[types.Preview]", (await self._transport.ask(Ask("GET", path("sessions", self.id, "previews")), "items"))["items"])
 
     async def revoke_preview(self, label: str) -> None:
-        """Ends a preview, and its connections, at once."""
+        """Ends a preview and its connections at once."""
         await self._transport.ask(Ask("DELETE", path("sessions", self.id, "previews", label), again=False))
 
     async def snapshot(self, name: Optional[str] = None, *, live: bool = False) -> types.Snapshot:
-        """Saves the files of its workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports it.
-        ``live`` saves memory and processes, too, on runtime gvisor.
+        """Saves the files of the workspace. If the runtime can, it freezes the programs meanwhile: ``consistent`` reports
+        it. With ``live`` it also saves memory and processes, on runtime gvisor.
         """
         return await AsyncSnapshots(self._transport)._make(self.id, name, live)
 
     async def fork(self, count: int = 1, *, live: bool = False) -> List[AsyncSession]:
-        """Makes copies with its files, limits and network, and the directory, variables and functions of its shell, but without its
-        secrets, its scope and, unless ``live``, its processes. All of them or none.
+        """Makes copies of the session with its files, limits and network, and the directory, variables and functions of its
+        shell, but without its secrets, its scope and, unless ``live``, its processes. It makes all of them or none.
         """
         body = {"count": count, "live": live}
         made = await self._transport.ask(Ask("POST", path("sessions", self.id, "fork"), body, longer=FORK), "sessions")
         return [type(self)(self._sessions, raw) for raw in made["sessions"]]
 
     async def hibernate(self, force: bool = False) -> types.Session:
-        """Saves it, and removes its sandbox until it is used again. It is saved with its processes if the runtime can save them
-        (``["hibernated"]["live"]`` of the answer), else its files and the state of its shell. ``force`` ends what runs in it; without that
-        a session in which anything runs is refused.
+        """Saves the session, and removes its sandbox until it is used again. If the runtime can, it saves the processes
+        (``["hibernated"]["live"]`` of the answer), else the files and the state of the shell. ``force`` ends everything that runs in
+        the session; without ``force``, a session in which anything runs is refused.
         """
         ask = Ask("POST", path("sessions", self.id, "hibernate"), {"force": force}, longer=FORK)
         return cast("types.Session", await self._transport.ask(ask, "session_id"))
@@ -321,17 +324,18 @@ class AsyncSessions:
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
-        """Creates a session without a scope, and returns when it can be used. If an operator must approve it first, that
-        may take long; PolicyDeniedError if it is denied, or not approved in time.
+        """Creates a session without a scope, and returns when it can be used. If an operator must approve it first, that may take
+        long; PolicyDeniedError if it is denied, or not approved in time.
 
-        Times are in seconds: ``ttl`` is the life after the last use, ``idle_timeout`` the time without activity after which it ends,
-        ``lifetime`` the total life, and ``timeout`` and ``cpu_time`` the limits of a run that sets none. ``env`` is for every run.
-        ``workspace_exec`` allows programs in its workspace to be executed. With ``network_policy="allowlist"``, ``egress`` lists what
-        its programs may reach. ``secrets`` are files in ``/run/secrets``.
+        Times are in seconds: ``ttl`` is the life after the last use, ``idle_timeout`` the time without activity after which the
+        session ends, ``lifetime`` the total life, and ``timeout`` and ``cpu_time`` the limits of a run that sets none. ``env``
+        is for every run. ``workspace_exec`` allows programs in the workspace to be executed. With
+        ``network_policy="allowlist"``, ``egress`` lists the destinations that programs may reach. ``secrets`` are files in
+        ``/run/secrets``.
         The workspace begins with the repository ``git``, or with the snapshot whose id is ``snapshot``.
         ``template`` names a template, which has the image, packages, environment and files.
         ``workspace`` puts ``/workspace`` on disk: ``{"volume": "data"}``, or ``{"medium": "disk", "mb": 2048}``.
-        ``packages`` are installed for all its runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
+        ``packages`` are installed for all runs: ``{"pip": ["requests"], "npm": ["left-pad"]}``.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
@@ -372,10 +376,10 @@ class AsyncSessions:
         workspace_exec: Optional[bool] = None,
         idempotency_key: Optional[str] = None,
     ) -> AsyncSession:
-        """Returns the live session of a scope, or creates it; ``created`` of the result says which.
+        """Returns the live session of a scope, or creates it; ``created`` of the result is true for a new one.
 
-        ``namespace`` is workflow, agent, user or thread, ``id`` is that one's id, and ``key`` the name of the session there. The
-        other arguments are as for :meth:`create`; they do not change an existing session.
+        ``namespace`` is workflow, agent, user or thread, ``id`` is its id, and ``key`` is the session's name within it.
+        The other arguments are as for :meth:`create`; they do not change an existing session.
         """
         spec = _spec.session(
             image=image, env=env, labels=labels, resources=resources, ttl=ttl, idle_timeout=idle_timeout, lifetime=lifetime, timeout=timeout,
@@ -393,7 +397,7 @@ class AsyncSessions:
             longer += INSTALL
         if (spec.get("egress") or {}).get("presets"):
             longer += PRESETS
-        if spec.get("template"):  # it may have to be built again first
+        if spec.get("template"):  # it may have to be rebuilt first
             longer += BUILD
         made = AsyncSession(self, await self._transport.ask(Ask("POST", target, spec, key=_spec.checked(key), longer=longer), "session_id", "state"))
         while made.state == "starting" and made.raw.get("approval"):
@@ -419,13 +423,13 @@ class AsyncSessions:
         return cast("types.SessionPage", await self._transport.ask(Ask("GET", path("sessions"), values=values)))
 
     async def close(self, id: str) -> None:
-        """Ends a session. It may be called twice."""
+        """Ends a session. A second call is not an error."""
         await self._transport.ask(Ask("DELETE", path("sessions", id), longer=STARTUP))
 
     async def close_all(self, key_prefix: str, *, retain: Optional[float] = None) -> List[str]:
         """Ends all sessions whose scope begins with ``key_prefix``, such as ``workflow:run_123:``, and returns their ids.
 
-        With ``retain`` they end after so many seconds: until then you can inspect them. :func:`belljar.scope_prefix` makes a prefix.
+        With ``retain`` they end after that many seconds; until then you can inspect them. :func:`belljar.scope_prefix` makes a prefix.
         """
         body = _spec.given({"key_prefix": key_prefix, "retain_seconds": retain})
         answer = await self._transport.ask(Ask("POST", path("sessions", "close"), body, again=True, longer=STARTUP), "closed")

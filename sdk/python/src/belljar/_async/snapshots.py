@@ -14,22 +14,22 @@ from .transport import Ask, AsyncTransport
 if TYPE_CHECKING:
     from .. import types
 
-LONGER = 600.0  # seconds more that an archive may take
+LONGER = 600.0  # extra seconds for an archive
 PAGE = 200
 
 
 class AsyncSnapshots:
-    """Snapshots that the caller keeps. ``session.snapshot()`` makes one, ``sessions.create(snapshot=id)`` a session of it."""
+    """The caller's snapshots. ``session.snapshot()`` makes one, ``sessions.create(snapshot=id)`` makes a session from it."""
 
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
     async def get(self, id: str) -> types.Snapshot:
-        """A snapshot; NotFoundError if there is none."""
+        """Returns a snapshot; NotFoundError if there is none."""
         return cast("types.Snapshot", await self._transport.ask(Ask("GET", path("snapshots", id)), "snapshot_id"))
 
     async def list(self) -> List[types.Snapshot]:
-        """The caller's snapshots, newest first."""
+        """Returns the caller's snapshots, newest first."""
         found: List[types.Snapshot] = []
         while True:
             page = await self._transport.ask(Ask("GET", path("snapshots"), values={"limit": str(PAGE), "offset": str(len(found))}), "items")
@@ -38,19 +38,19 @@ class AsyncSnapshots:
                 return found
 
     async def remove(self, id: str) -> None:
-        """Removes a snapshot. Sessions and runs that were made of it keep their files."""
+        """Removes a snapshot. Sessions and runs that began with it keep their files."""
         await self._transport.ask(Ask("DELETE", path("snapshots", id), again=False))
 
     async def export(self, id: str) -> bytes:
-        """A snapshot as a tar archive, whose SHA-256 is its digest."""
+        """Returns a snapshot as a tar archive, whose SHA-256 is its digest."""
         return await self._transport.repeat(self._archive(id), read_all)
 
     async def save(self, id: str, local: Local) -> None:
-        """Writes a snapshot into a local tar file, which is there when all of it has come."""
+        """Writes a snapshot to a local tar file, which appears when it is complete."""
         await self._transport.repeat(self._archive(id), save_to(local))
 
     async def import_(self, archive: Content, name: Optional[str] = None) -> types.Snapshot:
-        """Makes a snapshot of a tar archive, which may be compressed with gzip or zstd: bytes, or a file open for reading bytes."""
+        """Makes a snapshot from a tar archive, which may be compressed with gzip or zstd: bytes, or a file open for reading bytes."""
         ask = Ask(
             "POST", path("snapshots", "import"), values={"name": name}, source=Body([archive]), longer=LONGER, headers={"Content-Type": "application/x-tar"},
         )  # fmt: skip

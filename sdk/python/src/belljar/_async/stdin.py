@@ -17,19 +17,20 @@ from .socket import AsyncSocket
 from .transport import AsyncTransport
 
 PIECE = 32 << 10  # bytes in one message
-PARTING = 10.0  # seconds
+PARTING = 10.0  # seconds to wait when closing
 
 
 class AsyncStdin:
-    """A connection to a run's standard input. Closing it leaves the program's input open; :meth:`end` sends the end of file.
+    """A connection to a run's standard input. Closing it leaves the program's input open; :meth:`end` sends the end of
+    file.
 
-    It does not look at the run's output: follow ``run.logs()`` for that.
+    It does not return the run's output: follow ``run.logs()`` for that.
     """
 
     def __init__(self, socket: AsyncSocket) -> None:
         self._socket = socket
-        self._told: dict[str, Any] = {}  # by the server, of the reason
-        self.reason = ""  # why the input has ended: client, run_ended, connection_lost, or the limit that was broken
+        self._told: dict[str, Any] = {}  # the server's data about the reason
+        self.reason = ""  # why the input has ended: client, run_ended, connection_lost, or the limit that was exceeded
         self._over = AsyncEvent()  # set with the reason
         self._left = False
         self._beside = AsyncBeside(self._listen)
@@ -44,14 +45,14 @@ class AsyncStdin:
             raise failure.error from failure.__cause__
 
     async def write(self, data: Union[bytes, str]) -> None:
-        """Sends bytes, or text as UTF-8. Too much of it ends the input: QuotaExceededError, PayloadTooLargeError."""
+        """Sends bytes, or text as UTF-8. Exceeding a limit ends the input: QuotaExceededError, PayloadTooLargeError."""
         raw = gathered(data)
         for at in range(0, len(raw), PIECE):
-            await pause(0.0)  # messages that have arrived are read first
+            await pause(0.0)  # read messages that have arrived first
             await self._say({"type": "stdin", "encoding": "base64", "data": base64(raw[at : at + PIECE])})
 
     async def end(self) -> None:
-        """Closes the program's input for all clients, and returns when the server has done so."""
+        """Closes the program's input for all clients, and returns when the server has closed it."""
         if not self.reason:
             await self._say({"type": "stdin_close"})
         await self._over.wait()
@@ -67,7 +68,7 @@ class AsyncStdin:
             raise failure.error from failure.__cause__
 
     async def _listen(self) -> None:
-        """Reads what the server says, to its end: it takes a client for gone that reads neither pings nor output."""
+        """Reads the server's messages to the end. The server drops a client that reads neither pings nor output."""
         reason = "connection_lost"
         try:
             while True:
@@ -96,10 +97,10 @@ class AsyncStdin:
         self._over.set()
 
     async def close(self) -> None:
-        """Gives up this hold, once the program has taken what was written, or does not for ten seconds. Its input stays open."""
+        """Closes this connection, once the program has taken its input or after ten seconds. The program's input stays open."""
         try:
             if not self.reason:
-                await self._say({"type": "stdin", "encoding": "utf8", "data": ""}, PARTING)  # behind it, the agent has taken the rest
+                await self._say({"type": "stdin", "encoding": "utf8", "data": ""}, PARTING)  # when this is sent, the agent has taken the rest
             self._left = True
             await self._socket.leave()
             await self._beside.wait(PARTING)
@@ -114,12 +115,12 @@ class AsyncStdin:
     async def __aexit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         if error is None or isinstance(error, Exception):
             await self.close()
-        else:  # a cancelled task, or Ctrl-C, waits for nothing
+        else:  # a cancelled task, or Ctrl-C, does not wait
             self._socket.cut()
 
 
 def _refusal(reason: str, told: dict[str, Any]) -> BelljarError:
-    """Why no more input is taken."""
+    """Returns the error for a write after the input has ended."""
     kind: type[BelljarError] = ConflictError
     if reason == "stdin_max_frame_bytes":
         kind = PayloadTooLargeError

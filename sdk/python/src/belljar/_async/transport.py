@@ -1,4 +1,4 @@
-"""Requests and their answers, over connections that are used again."""
+"""Requests and their answers, over reused connections."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .._wire_async import AsyncLeaving, AsyncWire, aside, pause
 from ..errors import CanceledError, InternalError, InvalidRequestError, UnreachableError
 from .incoming import AsyncIncoming, decode
 
-MAX_FAILURE = 1 << 20  # bytes of an answer that tells a failure
-IDLE = 16  # connections that are kept
+MAX_FAILURE = 1 << 20  # bytes of an answer that describes a failure
+IDLE = 16  # connections to keep
 DIAL = 10.0  # seconds
-LATE = 2.0  # seconds that an answer may be late for who waits no longer
-CONTINUE = 10.0  # seconds to wait for the server's word before a large body is sent: a busy one takes a while
+LATE = 2.0  # seconds that an answer may come after the caller's deadline
+CONTINUE = 10.0  # seconds to wait for the server's "continue" before sending a large body: a busy server takes a while
 
 T = TypeVar("T")
 
 
 class Ask:
-    """One question to the server. ``again`` says that it can be repeated without doing anything twice."""
+    """One request to the server. ``again`` means that repeating it has no second effect."""
 
     def __init__(
         self,
@@ -51,10 +51,10 @@ class Ask:
         self.headers = {"Accept": "application/json", **(headers or {})}
         self.raw = None if body is None else _dump(body)
         self.source = source
-        self.longer = longer  # seconds more than others that the answer may take
+        self.longer = longer  # extra seconds for the answer
         self.until = until  # when the caller stops waiting, on the monotonic clock
-        self.accept = accept  # statuses that are no failure
-        self.brief = brief  # it matters little: who waits for it wants to be gone
+        self.accept = accept  # statuses that are not failures
+        self.brief = brief  # a short timeout: the caller is about to exit
         if key is not None:
             self.headers["Idempotency-Key"] = key
         if body is not None:
@@ -75,7 +75,7 @@ def _dump(body: Any) -> bytes:
 
 
 class AsyncTransport:
-    """Speaks to one server. Safe for concurrent use."""
+    """The connections to one server. Safe for concurrent use."""
 
     def __init__(
         self,
@@ -103,19 +103,19 @@ class AsyncTransport:
             if not clean(value) or not value.isascii():
                 raise InvalidRequestError("the API key or the source has characters that cannot be sent")
         self._idle: list[AsyncWire] = []
-        self.leaving = AsyncLeaving()  # what is still to be done for calls that were given up
+        self.leaving = AsyncLeaving()  # remaining work for abandoned calls
         self._met = False  # the server has answered once
         self._closed = False
 
     async def ask(self, ask: Ask, *fields: str) -> Any:
-        """Asks, and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
+        """Sends a request and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
         answer = await self.repeat(ask, decode)
         if fields and (not isinstance(answer, dict) or any(name not in answer for name in fields)):
             raise InternalError(f"the server's answer has no {', '.join(fields)}", hint="check that this is the address of a belljar")
         return answer
 
     async def repeat(self, ask: Ask, take: Callable[[AsyncIncoming], Awaitable[T]]) -> T:
-        """Asks, again if need be, and gives ``take`` an answer that is no failure."""
+        """Sends a request, repeats it if necessary, and passes a successful answer to ``take``."""
         patience = Patience(min(self.patience, 2.0) if ask.brief else self.patience)
         while True:
             try:
@@ -129,7 +129,7 @@ class AsyncTransport:
             await pause(delay)
 
     async def attempt(self, ask: Ask) -> AsyncIncoming:
-        """Asks once, and returns an answer that is no failure. Its body is the caller's to read and to close."""
+        """Sends a request once, and returns a successful answer. The caller reads and closes its body."""
         silence = 5.0 if ask.brief else self.silence + ask.longer
         dial = DIAL
         if ask.until is not None:
@@ -144,7 +144,7 @@ class AsyncTransport:
             except OSError as e:
                 if ask.source is not None and e is ask.source.fault:
                     raise
-                unsent = e  # it may have answered before it had read everything
+                unsent = e  # the server may have answered before it had read everything
             head = answer.head()
             while head is None:
                 try:
@@ -158,7 +158,7 @@ class AsyncTransport:
                 raise
             failure = self.broken(e, f"server {self.address} does not answer")
             if used and answer.fresh and not isinstance(e, TimeoutError):
-                failure.after = 0.0  # it had been closed for being idle
+                failure.after = 0.0  # the server had closed the idle connection
             raise failure from e
         except BaseException:
             wire.close()
@@ -172,7 +172,7 @@ class AsyncTransport:
             try:
                 raw = await incoming.read(MAX_FAILURE)
             except (Passing, InternalError):
-                pass  # the status says enough
+                pass  # the status is enough
         raise judge(head, _parsed(head, raw))
 
     async def _send(self, wire: AsyncWire, answer: Answer, ask: Ask, silence: float) -> None:
@@ -187,7 +187,7 @@ class AsyncTransport:
         elif size or ask.method in ("POST", "PUT"):
             headers.append(("Content-Length", str(size)))
         patient = source is not None and (chunked or size > 64 << 10)
-        if patient:  # what is refused need not be sent
+        if patient:  # the server may refuse the request without its body
             headers.append(("Expect", "100-continue"))
         if self.address.relayed and self.address.proxy is not None and self.address.proxy.authorization:
             headers.append(("Proxy-Authorization", self.address.proxy.authorization))
@@ -211,7 +211,7 @@ class AsyncTransport:
                 return
 
     async def _invited(self, wire: AsyncWire, answer: Answer) -> bool:
-        """Whether the server wants the body. One that says nothing does."""
+        """Whether the server accepts the body. A server that does not answer does."""
         while True:
             try:
                 answer.feed(await wire.recv(CONTINUE))
@@ -227,7 +227,7 @@ class AsyncTransport:
         while self._idle:
             try:
                 wire = self._idle.pop()
-            except IndexError:  # another thread was sooner
+            except IndexError:  # another thread was first
                 break
             if wire.usable:
                 return wire, True
@@ -241,10 +241,10 @@ class AsyncTransport:
             await self._locate()
 
     async def _locate(self) -> None:
-        """Waits for a server of our own, and learns where it is."""
+        """Waits for the private belljar, and gets its address."""
         assert self.local is not None
         told = await aside(self.local.ready)
-        if not self._located:  # another thread may have been sooner
+        if not self._located:  # another thread may have been first
             self.address = Address("unix:" + told["socket"])
             self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
             self._located = True
@@ -255,12 +255,12 @@ class AsyncTransport:
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
-                raise failure.error from e  # more likely a wrong address than one that will be right in a moment
+                raise failure.error from e  # a wrong address is more likely than a brief outage
             failure.refused = True
             raise failure from e
 
     def broken(self, cause: BaseException, message: str) -> Passing:
-        """A failure that the server did not tell."""
+        """Returns the error of a failure without an answer from the server."""
         if self.local is not None and not self.local.alive:
             return Passing(self.local.over(), most=0)
         if isinstance(cause, Garbled):
@@ -272,14 +272,14 @@ class AsyncTransport:
         return Passing(UnreachableError(f"{message}: {cause or type(cause).__name__}", hint=hint), most=0 if untrusted else None)
 
     def back(self, wire: AsyncWire, reusable: bool) -> None:
-        """Takes a connection back."""
+        """Takes a connection back for reuse."""
         if reusable and not self._closed and len(self._idle) < IDLE:
             self._idle.append(wire)
         else:
             wire.close()
 
     async def upgrade(self, target: str, values: Mapping[str, Any]) -> tuple[AsyncWire, ws.Decoder]:
-        """Opens a WebSocket. The connection is the caller's to close."""
+        """Opens a WebSocket. The caller must close the connection."""
         await self._begin()
         key = ws.new_key()
         wire = await self._dial(tunnel=True)
@@ -306,10 +306,10 @@ class AsyncTransport:
         return wire, ws.Decoder(answer.rest)
 
     async def close(self) -> None:
-        """Closes the connections that are not in use. Calls in progress end first."""
+        """Closes the idle connections, after the cleanup for abandoned calls."""
         try:
             await self.leaving.wait()
-        finally:  # also of a task that is cancelled while it waits
+        finally:  # also if a task is cancelled while it waits
             self.cut()
             if self.local is not None:
                 await aside(self.local.close)

@@ -1,4 +1,4 @@
-"""What a living sandbox uses, as it comes."""
+"""The resource usage of a live sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 async def watch_usage(transport: AsyncTransport, at: str) -> AsyncIterator[types.UsageSample]:
-    """Samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere."""
+    """Yields samples until the run or session has ended. A broken connection ends it with an error: the server keeps no samples."""
 
     async def take(incoming: AsyncIncoming) -> AsyncIncoming:
         return incoming

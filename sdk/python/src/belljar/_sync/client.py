@@ -1,5 +1,5 @@
 # Made from _async/client.py by scripts/generate.py. Do not edit.
-"""Belljar over the network, or of one's own."""
+"""The client for a server, or for a private belljar."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Belljar:
 
     ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``, by default $BELLJAR_SERVER. ``api_key`` is by default
     $BELLJAR_API_KEY; pass a JWT as ``bearer``. ``patience`` is the number of seconds for which a request is retried while the
-    server is unreachable or asks to wait; a log that has begun is retried for ten times as long. 0 disables retries.
-    HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY are used, except for addresses of this machine.
-    ``silence`` is the number of seconds for which the server may send nothing while the client waits for an answer.
-    ``source`` is recorded in the server's audit trail.
+    server is unreachable or asks to wait. A log that has begun is retried for ten times as long. 0 disables retries. ``silence``
+    is the number of seconds for which the server may send nothing while the client waits for an answer. ``source`` is recorded in
+    the server's audit trail. The client uses HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, except for addresses of this
+    machine.
 
     Only requests that are safe to repeat are retried: reads, and those that create something with an Idempotency-Key.
     """
@@ -96,11 +96,11 @@ class Belljar:
         self.run = self.runs.run
 
     def runtimes(self) -> types.Discovery:
-        """Returns the runtimes of the server, and why one does not work."""
+        """Returns the server's runtimes, with the reason for each that does not work."""
         return cast("types.Discovery", self._transport.ask(Ask("GET", path("runtimes"))))
 
     def me(self) -> types.Me:
-        """Returns the caller: the policy in force, the quotas, and what is used of them."""
+        """Returns the caller, with the policy in force, the quotas and their usage."""
         return cast("types.Me", self._transport.ask(Ask("GET", path("me"))))
 
     def check_network(
@@ -116,12 +116,12 @@ class Belljar:
         return cast("types.NetworkCheck", self._transport.ask(Ask("POST", path("network", "check"), spec)))
 
     def network_presets(self, image: Optional[str] = None) -> list[types.NetworkPreset]:
-        """Returns the indexes and hosts of each preset of ``egress`` in an image (default ``host``), or why it cannot be used."""
+        """Returns the indexes and hosts of each preset of ``egress`` in an image (default ``host``), or why the preset cannot be used."""
         answer = self._transport.ask(Ask("GET", path("network", "presets"), values={"base_image": image} if image else None, longer=120.0), "items")
         return cast("list[types.NetworkPreset]", answer["items"] or [])
 
     def close(self) -> None:
-        """Closes its connections, and ends its private belljar. Runs and sessions on a server continue."""
+        """Closes the connections, and ends the client's private belljar. Runs and sessions on a server continue."""
         self._transport.close()
 
     def __enter__(self) -> Belljar:

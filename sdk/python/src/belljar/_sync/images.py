@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .. import types
 
 
-LONGER = 600.0  # seconds more that an archive may take to be unpacked
+LONGER = 600.0  # extra seconds for unpacking an archive
 
 
 class Images:
@@ -38,7 +38,7 @@ class Images:
         return cast("types.Image", self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
-        """Has the server pull an image, and returns when it can be used. It calls ``progress`` with each step."""
+        """Makes the server pull an image, and returns when the image can be used. It calls ``progress`` with each step."""
 
         ask = Ask("POST", path("images", "pull"), {"ref": ref}, headers={"Accept": "text/event-stream"}, again=True)
         return self._follow(ask, ref, progress)
@@ -46,9 +46,10 @@ class Images:
     def import_(
         self, archive: Content, name: Optional[str] = None, *, progress: Optional[Callable[[types.ImageProgress], object]] = None
     ) -> types.Image:
-        """Imports an image from a tar archive, which may be compressed: an OCI layout, one of docker save, or a root file system.
+        """Imports an image from a tar archive, which may be compressed: an OCI layout, an archive of docker save, or a root file
+        system.
 
-        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, by default that in the archive.
+        ``archive`` is bytes, or a file open for reading bytes. ``name`` is the image's name, by default the one in the archive.
         For operators.
         """
         ask = Ask(
@@ -58,7 +59,7 @@ class Images:
         return self._follow(ask, name or "", progress)
 
     def tag(self, ref: str, name: str) -> types.Image:
-        """Adds a name to an image. If another image has the name, it moves. For operators."""
+        """Adds a name to an image. If another image has the name, the name moves. For operators."""
         return cast("types.Image", self._transport.ask(Ask("POST", path("images", "tag"), {"ref": ref, "name": name}, again=True)))
 
     def remove(self, ref: str) -> None:

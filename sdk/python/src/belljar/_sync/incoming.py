@@ -1,5 +1,5 @@
 # Made from _async/incoming.py by scripts/generate.py. Do not edit.
-"""Answers whose bodies are still coming, and what can be made of them."""
+"""Answers whose bodies are still arriving, and their conversion."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..errors import InternalError
 if TYPE_CHECKING:
     from .transport import Transport
 
-MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded
+MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded as JSON
 
 
 class Incoming:
-    """An answer whose body is still coming. Close it, or use it in a ``with`` statement."""
+    """An answer whose body is still arriving. Close it, or use it in a ``with`` statement."""
 
     def __init__(self, transport: Transport, wire: Wire, answer: Answer, head: Head, silence: float) -> None:
         self.head = head
@@ -33,7 +33,7 @@ class Incoming:
         self._closed = False
 
     def piece(self, until: Optional[float] = None) -> bytes:
-        """The next piece of the body, ``b""`` at its end; errors.TimeoutError when the monotonic clock says ``until``."""
+        """Returns the next piece of the body, ``b""`` at its end. errors.TimeoutError once the monotonic clock has reached ``until``."""
         try:
             while True:
                 piece = self._answer.piece()
@@ -48,7 +48,7 @@ class Incoming:
                     if until is not None and time.monotonic() >= until:
                         raise errors.TimeoutError("the time to wait is over") from None
                     raise
-        except errors.TimeoutError:  # which is an OSError, too
+        except errors.TimeoutError:  # also an OSError
             self.close()
             raise
         except (OSError, EOFError, Garbled) as e:
@@ -59,7 +59,7 @@ class Incoming:
             raise
 
     def read(self, most: int) -> bytes:
-        """The whole body, of at most so many bytes."""
+        """Returns the whole body, of at most so many bytes."""
         found = bytearray()
         while True:
             piece = self.piece()
@@ -71,7 +71,7 @@ class Incoming:
                 raise InternalError("the server's answer is too long", status=self.head.status)
 
     def save(self, to: Union[str, os.PathLike[str]]) -> None:
-        """Writes the body into a file, which is there when all of it has come."""
+        """Writes the body to a file, which appears when it is complete."""
         name = os.fspath(to)
         part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
         file = aside(open, part, "wb")
@@ -85,13 +85,13 @@ class Incoming:
             aside(os.replace, part, name)
         except BaseException:
             file.close()
-            with suppress(FileNotFoundError):  # given up while it was renamed
+            with suppress(FileNotFoundError):  # cancelled during the rename
                 os.unlink(part)
             raise
 
     def events(self, until: Optional[float] = None) -> Iterator[list[tuple[str, bytes]]]:
-        """The server-sent events of the body, as many at once as have come."""
-        if self.head.mime != "text/event-stream" or self.head.get("content-encoding"):  # none was asked for
+        """Yields the server-sent events of the body, in lists of those that have arrived."""
+        if self.head.mime != "text/event-stream" or self.head.get("content-encoding"):  # the answer is not an event stream
             self.close()
             raise stranger(self.head)
         events = Events()
@@ -106,7 +106,7 @@ class Incoming:
             yield found
 
     def close(self) -> None:
-        """Gives up the answer. A connection that has nothing more to bring is used again."""
+        """Closes the answer. A connection that has no more data for it is reused."""
         if not self._closed:
             self._closed = True
             self._transport.back(self._wire, self._answer.reusable)
@@ -119,7 +119,7 @@ class Incoming:
 
 
 def decode(incoming: Incoming) -> Any:
-    """Takes an answer as JSON; None if it is empty."""
+    """Decodes an answer as JSON; None if it is empty."""
     with incoming:
         raw = incoming.read(MAX_ANSWER)
     if incoming.head.status == 204:
@@ -133,13 +133,13 @@ def decode(incoming: Incoming) -> Any:
 
 
 def read_all(incoming: Incoming) -> bytes:
-    """Takes an answer as bytes, however many."""
+    """Returns an answer as bytes, without a limit."""
     with incoming:
         return incoming.read(1 << 62)
 
 
 def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[Incoming], None]:
-    """Takes an answer into a file."""
+    """Writes an answer to a file."""
 
     def save(incoming: Incoming) -> None:
         with incoming:

@@ -15,22 +15,22 @@ from .transport import Ask, Transport
 if TYPE_CHECKING:
     from .. import types
 
-LONGER = 600.0  # seconds more that an archive may take
+LONGER = 600.0  # extra seconds for an archive
 PAGE = 200
 
 
 class Snapshots:
-    """Snapshots that the caller keeps. ``session.snapshot()`` makes one, ``sessions.create(snapshot=id)`` a session of it."""
+    """The caller's snapshots. ``session.snapshot()`` makes one, ``sessions.create(snapshot=id)`` makes a session from it."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def get(self, id: str) -> types.Snapshot:
-        """A snapshot; NotFoundError if there is none."""
+        """Returns a snapshot; NotFoundError if there is none."""
         return cast("types.Snapshot", self._transport.ask(Ask("GET", path("snapshots", id)), "snapshot_id"))
 
     def list(self) -> List[types.Snapshot]:
-        """The caller's snapshots, newest first."""
+        """Returns the caller's snapshots, newest first."""
         found: List[types.Snapshot] = []
         while True:
             page = self._transport.ask(Ask("GET", path("snapshots"), values={"limit": str(PAGE), "offset": str(len(found))}), "items")
@@ -39,19 +39,19 @@ class Snapshots:
                 return found
 
     def remove(self, id: str) -> None:
-        """Removes a snapshot. Sessions and runs that were made of it keep their files."""
+        """Removes a snapshot. Sessions and runs that began with it keep their files."""
         self._transport.ask(Ask("DELETE", path("snapshots", id), again=False))
 
     def export(self, id: str) -> bytes:
-        """A snapshot as a tar archive, whose SHA-256 is its digest."""
+        """Returns a snapshot as a tar archive, whose SHA-256 is its digest."""
         return self._transport.repeat(self._archive(id), read_all)
 
     def save(self, id: str, local: Local) -> None:
-        """Writes a snapshot into a local tar file, which is there when all of it has come."""
+        """Writes a snapshot to a local tar file, which appears when it is complete."""
         self._transport.repeat(self._archive(id), save_to(local))
 
     def import_(self, archive: Content, name: Optional[str] = None) -> types.Snapshot:
-        """Makes a snapshot of a tar archive, which may be compressed with gzip or zstd: bytes, or a file open for reading bytes."""
+        """Makes a snapshot from a tar archive, which may be compressed with gzip or zstd: bytes, or a file open for reading bytes."""
         ask = Ask(
             "POST", path("snapshots", "import"), values={"name": name}, source=Body([archive]), longer=LONGER, headers={"Content-Type": "application/x-tar"},
         )  # fmt: skip

@@ -14,19 +14,19 @@ from .._wire import Wire, pause
 from ..errors import InternalError
 from .transport import Transport
 
-PING = 15.0  # seconds: a connection is dead when a ping that must be answered is not within as much again
+PING = 15.0  # seconds: a connection counts as dead if a ping that needs an answer gets none within another 15 s
 PARTING = 5.0
 
 
 class Socket:
-    """One WebSocket. One may send while another receives."""
+    """One WebSocket. It can send and receive concurrently."""
 
     def __init__(self, transport: Transport, wire: Wire, decoder: ws.Decoder) -> None:
         self._transport, self._wire, self._decoder = transport, wire, decoder
         self._gone = False
         self._said = 0  # counts starts and ends of messages
-        self._read = 0  # what it was before those that the server has surely read
-        self._asked: Optional[int] = None  # what it was at the last ping, if that has not been answered
+        self._read = 0  # the count of messages that the server has certainly read
+        self._asked: Optional[int] = None  # the count at the last ping, until that is answered
 
     @classmethod
     def open(cls, transport: Transport, target: str, values: Mapping[str, Any]) -> Socket:
@@ -36,27 +36,27 @@ class Socket:
                 wire, decoder = transport.upgrade(target, values)
                 return cls(transport, wire, decoder)
             except Passing as failure:
-                if not failure.refused:  # it may have been carried out
+                if not failure.refused:  # the server may have acted on the request
                     raise
                 delay = patience.wait(failure)
             pause(delay)
 
     def send(self, kind: int, data: bytes, timeout: Optional[float] = None) -> None:
-        """Sends a message. ``timeout`` bounds each pause in that: the server reads nothing while the program reads no input."""
+        """Sends a message. ``timeout`` bounds each pause in sending: the server reads nothing while the program reads no input."""
         self._said += 1
         try:
             self._wire.send(ws.encode(kind, data), timeout)
         except OSError as e:
-            self.cut()  # a part of it may have been sent
+            self.cut()  # part of the message may have been sent
             raise self._transport.broken(e, "the connection broke") from e
         self._said += 1
 
     def say(self, message: Mapping[str, Any], timeout: Optional[float] = None) -> None:
-        """Sends a JSON object, as :meth:`send`."""
+        """Sends a JSON object, like :meth:`send`."""
         self.send(ws.TEXT, json.dumps(message).encode("utf-8"), timeout)
 
     def receive(self, timeout: Optional[float] = None) -> Optional[ws.Message]:
-        """The next message, a close among them; None if none comes for so many seconds."""
+        """Returns the next message, including a close; None if none arrives for so many seconds."""
         until = None if timeout is None else time.monotonic() + timeout
         try:
             while True:
@@ -74,7 +74,7 @@ class Socket:
                         raise EOFError("the connection ended")
                     self._decoder.feed(data)
                 elif message.kind == ws.PING:
-                    if not self._wire.busy:  # what waits to be sent says as much
+                    if not self._wire.busy:  # data that waits to be sent is as good as a pong
                         self._wire.send(ws.encode(ws.PONG, message.data), self._transport.silence)
                 elif message.kind == ws.CLOSE:
                     self._gone = True
@@ -91,9 +91,10 @@ class Socket:
             raise self._transport.broken(e, "the connection broke") from e
 
     def _ping(self) -> None:
-        """Pings, or raises TimeoutError if the server should have answered.
+        """Sends a ping, or raises TimeoutError if the server should have answered.
 
-        It reads in order, pings included, and waits while the program does not read its input: then there is no pong.
+        The server reads in order, pings included, and waits while the program does not read its input: then
+        there is no pong.
         """
         if self._asked == self._read == self._said:
             raise TimeoutError("the other side says nothing")
@@ -102,13 +103,13 @@ class Socket:
             self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
 
     def leave(self) -> None:
-        """Says goodbye behind all that was sent."""
+        """Sends a close message after all earlier data."""
         if not self._gone:
             self._gone = True
             self._wire.send(ws.encode(ws.CLOSE, (1000).to_bytes(2, "big")), PARTING)
 
     def close(self) -> None:
-        """Says goodbye, waits for the answer a little, and cuts the connection."""
+        """Sends a close message, waits briefly for the answer, and cuts the connection."""
         try:
             if not self._gone:
                 self.leave()
@@ -123,7 +124,7 @@ class Socket:
                             break
                         self._decoder.feed(data)
         except (OSError, ws.Violation):
-            pass  # it is over in any case
+            pass  # the connection is over in any case
         finally:
             self._wire.close()
 

@@ -1,5 +1,5 @@
 # Made from _async/templates.py by scripts/generate.py. Do not edit.
-"""Templates: an image, packages, environment and files by a name."""
+"""Templates: named sets of an image, packages, environment and files."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ if TYPE_CHECKING:
     from .. import types
 
 
-BUILD = 7200.0  # seconds more than others that an answer may take which waits for a build
+BUILD = 7200.0  # extra seconds for an answer that waits for a build
 
 
 class Templates:
-    """The caller's templates and the shared ones. ``run(template=name)`` and ``sessions.create(template=name)`` have one by its name."""
+    """The caller's templates and the shared ones. ``run(template=name)`` and ``sessions.create(template=name)`` use one by its name."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     def build(self, name: str, image: str, **fields: Any) -> types.Template:
-        """Builds a template, or builds the one of that name again, and returns when the build has ended. It builds nothing if
-        nothing has changed. The fields are those of ``types.TemplateSpec``: ``run=["make"], env={"A": "b"}``.
+        """Builds a template, or rebuilds the existing one of that name, and returns when the build has ended. It builds
+        nothing if nothing has changed. The fields are those of ``types.TemplateSpec``: ``run=["make"], env={"A":
+        "b"}``.
         """
         spec = {**fields, "name": name, "base_image": image}
         return cast("types.Template", self._transport.ask(Ask("POST", path("templates"), spec, longer=BUILD), "name"))
 
     def get(self, name: str) -> types.Template:
-        """A template; NotFoundError if there is none."""
+        """Returns a template; NotFoundError if there is none."""
         return cast("types.Template", self._transport.ask(Ask("GET", path("templates", name)), "name"))
 
     def list(self) -> List[types.Template]:
-        """The templates by name."""
+        """Lists the templates by name."""
         return cast("List[types.Template]", (self._transport.ask(Ask("GET", path("templates")), "items"))["items"])
 
     def remove(self, name: str, *, shared: bool = False) -> None:
-        """Removes a template with its files, or the shared one (operators only)."""
+        """Removes a template and its files; with ``shared`` the shared one of that name (operators only)."""
         self._transport.ask(Ask("DELETE", path("templates", name), values={"shared": "true"} if shared else None, again=False))

@@ -1,5 +1,5 @@
 # Made from _async/terminals.py by scripts/generate.py. Do not edit.
-"""Terminals in sessions, which one can leave and come back to."""
+"""Terminals in sessions, with detach and reattach."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ REASONS = {1000: "exit", 1001: "shutdown", 1013: "overflow", 4004: "closed", 400
 
 
 class Terminal:
-    """An attachment to a terminal. When you leave it, its program continues, for a quarter of an hour by default.
+    """An attachment to a terminal. After you detach, its program continues, for a quarter of an hour by default.
 
     Iterate over it, or call :meth:`read`, to get the output; the first piece may be earlier output. ``raw`` is the server's
-    last answer about the terminal. ``exit_code`` is set once its program has ended. ``reason`` says why no more output
-    comes: exit, closed, timeout, replaced (another client attached), overflow (this client has not read for a minute, or
-    too slowly: attach again) or shutdown (the server stops: attach again).
+    last answer about the terminal. ``exit_code`` is set once its program has ended. ``reason`` is why the output has ended:
+    exit, closed, timeout, replaced (another client attached), overflow (this client has not read for a minute, or too
+    slowly: attach again) or shutdown (the server stops: attach again).
     """
 
     def __init__(self, transport: Transport, socket: Socket) -> None:
         self._transport, self._socket = transport, socket
         self.raw: dict[str, Any] = {}
-        self.token = ""  # the sealed id to come back with, for browsers
+        self.token = ""  # the sealed id with which browsers reattach
         self.exit_code: Optional[int] = None
         self.reason = ""
         self._fault: Optional[BelljarError] = None
         self._left = False
-        self._again = b""  # what was read in vain
+        self._again = b""  # output that a failed read_until returns to the next read
 
     @classmethod
     def open(
@@ -80,11 +80,11 @@ class Terminal:
 
     @property
     def id(self) -> str:
-        """Its id, for ``terminals.attach``."""
+        """The terminal's id, for ``terminals.attach``."""
         return str(self.raw["terminal_id"])
 
     def _next(self, timeout: Optional[float]) -> Optional[bytes]:
-        """Reads one message: what was printed, b"" for anything else, None if none came for so long."""
+        """Reads one message: the output, b"" for anything else, None if none arrived in time."""
         message = self._socket.receive(timeout)
         if message is None:
             return None
@@ -140,9 +140,10 @@ class Terminal:
             yield data
 
     def read_until(self, text: Union[bytes, str], timeout: Optional[float] = 60.0) -> bytes:
-        """Returns the output up to a text; all of it if the program ends before.
+        """Returns the output up to a text, or all of it if the program ends first.
 
-        TimeoutError if the text does not come within ``timeout`` seconds; you can then read the output again.
+        TimeoutError if the text does not arrive within ``timeout`` seconds; you can then read the
+        output again.
         """
         wanted = text.encode("utf-8") if isinstance(text, str) else text
         until = None if timeout is None else time.monotonic() + timeout
@@ -169,7 +170,7 @@ class Terminal:
             self._send(ws.BINARY, raw[at : at + PIECE])
 
     def resize(self, cols: int, rows: int) -> None:
-        """Changes its size for all clients: each side is 1 to 1000."""
+        """Changes the terminal's size for all clients: each side is 1 to 1000."""
         if not (1 <= cols <= 1000 and 1 <= rows <= 1000):
             raise errors.InvalidRequestError("each side of a terminal is 1 to 1000", details={"field": "cols" if not 1 <= cols <= 1000 else "rows"})
         self._send(ws.TEXT, json.dumps({"type": "resize", "cols": cols, "rows": rows}).encode())
@@ -189,7 +190,7 @@ class Terminal:
             self._socket.close()
 
     def end(self) -> None:
-        """Ends its program and detaches."""
+        """Ends the terminal's program and detaches."""
         Terminals(self._transport).end(self.id)
         self.close()
 
@@ -199,7 +200,7 @@ class Terminal:
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         if error is None or isinstance(error, Exception):
             self.close()
-        else:  # a cancelled task, or Ctrl-C, waits for nothing
+        else:  # a cancelled task, or Ctrl-C, does not wait
             self._left = True
             self._socket.cut()
 
@@ -215,7 +216,7 @@ class Terminals:
         return cast("list[types.Terminal]", (self._transport.ask(Ask("GET", path("sessions", session, "terminals")), "items"))["items"])
 
     def get(self, id: str) -> types.Terminal:
-        """Gets a terminal; NotFoundError if there is none, or its time to reattach is over."""
+        """Returns a terminal; NotFoundError if there is none, or its time to reattach is over."""
         return cast("types.Terminal", self._transport.ask(Ask("GET", path("terminals", id))))
 
     def attach(self, id: str, *, history: bool = True) -> Terminal:

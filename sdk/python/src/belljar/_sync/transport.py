@@ -1,5 +1,5 @@
 # Made from _async/transport.py by scripts/generate.py. Do not edit.
-"""Requests and their answers, over connections that are used again."""
+"""Requests and their answers, over reused connections."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .._wire import Leaving, Wire, aside, pause
 from ..errors import CanceledError, InternalError, InvalidRequestError, UnreachableError
 from .incoming import Incoming, decode
 
-MAX_FAILURE = 1 << 20  # bytes of an answer that tells a failure
-IDLE = 16  # connections that are kept
+MAX_FAILURE = 1 << 20  # bytes of an answer that describes a failure
+IDLE = 16  # connections to keep
 DIAL = 10.0  # seconds
-LATE = 2.0  # seconds that an answer may be late for who waits no longer
-CONTINUE = 10.0  # seconds to wait for the server's word before a large body is sent: a busy one takes a while
+LATE = 2.0  # seconds that an answer may come after the caller's deadline
+CONTINUE = 10.0  # seconds to wait for the server's "continue" before sending a large body: a busy server takes a while
 
 T = TypeVar("T")
 
 
 class Ask:
-    """One question to the server. ``again`` says that it can be repeated without doing anything twice."""
+    """One request to the server. ``again`` means that repeating it has no second effect."""
 
     def __init__(
         self,
@@ -52,10 +52,10 @@ class Ask:
         self.headers = {"Accept": "application/json", **(headers or {})}
         self.raw = None if body is None else _dump(body)
         self.source = source
-        self.longer = longer  # seconds more than others that the answer may take
+        self.longer = longer  # extra seconds for the answer
         self.until = until  # when the caller stops waiting, on the monotonic clock
-        self.accept = accept  # statuses that are no failure
-        self.brief = brief  # it matters little: who waits for it wants to be gone
+        self.accept = accept  # statuses that are not failures
+        self.brief = brief  # a short timeout: the caller is about to exit
         if key is not None:
             self.headers["Idempotency-Key"] = key
         if body is not None:
@@ -76,7 +76,7 @@ def _dump(body: Any) -> bytes:
 
 
 class Transport:
-    """Speaks to one server. Safe for concurrent use."""
+    """The connections to one server. Safe for concurrent use."""
 
     def __init__(
         self,
@@ -104,19 +104,19 @@ class Transport:
             if not clean(value) or not value.isascii():
                 raise InvalidRequestError("the API key or the source has characters that cannot be sent")
         self._idle: list[Wire] = []
-        self.leaving = Leaving()  # what is still to be done for calls that were given up
+        self.leaving = Leaving()  # remaining work for abandoned calls
         self._met = False  # the server has answered once
         self._closed = False
 
     def ask(self, ask: Ask, *fields: str) -> Any:
-        """Asks, and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
+        """Sends a request and decodes the answer, which must be an object with these fields; None if it is empty and there are none."""
         answer = self.repeat(ask, decode)
         if fields and (not isinstance(answer, dict) or any(name not in answer for name in fields)):
             raise InternalError(f"the server's answer has no {', '.join(fields)}", hint="check that this is the address of a belljar")
         return answer
 
     def repeat(self, ask: Ask, take: Callable[[Incoming], T]) -> T:
-        """Asks, again if need be, and gives ``take`` an answer that is no failure."""
+        """Sends a request, repeats it if necessary, and passes a successful answer to ``take``."""
         patience = Patience(min(self.patience, 2.0) if ask.brief else self.patience)
         while True:
             try:
@@ -130,7 +130,7 @@ class Transport:
             pause(delay)
 
     def attempt(self, ask: Ask) -> Incoming:
-        """Asks once, and returns an answer that is no failure. Its body is the caller's to read and to close."""
+        """Sends a request once, and returns a successful answer. The caller reads and closes its body."""
         silence = 5.0 if ask.brief else self.silence + ask.longer
         dial = DIAL
         if ask.until is not None:
@@ -145,7 +145,7 @@ class Transport:
             except OSError as e:
                 if ask.source is not None and e is ask.source.fault:
                     raise
-                unsent = e  # it may have answered before it had read everything
+                unsent = e  # the server may have answered before it had read everything
             head = answer.head()
             while head is None:
                 try:
@@ -159,7 +159,7 @@ class Transport:
                 raise
             failure = self.broken(e, f"server {self.address} does not answer")
             if used and answer.fresh and not isinstance(e, TimeoutError):
-                failure.after = 0.0  # it had been closed for being idle
+                failure.after = 0.0  # the server had closed the idle connection
             raise failure from e
         except BaseException:
             wire.close()
@@ -173,7 +173,7 @@ class Transport:
             try:
                 raw = incoming.read(MAX_FAILURE)
             except (Passing, InternalError):
-                pass  # the status says enough
+                pass  # the status is enough
         raise judge(head, _parsed(head, raw))
 
     def _send(self, wire: Wire, answer: Answer, ask: Ask, silence: float) -> None:
@@ -188,7 +188,7 @@ class Transport:
         elif size or ask.method in ("POST", "PUT"):
             headers.append(("Content-Length", str(size)))
         patient = source is not None and (chunked or size > 64 << 10)
-        if patient:  # what is refused need not be sent
+        if patient:  # the server may refuse the request without its body
             headers.append(("Expect", "100-continue"))
         if self.address.relayed and self.address.proxy is not None and self.address.proxy.authorization:
             headers.append(("Proxy-Authorization", self.address.proxy.authorization))
@@ -212,7 +212,7 @@ class Transport:
                 return
 
     def _invited(self, wire: Wire, answer: Answer) -> bool:
-        """Whether the server wants the body. One that says nothing does."""
+        """Whether the server accepts the body. A server that does not answer does."""
         while True:
             try:
                 answer.feed(wire.recv(CONTINUE))
@@ -228,7 +228,7 @@ class Transport:
         while self._idle:
             try:
                 wire = self._idle.pop()
-            except IndexError:  # another thread was sooner
+            except IndexError:  # another thread was first
                 break
             if wire.usable:
                 return wire, True
@@ -242,10 +242,10 @@ class Transport:
             self._locate()
 
     def _locate(self) -> None:
-        """Waits for a server of our own, and learns where it is."""
+        """Waits for the private belljar, and gets its address."""
         assert self.local is not None
         told = aside(self.local.ready)
-        if not self._located:  # another thread may have been sooner
+        if not self._located:  # another thread may have been first
             self.address = Address("unix:" + told["socket"])
             self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
             self._located = True
@@ -256,12 +256,12 @@ class Transport:
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
-                raise failure.error from e  # more likely a wrong address than one that will be right in a moment
+                raise failure.error from e  # a wrong address is more likely than a brief outage
             failure.refused = True
             raise failure from e
 
     def broken(self, cause: BaseException, message: str) -> Passing:
-        """A failure that the server did not tell."""
+        """Returns the error of a failure without an answer from the server."""
         if self.local is not None and not self.local.alive:
             return Passing(self.local.over(), most=0)
         if isinstance(cause, Garbled):
@@ -273,14 +273,14 @@ class Transport:
         return Passing(UnreachableError(f"{message}: {cause or type(cause).__name__}", hint=hint), most=0 if untrusted else None)
 
     def back(self, wire: Wire, reusable: bool) -> None:
-        """Takes a connection back."""
+        """Takes a connection back for reuse."""
         if reusable and not self._closed and len(self._idle) < IDLE:
             self._idle.append(wire)
         else:
             wire.close()
 
     def upgrade(self, target: str, values: Mapping[str, Any]) -> tuple[Wire, ws.Decoder]:
-        """Opens a WebSocket. The connection is the caller's to close."""
+        """Opens a WebSocket. The caller must close the connection."""
         self._begin()
         key = ws.new_key()
         wire = self._dial(tunnel=True)
@@ -307,10 +307,10 @@ class Transport:
         return wire, ws.Decoder(answer.rest)
 
     def close(self) -> None:
-        """Closes the connections that are not in use. Calls in progress end first."""
+        """Closes the idle connections, after the cleanup for abandoned calls."""
         try:
             self.leaving.wait()
-        finally:  # also of a task that is cancelled while it waits
+        finally:  # also if a task is cancelled while it waits
             self.cut()
             if self.local is not None:
                 aside(self.local.close)

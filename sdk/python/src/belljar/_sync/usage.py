@@ -1,5 +1,5 @@
 # Made from _async/usage.py by scripts/generate.py. Do not edit.
-"""What a living sandbox uses, as it comes."""
+"""The resource usage of a live sandbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def watch_usage(transport: Transport, at: str) -> Iterator[types.UsageSample]:
-    """Samples until what is watched has ended. A connection that breaks ends it with an error: samples are kept nowhere."""
+    """Yields samples until the run or session has ended. A broken connection ends it with an error: the server keeps no samples."""
 
     def take(incoming: Incoming) -> Incoming:
         return incoming

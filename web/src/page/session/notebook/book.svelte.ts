@@ -1,13 +1,13 @@
-// A notebook that is open: its cells, and the interpreter that executes them.
+// An open notebook: its cells, and the interpreter that executes them.
 import type { Session } from "belljar-sdk";
 import { api } from "../../../client.svelte.ts";
 import { baseOf } from "../name.ts";
 import { askedIn, emptyCell, outputIn, parse, serialize, type Language, type Output, type SavedBook, type SavedCell } from "./format.ts";
 
-// More of what a program prints is in the log of its run.
+// The log of the run has the rest of a longer output.
 const mostPrinted = 256 << 10;
 
-// What comes is drawn so often: a program may print faster than a page can draw.
+// The interval of redraws: a program may print faster than a page can draw.
 const drawMs = 50;
 
 export class Cell {
@@ -17,10 +17,10 @@ export class Cell {
   outputs: Output[] = $state.raw([]);
   count: number | null = $state(null);
   state: "idle" | "waiting" | "running" = $state("idle");
-  /** The run that executed it last, while the page is shown. */
+  /** The run that last executed it, while the page is open. */
   run: string | undefined = $state();
   problem: unknown = $state.raw();
-  /** What it has asked for last, while it is executed. */
+  /** Its last request for input, while it runs. */
   asked: { prompt: string; password: boolean } | undefined = $state.raw();
   readonly rest: Record<string, unknown>;
 
@@ -34,20 +34,20 @@ export class Cell {
 export class Book {
   cells: Cell[] = $state([]);
   language: Language = $state("python");
-  /** The cell that is executed. */
+  /** The running cell. */
   running: Cell | undefined = $state.raw();
   restarting = $state(false);
-  /** What the interpreter has lost, or why it could not be asked. */
+  /** The interpreter's lost state, or why it is unreachable. */
   note = $state("");
   problem: unknown = $state.raw();
   readonly #rest: SavedBook["rest"];
   readonly #stop = new AbortController();
   #queue: Cell[] = [];
-  #interrupted = false; // the cell that is executed, before its run had an id
-  #dropped = false; // whether what waited has been dropped since the last cell began
-  #count = 0; // of what was executed last
+  #interrupted = false; // the running cell, before its run had an id
+  #dropped = false; // whether the queue has been dropped since the last cell began
+  #count = 0; // the last execution number
 
-  /** It throws if the text is not a notebook. `touched` hears of every change, `done` when nothing is left to execute. */
+  /** The constructor throws if the text is not a notebook. It calls `touched` after every change, and `done` when nothing is left to execute. */
   constructor(readonly session: Session, readonly path: string, text: string, readonly touched: () => void, readonly done: () => void) {
     const saved = parse(text);
     this.#rest = saved.rest;
@@ -55,12 +55,12 @@ export class Book {
     this.cells = saved.cells.map((cell) => new Cell(cell));
   }
 
-  /** text is the notebook as a file has it. */
+  /** text returns the notebook as a file. */
   text(): string {
     return serialize({ cells: this.cells, language: this.language, rest: this.#rest });
   }
 
-  /** context is the name of the notebook's own interpreter. */
+  /** context returns the name of the notebook's own interpreter. */
   get context(): string {
     let sum = 0;
     for (const char of `${this.path}\n${this.language}`) sum = (Math.imul(sum, 31) + char.codePointAt(0)!) >>> 0;
@@ -95,7 +95,7 @@ export class Book {
     this.touched();
   }
 
-  /** execute executes cells one after the other, after those that wait. The first that fails ends it. */
+  /** execute queues cells after those that wait. The first failure ends the queue. */
   execute(...cells: Cell[]): void {
     for (const cell of cells) {
       if (cell.type !== "code" || cell.state !== "idle" || cell.source.trim() === "") continue;
@@ -105,7 +105,7 @@ export class Book {
     if (!this.running) void this.#work();
   }
 
-  /** interrupt ends what is executed; the variables stay. */
+  /** interrupt ends the running cell; the variables stay. */
   async interrupt(): Promise<void> {
     this.#drop();
     const run = this.running?.run;
@@ -117,7 +117,7 @@ export class Book {
     return this.#try(async () => void (await api().runs.cancel(run)));
   }
 
-  /** restart gets a new interpreter, without the variables. */
+  /** restart starts a new interpreter, without the variables. */
   async restart(): Promise<void> {
     this.#drop();
     this.restarting = true;
@@ -130,7 +130,7 @@ export class Book {
     this.restarting = false;
   }
 
-  /** close stops watching. What is executed goes on. */
+  /** close stops watching. The running cell continues. */
   close(): void {
     this.#drop();
     this.#stop.abort();
@@ -158,7 +158,7 @@ export class Book {
       const good = await this.#execute(cell);
       cell.state = "idle";
       if (this.#stop.signal.aborted) return;
-      if (!good && !this.#dropped) this.#drop(); // what was added since an interrupt is wanted
+      if (!good && !this.#dropped) this.#drop(); // keep cells that were queued after an interrupt
     }
     this.running = undefined;
     this.done();
@@ -177,7 +177,7 @@ export class Book {
       cell.outputs = [...outputs];
     };
     try {
-      // A cell of bash does not say that it asks, so that it reads the end of its input at once.
+      // A cell of bash does not announce that it reads input, so it gets end of file at once.
       const input = this.language === "bash" ? {} : { interactive: true, stdin_idle_timeout_sec: 3600 };
       const { id } = await this.session.start({ code: cell.source, language: this.language, context: this.context, ...input });
       cell.run = id;
@@ -193,7 +193,7 @@ export class Book {
         } else continue;
         later ??= setTimeout(draw, drawMs);
         if (performance.now() - drawn < drawMs) continue;
-        await new Promise((resolve) => setTimeout(resolve)); // promises alone do not let it be drawn
+        await new Promise((resolve) => setTimeout(resolve)); // promises alone do not let the browser draw
         drawn = performance.now();
       }
       outputs = once(outputs);
@@ -223,7 +223,7 @@ function print(outputs: Output[], name: "stdout" | "stderr", text: string): void
   outputs.splice(before === undefined ? outputs.length : -1, 1, { output_type: "stream", name, text: whole });
 }
 
-// once leaves out the traceback on stderr, which the error has, too.
+// once removes the traceback from stderr, because the error has it, too.
 function once(outputs: Output[]): Output[] {
   const error = outputs.find((one) => one.output_type === "error");
   const trace = error && (error["traceback"] as string[]).join("\n").trim();

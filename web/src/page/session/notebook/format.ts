@@ -1,18 +1,18 @@
-// Notebooks as files: nbformat 4.5, which Jupyter reads, and what of them is shown. All of it may come from a hostile program.
+// Notebooks as files: nbformat 4.5, which Jupyter reads, and their display. All of it may come from a hostile program.
 import type { Result } from "belljar-sdk";
 import { parse as asWritten } from "../../run/json.ts";
 
-/** A part of what a cell has shown, as the file has it. */
+/** An output of a cell in the file's format. */
 export type Output = Record<string, unknown> & { output_type: string };
 
-/** A cell as the file has it. What this page does not know stays as it is. */
+/** A cell in the file's format. Fields unknown to this page stay unchanged. */
 export interface SavedCell {
   id: string;
   type: "code" | "markdown" | "raw";
   source: string;
   outputs: Output[];
   count: number | null;
-  /** Fields that are kept as they were. */
+  /** Other fields, unchanged. */
   rest: Record<string, unknown>;
 }
 
@@ -24,7 +24,7 @@ export interface SavedBook {
 
 export type Language = "python" | "javascript" | "bash";
 
-/** The languages that have contexts, with what Jupyter calls their kernels. */
+/** The languages of contexts, with Jupyter's names of their kernels. */
 export const languages: { name: Language; label: string; kernel: string }[] = [
   { name: "python", label: "Python", kernel: "python3" },
   { name: "javascript", label: "JavaScript", kernel: "javascript" },
@@ -34,18 +34,18 @@ export const languages: { name: Language; label: string; kernel: string }[] = [
 type Json = Record<string, unknown>;
 const isObject = (value: unknown): value is Json => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** textOf is a text of the format: one string, or a list of them. */
+/** textOf returns a text of the format: one string, or a list of them. */
 export function textOf(value: unknown): string {
   if (typeof value === "string") return value;
   return Array.isArray(value) ? value.filter((part) => typeof part === "string").join("") : "";
 }
 
-/** newId is an id that no other cell has. */
+/** newId returns an id that no other cell has. */
 export const newId = (): string => Array.from(crypto.getRandomValues(new Uint8Array(6)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
 export const emptyCell = (type: SavedCell["type"] = "code", source = ""): SavedCell => ({ id: newId(), type, source, outputs: [], count: null, rest: {} });
 
-/** parse reads a notebook. A file without content is a new one. */
+/** parse parses a notebook. An empty file is a new one. */
 export function parse(text: string): SavedBook {
   if (text.trim() === "") return { cells: [emptyCell()], language: "python", rest: {} };
   let file: unknown;
@@ -76,10 +76,10 @@ function languageOf(metadata: unknown): Language {
   return /^(javascript|typescript|node)/.test(name) ? "javascript" : /^(bash|sh|shell)$/.test(name) ? "bash" : "python";
 }
 
-// The format has texts as lists of lines, so that they can be compared.
+// The format stores texts as lists of lines, to make them comparable.
 const linesOf = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? [];
 
-/** serialize writes a notebook as Jupyter does. */
+/** serialize writes a notebook in Jupyter's format. */
 export function serialize({ cells, language, rest }: SavedBook): string {
   const { kernel, label } = languages.find((one) => one.name === language)!;
   const metadata = isObject(rest["metadata"]) ? rest["metadata"] : {};
@@ -96,7 +96,7 @@ export function serialize({ cells, language, rest }: SavedBook): string {
   }, undefined, 1)}\n`;
 }
 
-/** resultIn is the result that a line has; undefined if a program has sent something else. */
+/** resultIn parses a line as a result; undefined if the program sent something else. */
 function resultIn(line: string): Result | undefined {
   try {
     const result: unknown = asWritten(line) ?? JSON.parse(line);
@@ -106,19 +106,19 @@ function resultIn(line: string): Result | undefined {
   }
 }
 
-/** outputIn is the output that a line of results has, if it has one. */
+/** outputIn returns the output in a line of results; undefined if it has none. */
 export function outputIn(line: string): Output | undefined {
   const result = resultIn(line);
   return result && outputOf(result);
 }
 
-/** askedIn is what a line of results asks for: a line of input. */
+/** askedIn returns the request for input in a line of results. */
 export function askedIn(line: string): { prompt: string; password: boolean } | undefined {
   const result = resultIn(line);
   return result?.type === "input" ? { prompt: String(result.prompt ?? ""), password: result.password === true } : undefined;
 }
 
-/** outputOf is a result of code as a notebook has it; undefined if it has none of its kind. */
+/** outputOf converts a result of code to a notebook's output; undefined if there is no such output. */
 export function outputOf(result: Result): Output | undefined {
   const data = result.data ?? {};
   switch (result.type) {
@@ -134,7 +134,7 @@ export function outputOf(result: Result): Output | undefined {
   return undefined;
 }
 
-/** A table as data, with what of it is shown. */
+/** A table of data, with the part to show. */
 export interface Table {
   columns: string[];
   rows: string[][];
@@ -144,7 +144,7 @@ export interface Table {
 const mostRows = 1000;
 const mostColumns = 100;
 
-/** tableOf reads application/vnd.dataresource+json; undefined if it is none. */
+/** tableOf parses application/vnd.dataresource+json; undefined if it is invalid. */
 export function tableOf(value: unknown): Table | undefined {
   const fields = isObject(value) && isObject(value["schema"]) ? value["schema"]["fields"] : undefined;
   if (!isObject(value) || !Array.isArray(fields) || !Array.isArray(value["data"])) return undefined;
