@@ -86,7 +86,7 @@ const (
 	Denied           = "sandbox.denied" // Reason is the error's code
 )
 
-// Belljar's own events that only the metrics use.
+// Belljar's own events, for the metrics only.
 const (
 	QueueFull       = "queue.full"
 	QueueTTLExpired = "queue.ttl_expired"

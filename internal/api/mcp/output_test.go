@@ -60,7 +60,7 @@ func TestAdvice(t *testing.T) {
 
 func TestFullWorkspace(t *testing.T) {
 	full := &belljar.Error{Code: belljar.CodeDiskFull, Message: "the workspace is full", Hint: "a larger workspace_mb", Details: map[string]any{"scope": "workspace"}}
-	if hint := belljar.HintOf(sandboxError(full)); !strings.HasPrefix(hint, "delete what is not needed") {
+	if hint := belljar.HintOf(sandboxError(full)); !strings.HasPrefix(hint, "delete unneeded files") {
 		t.Errorf("a model that can set no field of the API reads %q", hint)
 	}
 }

@@ -288,7 +288,7 @@ func sandboxError(err error) error {
 		case e.Code == belljar.CodeNotFound && e.Details["path"] != nil, e.Details["rule"] == "not_a_folder":
 			e.Hint = "sandbox_fs_list lists the files"
 		case e.Details["rule"] == "not_a_file":
-			e.Hint = "only files are read and written; sandbox_fs_list shows what is in a folder"
+			e.Hint = "only files are read and written; sandbox_fs_list lists a folder"
 		case api.SessionEnded(e):
 			e.Hint = "call sandbox_open for a new one; the files of the old one are deleted"
 		default:

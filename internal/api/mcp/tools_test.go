@@ -367,10 +367,10 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "env": map[string]any{"A": 1}}, []string{"env.A must be a string"}},
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e25")}, []string{"since_seq must be a whole number"}},
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e2000000")}, []string{"since_seq must be a whole number"}},
-		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
-		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"not a regular file", "sandbox_fs_list shows"}},
-		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list shows"}},
-		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "file/below"}, []string{"is not a folder", "sandbox_fs_list shows"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list lists"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"not a regular file", "sandbox_fs_list lists"}},
+		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list lists"}},
+		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "file/below"}, []string{"is not a folder", "sandbox_fs_list lists"}},
 		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": strings.Repeat("x", 256)}, []string{"longer than 255 bytes (invalid_request)\nwhat"}},
 	} {
 		p.tool(c.tool, c.arguments).refused(t, c.words...)

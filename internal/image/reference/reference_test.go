@@ -58,7 +58,7 @@ func TestParse(t *testing.T) {
 // TestReasons tests that the error for a mistyped name states what is wrong with it.
 func TestReasons(t *testing.T) {
 	for ref, want := range map[string]string{
-		"Python": "small letters", "r.example/Team/app:V1": "small letters", "https://r.example/a": "address of a page", "a b": "space", "a\n": "space",
+		"Python": "small letters", "r.example/Team/app:V1": "small letters", "https://r.example/a": "address of a web page", "a b": "space", "a\n": "space",
 		"a:": "ends too early", "a@": "ends too early", "a@sha256:" + strings.Repeat("AB", 32): "digests are", "r.example/a:T%": "not made of", "a:b:c": "not made of",
 	} {
 		_, err := Parse(ref)
