@@ -91,11 +91,11 @@ func unbounded(o *service.Options) { o.MaxSessions = -1 }
 
 // program is a chat's program: it echoes its input, and more.
 const program = `
-trap 'echo "{\"type\":\"result\",\"subtype\":\"interrupted\"}"' INT
+trap 'echo "{\"type\":\"result\",\"subtype\":\"interrupted\"}"; again=1' INT
 args=
 for a in "$@"; do args="$args${args:+,}\"$a\""; done
 echo "{\"type\":\"system\",\"subtype\":\"init\",\"args\":[$args]}"
-while IFS= read -r line || [ $? -gt 128 ]; do
+while again=; IFS= read -r line || [ "$again" ]; do
 	case $line in
 	*'"ask"'*) echo '{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{}}}' ;;
 	*'"noise"'*) echo "no json"; echo trouble >&2 ;;
