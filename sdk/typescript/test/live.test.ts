@@ -293,7 +293,7 @@ test("files: all operations", async (t) => {
   const part = await files.part("src/main.py");
   assert.deepEqual([new TextDecoder().decode(part.content), part.size, part.nextOffset], ["print('ho')\n", 12, undefined]);
   const written = await files.write("src/main.py", "print('hu')\n", { ifMatch: part.etag });
-  assert.equal(written.mode, "0644");
+  assert.equal(written.mode, "0755");
   await assert.rejects(files.write("src/main.py", "lost", { ifMatch: part.etag, overwrite: true }), PreconditionFailedError);
   assert.equal((await files.part("src/main.py", { offset: 7, maxBytes: 2 })).nextOffset, 9);
   await files.write("src/main.py", "print('ho')\n", { ifMatch: written.etag });
