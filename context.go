@@ -212,8 +212,8 @@ type Result struct {
 	Text     string `json:"text,omitempty"`
 }
 
-// UnmarshalJSON leaves values of JSON types as they are written, and reads at most [mostFrames] frames: what a program nests in them takes up
-// to 60 times the memory once it is taken apart.
+// UnmarshalJSON leaves values of JSON types as they are written, and reads at most [mostFrames] frames: a program can nest values that take up
+// to 60 times the memory when decoded.
 func (r *Result) UnmarshalJSON(b []byte) error {
 	type plain Result
 	x := struct {

@@ -30,7 +30,7 @@ func (b backoff) after(err error) (pause time.Duration, again bool) {
 	return b.pause(), true
 }
 
-// until returns when the last retry after err is over, if the pauses between them are like this one: at the latest at the deadline.
+// until estimates when the last retry after err ends, with pauses like this one. It is never later than the deadline.
 func (b backoff) until(err error, pause time.Duration, deadline time.Time) time.Time {
 	var p *passing
 	if errors.As(err, &p) && p.most > 0 {

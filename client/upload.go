@@ -116,7 +116,7 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	return made.ID, nil
 }
 
-// ofOneUpload adds to an error about files that are more than one upload may be where they do fit.
+// ofOneUpload adds a hint to the error about files that are too large for one upload.
 func ofOneUpload(err error) error {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeTooLarge || e.Hint != "" {

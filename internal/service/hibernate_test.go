@@ -473,7 +473,7 @@ func TestShellOptionsAtWake(t *testing.T) {
 	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
 }
 
-// A function with the name of a builtin is in a copy, and keeps no session from waking.
+// A function named like a builtin is restored in a copy, and does not prevent a session from waking.
 func TestShellFunctionsAtWake(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -147,7 +147,7 @@ func TestArtifactQuota(t *testing.T) {
 	}
 }
 
-// Names of files without bytes stay on record as long as their run: many long ones count, and end where the quota does.
+// Names of empty files stay on record as long as their run: many long ones count to the quota, which bounds them.
 func TestArtifactNamesCount(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })
 	name := strings.Repeat("n", 250)

@@ -165,7 +165,7 @@ func (o *Options) endUses(t store.Token) {
 	}
 }
 
-// endAtExpiry ends what a valid token is in use for once it expires.
+// endAtExpiry ends the uses of a valid token when it expires.
 func endAtExpiry(s *Service, t store.Token) {
 	if t.ExpiresAt == nil {
 		return

@@ -68,7 +68,7 @@ type record struct {
 	Bytes    int64             `json:"bytes"`
 	Files    int64             `json:"files,omitempty"`
 	Gone     bool              `json:"gone,omitempty"` // it was forgotten while it was held
-	Boot     string            `json:"boot,omitempty"` // of the machine, for files that the disk may lack after another one; "" for others
+	Boot     string            `json:"boot,omitempty"` // the boot during which the files are complete, since they were not synced; "" if they were
 }
 
 // Suffixes of names on a shelf.
@@ -193,7 +193,7 @@ func (s *Shelf) Renew(key string, now time.Time) error {
 	return s.write(key, rec)
 }
 
-// Put makes the layer of a key from a tar stream, in place of an older one, and returns it held. The disk has its files then. The error is
+// Put makes the layer of a key from a tar stream, in place of an older one, and returns it held. Its files are synced. The error is
 // [ErrTooLarge], [ErrBad], or that of the disk.
 func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.Reader) (*Layer, error) {
 	return s.put(key, record{Lock: lock, Resolved: now}, func(dir string, rec *record) (err error) {

@@ -189,7 +189,7 @@ func setAttributes(fd int, head *tar.Header) error {
 	return nil
 }
 
-// flush returns when the disk has the files below a folder. One call for the file system is faster than one for each file.
+// flush syncs the files below a folder. One call for the file system is faster than one for each file.
 func flush(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -137,7 +137,7 @@ func TestPutTree(t *testing.T) {
 	}
 }
 
-// What is unpacked of a workspace counts until the next boot: the disk may lack its files after a power cut.
+// An unpacked workspace is valid until the next boot: its files are not synced, and a power cut can lose them.
 func TestTreeAfterABoot(t *testing.T) {
 	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 20, Max: 1 << 20}
 	put := func() *Layer {
@@ -177,7 +177,7 @@ func TestTreeAfterABoot(t *testing.T) {
 	}
 }
 
-// TestPowerCut holds that packages that are on record are whole on a disk that stops right after they were installed.
+// TestPowerCut checks that recorded packages are complete on a disk that stops immediately after their installation.
 func TestPowerCut(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
 		need.Missing(t, "%s: %s", why, hint)

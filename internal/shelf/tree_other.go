@@ -14,7 +14,7 @@ func unpackTree(io.Reader, string, int64, int, int) (bytes, files int64, err err
 	return 0, 0, errors.ErrUnsupported
 }
 
-// flush leaves it to the system when the disk has the files.
+// flush does nothing: the system decides when to write the files.
 func flush(string) error { return nil }
 
 // setLinkTime leaves a link the time at which it was made.

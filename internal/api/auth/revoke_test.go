@@ -14,7 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// holder returns what begins requests that last until their contexts end, as they do at the latest with the test.
+// holder returns a function that begins requests. Each lasts until its context ends, at the latest with the test.
 func holder(t *testing.T, w *world) func(credential string) context.Context {
 	ctx, stop := context.WithCancel(t.Context())
 	var requests sync.WaitGroup
@@ -39,7 +39,7 @@ func wantEnd(t *testing.T, name string, request context.Context) {
 	}
 }
 
-// Requests end when their credential expires, or the one that it was made with. A JWT is checked when a request begins.
+// Requests end when their credential, or its parent, expires. A JWT is checked only when a request begins.
 func TestExpiredRequestsEnd(t *testing.T) {
 	w := newWorld(t)
 	hold := holder(t, w)
@@ -64,7 +64,7 @@ func TestExpiredRequestsEnd(t *testing.T) {
 	wantEnd(t, "another key", lasting["another key"])
 }
 
-// Requests end with their credential, and with the one that it was made with; others go on.
+// Requests end with their credential and with its parent. Other requests continue.
 func TestRevokedRequestsEnd(t *testing.T) {
 	w := newWorld(t)
 	hold := holder(t, w)

@@ -84,7 +84,7 @@ func code(c *call, in codeInput) (*reply, error) {
 	return &reply{text + shown, more, o}, nil
 }
 
-// resultRoom is what each result takes of an answer besides its text, in bytes.
+// resultRoom is the overhead of each result in an answer, in bytes.
 const resultRoom = 32
 
 // pictureTypes are the types of pictures that models are shown.

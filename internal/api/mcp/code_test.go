@@ -49,7 +49,7 @@ func TestSandboxCode(t *testing.T) {
 	}
 }
 
-// What code shows takes no more of an answer than what it prints, however many results there are and whatever their names are.
+// The results of code are bounded like its output, whatever their number and names.
 func TestCodeShowsMuch(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()

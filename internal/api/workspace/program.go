@@ -96,7 +96,7 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 }
 
 // recall reads the past of a run, which for a fresh one is until its program runs. The log is read from its beginning, so that lines
-// are whole. Messages that the client wants are left to emit: of tiny ones, all together need a hundred times the memory of the log.
+// are whole. It leaves the messages that the client requests to emit: decoded, many tiny ones need a hundred times the memory of the log.
 func (p *program) recall(lastSeq uint64, fromSeq int, fresh bool) error {
 	if fresh {
 		fromSeq = 1

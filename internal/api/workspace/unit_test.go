@@ -257,7 +257,7 @@ func TestCommandsThatWait(t *testing.T) {
 	}
 }
 
-// What a client asks for again is read as it is sent: a program can print millions of lines, and many clients may ask at once.
+// Repeated messages are read as they are sent: a program can print millions of lines, and many clients may request them at the same time.
 func TestRecallHoldsLittle(t *testing.T) {
 	read := 0
 	p := &program{cancel: func() {}, next: func() (belljar.Frame, error, bool) {
@@ -275,7 +275,7 @@ func TestRecallHoldsLittle(t *testing.T) {
 	}
 }
 
-// A message of many tiny values is refused before it is taken apart: that would take 60 times its size in memory.
+// A message of many tiny values is refused before it is decoded, which would take 60 times its size in memory.
 func TestChatMessageOfManyValues(t *testing.T) {
 	var got []any
 	raw := []byte(`{"type":"ping","more":[` + strings.Repeat("[],", 60_000) + `0]}`)

@@ -27,7 +27,7 @@ func JSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 // JSONLine prints one object on one line.
 func JSONLine(w io.Writer, v any) error { return encode(w, v, "") }
 
-// encode also escapes the control characters that JSON may have as they are. Terminals obey those of names that a sandbox chose.
+// encode also escapes the control characters that JSON allows. A terminal would obey those in names that a sandbox chose.
 func encode(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

@@ -8,7 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/notice"
 )
 
-// A command on one line reads as a shell would execute it: a line break in a word is no space, after which a comment would go on.
+// A command on one line reads as a shell executes it: a line break in a word is not a space, which could begin a comment.
 func TestCommand(t *testing.T) {
 	for _, c := range []struct {
 		argv []string
@@ -25,7 +25,7 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// A terminal obeys U+009B as it does ESC [. JSON may have it as it is.
+// A terminal obeys U+009B like ESC [. JSON allows it unescaped.
 func TestJSONIsForTerminals(t *testing.T) {
 	const name = "a\u009b2J\x7fé<\u00a0"
 	var b strings.Builder

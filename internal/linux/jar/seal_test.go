@@ -59,7 +59,7 @@ func TestSealHeldPage(t *testing.T) {
 // notExecutable is set in the environment of a process in its own pid namespace, in which memory files are executable on request only.
 const notExecutable = "BELLJAR_TEST_NOT_EXECUTABLE"
 
-// A host whose memory files are not executable unless that is asked for can execute the program. One that forbids that is named in a hint.
+// A host whose memory files are executable only on request can execute the program. A host that forbids it gets a hint.
 func TestSealIsExecutable(t *testing.T) {
 	need.Root(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(nest.Main(func() int { return leak.Main(m) })) }
 
-// end is that of a daemon.
+// end ends the runtime as the end of a daemon does.
 func end(t *testing.T, r runtime.Runtime) {
 	t.Helper()
 	if err := r.(*fake.Runtime).Close(); err != nil {

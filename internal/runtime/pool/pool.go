@@ -44,7 +44,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// fill puts defaults in place of zeros, and of what is less.
+// fill replaces zeros and smaller values by defaults.
 func (o Options) fill() Options {
 	o.Size = cmp.Or(max(o.Size, 0), 4)
 	o.Max = cmp.Or(max(o.Max, 0), 16)

@@ -36,7 +36,7 @@ func Restarting[S any](fresh func(*testing.T) S, open func(*testing.T, S) runtim
 	return func(t *testing.T) runtime.Runtime { return over(t, fresh(t)) }, restart
 }
 
-// Daemon is a runtime as a daemon has it.
+// Daemon returns a runtime like that of a daemon.
 type Daemon interface {
 	runtime.Runtime
 	Sweep(ctx context.Context) (int, error)

@@ -217,7 +217,7 @@ func (u *use) pack(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffe
 		if size += n; size > belljar.MaxBatchBytes {
 			return tooMuch("bytes together", belljar.MaxBatchBytes)
 		}
-		// The time is the entry's. PAX has fractions of a second: rounded, a file could be older than what was built before it.
+		// The time is the entry's. PAX keeps fractions of a second: a rounded time could be older than a file that was built earlier.
 		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n, ModTime: now, Format: tar.FormatPAX})
 		if err == nil {
 			_, err = w.Write(buf.Bytes())

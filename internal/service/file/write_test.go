@@ -9,8 +9,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// A batch's answer has the times that its files get, though a second may begin before they are written. The times are no older
-// than the request: make compares them with what a program has just built.
+// The answer of a batch has the times of its files, even if a second begins before they are written. The times are no older
+// than the request: make compares them with files that a program has just built.
 func TestBatchTimes(t *testing.T) {
 	now := time.Unix(1_796_010_596, 999_999_000)
 	packed, entries, _, err := (&use{}).pack([]belljar.FileWrite{{Path: "a", Content: strings.NewReader("x")}, {Path: "b", Mode: 0o755}}, now)

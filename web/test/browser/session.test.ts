@@ -20,7 +20,7 @@ async function begin(t: Owner, files: Record<string, string | Uint8Array> = {}, 
 const editor = (page: Page): Locator => page.locator(".file .cm-content");
 const named = (page: Page, name: string): Locator => page.getByRole("button", { name, exact: true });
 
-/** asks tells whether the browser asks before the page goes. */
+/** asks returns whether the browser asks before it leaves the page. */
 const asks = (page: Page): Promise<boolean> => page.evaluate(() => !dispatchEvent(new Event("beforeunload", { cancelable: true })));
 
 /** retype replaces the text in the editor. */

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A removal that is out of time says so: the folder is not in use, and the next request removes the rest.
+// A removal that is out of time reports that. The next request removes the rest.
 func TestRemoveOutOfTime(t *testing.T) {
 	dir := t.TempDir()
 	tree := filepath.Join(dir, "tree")

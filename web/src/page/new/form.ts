@@ -80,7 +80,7 @@ export function specOf(form: Form): RunSpec {
   return spec;
 }
 
-/** sandboxOf is what a form asks of the sandbox: of the run's own, or of a session that is made for it. */
+/** sandboxOf returns the sandbox that a form requests, for the run itself or for a session that is made for it. */
 export function sandboxOf(form: Form): Pick<RunSpec, "base_image" | "runtime" | "workspace_exec" | "resources" | "network_policy" | "egress" | "git" | "packages"> {
   const spec: ReturnType<typeof sandboxOf> = {};
   if (form.image) spec.base_image = form.image;

@@ -30,7 +30,7 @@ export function take(session: string, path: string): Draft | undefined {
   return draft;
 }
 
-/** anyDraft tells whether there is one. */
+/** anyDraft returns whether there is a draft. */
 export const anyDraft = (): boolean => [...kept.values()].some((drafts) => drafts.size > 0);
 
 /** draftsOf are those of a session. */
