@@ -122,7 +122,7 @@ test: ## everything that can be tested here; as root on Debian it installs what 
 .PHONY: test-here
 test-here:
 	@$(MAKE) --no-print-directory -j3 packages sdk vetted web-check
-	@$(MAKE) --no-print-directory -j2 test-go test-sdk test-web
+	@$(MAKE) --no-print-directory -kj2 test-go test-sdk test-web
 
 # Packages are installed and TypeScript is compiled on one processor each, so this runs alongside. Each step begins when the one in front of it has succeeded.
 # Tests start sandboxes of this architecture only, so bin/belljar has one agent here; make build gives it both.
@@ -145,12 +145,14 @@ test-go:
 		$(TEST) -p 3 $(TESTFLAGS) $(LONGEST) || failed=1; \
 		wait $$others || failed=1;)
 
-# The SDKs are tested alongside, and print when they are done.
+# The SDKs are tested alongside, and print when they are done. A failure hides no other test.
 .PHONY: test-sdk
 test-sdk:
-	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	{ (cd gvisor && $(TEST) -trimpath -vet=off ./...) && (cd sdk/typescript && node script/test.js) && $(MAKE) --no-print-directory vscode && (cd editors/vscode && node --test --test-reporter=spec test/extension.test.mjs) && /usr/bin/python3 -m pytest -q sdk/python; } >"$$log" 2>&1; \
-	status=$$?; cat "$$log"; exit $$status
+	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; failed=0; \
+	{ (cd gvisor && $(TEST) -trimpath -vet=off ./...) || failed=1; (cd sdk/typescript && node script/test.js) || failed=1; \
+	{ $(MAKE) --no-print-directory vscode && (cd editors/vscode && node --test --test-reporter=spec test/extension.test.mjs); } || failed=1; \
+	/usr/bin/python3 -m pytest -q sdk/python || failed=1; } >"$$log" 2>&1; \
+	cat "$$log"; exit $$failed
 
 # Two Chromiums and one server for all tests of the page. They start when the SDKs have been tested.
 .PHONY: test-web
