@@ -35,6 +35,9 @@ type Approval struct {
 	Source    string      `json:"source,omitempty"`     // mcp, cli, rest …
 	SessionID string      `json:"session_id,omitempty"` // of a run in a session
 	Command   []string    `json:"command,omitempty"`    // of a run, at most its first 16 KiB
+	// CommandTruncated reports that Command is only the beginning.
+	CommandTruncated bool `json:"command_truncated,omitempty"`
+
 	BaseImage string      `json:"base_image,omitempty"`
 	Network   NetworkSpec `json:"network,omitzero"` // what the sandbox may reach; empty for a run in a session
 	CPU       float64     `json:"cpu,omitempty"`

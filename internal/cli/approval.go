@@ -54,9 +54,18 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 		}
 		return show.List(c.stdout, l.JSON, page.Items, "ID KIND USER STATE AGE REASONS COMMAND", func(a belljar.Approval) []string {
 			age := show.RoughDuration(time.Since(a.RequestedAt))
-			return []string{a.ID, a.Kind, a.UserID, string(a.State), age, strings.Join(a.Reasons, ", "), show.Command(a.Command)}
+			return []string{a.ID, a.Kind, a.UserID, string(a.State), age, strings.Join(a.Reasons, ", "), requested(a)}
 		})
 	})
+}
+
+// requested returns the command of a request. If it is longer than what the server keeps, requested says so.
+func requested(a belljar.Approval) string {
+	command := show.Command(a.Command)
+	if a.CommandTruncated {
+		command += " [cut here: the server keeps 16 KiB]"
+	}
+	return command
 }
 
 // decisionFlags are the flags that approve and deny share.

@@ -77,6 +77,15 @@ func TestApproval(t *testing.T) {
 		!a.ExpiresAt.Equal(clock.Now().Add(time.Hour)) || !slices.Equal(a.Command, run.Command) {
 		t.Errorf("%+v", a)
 	}
+	long := big("true")
+	long.Command = append(long.Command, strings.Repeat("x", 17<<10))
+	cut := b.pending(b.start(long).ID)
+	if a.CommandTruncated || !cut.CommandTruncated || len(strings.Join(cut.Command, " ")) != 16<<10-1 {
+		t.Errorf("a long command is cut: %v, a short one: %v", cut.CommandTruncated, a.CommandTruncated)
+	}
+	if _, err := b.decide(cut.ID, belljar.DecisionDeny, ""); err != nil {
+		t.Error(err)
+	}
 	list, err := b.service.As(opa).Admin().Approvals(t.Context(), belljar.ApprovalQuery{State: belljar.ApprovalPending})
 	if err != nil || list.Total != 1 || list.Items[0].ID != run.ID {
 		t.Errorf("%+v, %v", list, err)

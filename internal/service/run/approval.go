@@ -26,7 +26,7 @@ func askFor(s *Runs, caller belljar.Caller, p *plan) (*belljar.Approval, error) 
 
 // ask makes the run wait for an approval, and takes a place at the desk for it.
 func ask(s *Runs, r *Run, a belljar.Approval) (err error) {
-	a.Command = r.state.Command
+	a.Command, a.CommandTruncated = r.state.Command, r.state.CommandTruncated
 	if r.asked, err = s.opts.Desk.Take(a, r.id); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func recoverApproval(s *Runs, row store.Run, p *plan) (*belljar.Approval, error)
 	if err != nil || now == nil || before != nil && approval.Covers(before.Reasons, now.Reasons) {
 		return before, err
 	}
-	now.Command, _ = outcome.TruncateCommand(p.argv)
+	now.Command, now.CommandTruncated = outcome.TruncateCommand(p.argv)
 	return new(s.opts.Desk.Begin(*now, row.ID)), nil
 }
 

@@ -2394,6 +2394,8 @@ export interface components {
             base_image?: string;
             /** @description A run's command, at most its first 16 KiB */
             command?: string[];
+            /** @description Whether command is cut: at most 16 KiB are recorded */
+            command_truncated?: boolean;
             /**
              * Format: double
              * @description Cores

@@ -24,13 +24,14 @@ async function asked(t: Owner, place: Place, command: string[], user?: string): 
 test("a run that waits is approved, another denied with a note", async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   const good = await asked(t, server, ["echo", "approved & done"]);
-  const bad = await asked(t, server, ["sh", "-c", `echo '<img src=x onerror=alert(1)>\u202e'${"\n".repeat(22)}echo end`], "odd\u202e<b>user");
+  const bad = await asked(t, server, ["sh", "-c", `echo '<img src=x onerror=alert(1)>\u202e'${"\n".repeat(22)}echo end`, "x".repeat(17_000)], "odd\u202e<b>user");
   await boss.open("sandbox/approvals");
   const card = (user: string) => boss.page.getByRole("article").filter({ hasText: user });
   await card(good.user).waitFor();
   const text = await card(good.user).innerText();
   assert.match(text, /wants to run a program[\s\S]*It may run for 120 s; more than 30 s needs an approval[\s\S]*echo 'approved & done'/);
   assert.match(text, /expires in \d+/);
+  assert.doesNotMatch(text, /16 KiB/);
   await card(bad.user).getByText("It goes on: 13 more lines.").waitFor();
   const shownUsers = (await boss.page.getByRole("article").allInnerTexts()).map((text) => [good.user, bad.user].findIndex((user) => text.includes(user)));
   assert.deepEqual(shownUsers.filter((at) => at >= 0), [0, 1], "one that comes moves none that was there");
@@ -38,6 +39,7 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   assert.ok(!(await card(bad.user).innerText()).includes("echo end"));
   await card(bad.user).getByRole("button", { name: "Show all of it" }).click();
   await card(bad.user).getByText("echo end").waitFor();
+  await card(bad.user).getByText("The server keeps 16 KiB of a command.").waitFor();
 
   await card(good.user).getByRole("button", { name: "Approve" }).click();
   await card(good.user).waitFor({ state: "detached" });

@@ -138,6 +138,8 @@ class Approval(_Approval, total=False):
     """The image."""
     command: List[str]
     """A run's command, at most its first 16 KiB."""
+    command_truncated: bool
+    """Whether command is cut: at most 16 KiB are recorded."""
     cpu: float
     """Cores."""
     decided_at: str

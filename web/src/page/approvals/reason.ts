@@ -9,9 +9,6 @@ export function briefOf(text: string, mostLines = 10, mostChars = 1000): { head:
   return { head, more: lines.length > mostLines ? count(lines.length - mostLines, "more line") : bytes(new TextEncoder().encode(text.slice(head.length)).length) };
 }
 
-/** mayGoOn reports whether a command may be longer than the part that the server keeps: 16 KiB. */
-export const mayGoOn = (command: readonly string[]): boolean => new TextEncoder().encode(command.join(" ")).length >= (16 << 10) - 4; // whole characters only
-
 /** plainReason returns the reason of an approval as a sentence: "network: example.com" is `It wants to reach example.com`. */
 export function plainReason(reason: string): string {
   const match = /^([a-z_]+)(?:([>=])([^:]*))?(?:: ([\s\S]*))?$/.exec(reason);
