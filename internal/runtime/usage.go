@@ -1,7 +1,7 @@
 package runtime
 
 // LessAgent subtracts the agent's own tasks from figures that count all tasks of a sandbox. The agent's tasks are counted now,
-// not at the peak, so it may have started a few since. limit is how many processes programs may have, 0 for no limit. A limit on
+// not at the peak, so it may have started some since. limit is how many processes programs may have, 0 for no limit. A limit on
 // a user's processes reports no refusals. So a peak that reaches the limit counts as one refusal, unless the limit is so low that
 // every program reaches it.
 func (u *Usage) LessAgent(tasks, limit int64) {
@@ -21,7 +21,7 @@ func (u *Usage) LessAgent(tasks, limit int64) {
 	n := max(*u.PeakPids-tasks-keeper, 0)
 	u.PeakPids = &n
 	u.Sources["peak_pids"] += less
-	drift := min(3, limit/8)
+	drift := min(8, limit/8)
 	if drift > 0 && n >= limit-drift && (u.PidsRefused == nil || *u.PidsRefused == 0) {
 		one := int64(1)
 		u.PidsRefused = &one

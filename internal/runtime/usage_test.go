@@ -16,6 +16,7 @@ func TestLessAgent(t *testing.T) {
 		"below the limit":     {pids: 9, peak: 12, tasks: 5, limit: 64, wantPids: 4, wantPeak: 6},
 		"at the limit":        {pids: 70, peak: 70, tasks: 5, limit: 64, wantPids: 65, wantPeak: 64, refused: true},
 		"a few tasks less":    {pids: 66, peak: 67, tasks: 5, limit: 64, wantPids: 61, wantPeak: 61, refused: true},
+		"a busy agent":        {pids: 20, peak: 70, tasks: 13, limit: 64, wantPids: 7, wantPeak: 56, refused: true},
 		"a small limit":       {pids: 8, peak: 8, tasks: 5, limit: 4, wantPids: 3, wantPeak: 2},
 		"a program of one":    {pids: 6, peak: 7, tasks: 5, limit: 1, wantPids: 1, wantPeak: 1},
 		"no limit":            {pids: 70, peak: 70, tasks: 5, wantPids: 65, wantPeak: 64},
