@@ -8,8 +8,8 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// Shares limit the bytes of request bodies that the server holds for one user, in memory or in a spool. Further
-// requests wait, unread, until others release theirs.
+// Shares limit the bytes of request bodies and of large responses that the server holds for one user, in memory or in a spool.
+// Further requests wait, unread, until others release theirs.
 type Shares struct {
 	limit   int64         // of one user, bytes
 	maxWait time.Duration // how long a request waits
@@ -54,7 +54,7 @@ func (s *Shares) reserve(ctx context.Context, user string, n int64) error {
 			return ctx.Err()
 		case <-timeout:
 			return &belljar.Error{
-				Code: belljar.CodeRateLimited, Message: "too much is being sent at once",
+				Code: belljar.CodeRateLimited, Message: "too much is being sent or read at once",
 				Details: map[string]any{"maximum": s.limit, "scope": "bodies"},
 				Hint:    "let some of your requests end, then send this one again",
 			}

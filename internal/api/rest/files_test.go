@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/test/apitest"
 )
 
 // files is a session of alice with its file operations.
@@ -99,6 +101,52 @@ func TestCodeModeFiles(t *testing.T) {
 		for _, body := range bodies {
 			f.is(op, body, 400, `"invalid_request"`)
 		}
+	}
+}
+
+// TestReadShares checks that large responses to a user's requests share the memory of their bodies.
+func TestReadShares(t *testing.T) {
+	const limit = 2 << 20
+	shares := api.NewShares(limit, 0)
+	s := apitest.NewWorld(t, nil).Service
+	door := handler(t, rest.Options{Engine: s, Auth: operatorOr{s}, Bodies: shares}, api.EdgeOptions{})
+	post := func(as, path, body string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest("POST", prefix+path, strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-API-KEY", as)
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		return w
+	}
+	var x belljar.Session
+	if err := json.Unmarshal(post("alice", "/sessions", `{"spec_version": "1.0", "base_image": "host"}`).Body.Bytes(), &x); err != nil {
+		t.Fatal(err)
+	}
+	is := func(status int, op, body string) {
+		t.Helper()
+		if w := post("alice", "/sessions/"+x.ID+"/fs/"+op, body); w.Code != status {
+			t.Errorf("%s %s: %d, want %d: %s", op, body, w.Code, status, w.Body)
+		}
+	}
+	is(200, "write", `{"path": "f", "contents": "x"}`)
+	list, part, large := `{}`, `{"path": "f"}`, `{"path": "f", "max_bytes": 8388608}`
+	for _, c := range []struct {
+		held                int64
+		list, part, largest int
+	}{{0, 200, 200, 200}, {1000, 200, 200, 429}, {1 << 20, 429, 200, 429}, {limit - 1000, 429, 429, 429}} {
+		release, err := shares.Take(t.Context(), "alice", c.held)
+		if err != nil {
+			t.Fatal(err)
+		}
+		is(c.list, "list", list)
+		is(c.part, "read", part)
+		is(c.largest, "read", large)
+		release()
+	}
+	if release, err := shares.Take(t.Context(), "alice", limit); err != nil {
+		t.Error("responses keep their share:", err)
+	} else {
+		release()
 	}
 }
 

@@ -46,9 +46,10 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 			api.Fail(w, r, err)
 			return
 		}
-		x := &exchange{w: w}
+		x := &exchange{w: w, written: func() {}}
 		x.r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 		x.carrier = humago.NewContext(op, x.r, w)
+		defer func() { x.written() }()
 		next(x)
 	})
 }
@@ -70,6 +71,8 @@ type exchange struct {
 	r      *http.Request
 	failed bool
 	done   func() // releases the body's share; nil if there is none
+
+	written func() // releases the response's share
 }
 
 // releaseBody releases the body's share once the body is no longer needed.
@@ -136,6 +139,16 @@ type call struct {
 	belljar.Service
 	*exchange
 	status int // of a successful response
+}
+
+// reserve exchanges the body's share for that of a large response, until it is written.
+func (c *call) reserve(of *api.Shares, bytes int64) error {
+	c.releaseBody()
+	release, err := of.Take(c, api.CallerOf(c).ID, bytes)
+	if err == nil {
+		c.written = release
+	}
+	return err
 }
 
 // none is the type of an absent body.
