@@ -71,6 +71,9 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *i
 	}
 	artifacts, err := p.collect(ctx, c, e, run.ID)
 	if err != nil {
+		if p.json { // the result must not be lost with the files
+			err = errors.Join(err, out.(*outputBuffer).print(c.stdout, run, artifacts))
+		}
 		return 0, err
 	}
 	if s, ok := out.(*streams); ok && s.broken {
@@ -83,7 +86,7 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *i
 	return status, nil
 }
 
-// collect fetches the captured files into --out.
+// collect returns the captured files, which it fetches into --out.
 func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id string) ([]belljar.Artifact, error) {
 	if len(p.spec.CapturePatterns) == 0 {
 		return nil, nil
@@ -95,10 +98,8 @@ func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id 
 	if len(artifacts) == 0 {
 		c.Note("no file matches --capture")
 	}
-	if _, err := p.save(ctx, c, svc, id, artifacts); err != nil {
-		return nil, err
-	}
-	return artifacts, nil
+	_, err = p.save(ctx, c, svc, id, artifacts)
+	return artifacts, err
 }
 
 // save writes artifacts to --out, if set, and returns those that it wrote.
