@@ -43,7 +43,11 @@ func (l *approvalList) Run(ctx context.Context, c *console) error {
 			return err
 		}
 		if page.HasMore {
-			c.Note("%d of %d approvals; --limit shows more", len(page.Items), page.Total)
+			more := "--limit shows more"
+			if l.Limit == belljar.MaxPage {
+				more = "decide some to see more"
+			}
+			c.Note("%d of %d approvals; %s", len(page.Items), page.Total, more)
 		}
 		if l.Quiet && !l.JSON {
 			var ids []string

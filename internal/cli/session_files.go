@@ -22,11 +22,14 @@ type sessionFiles struct {
 	JSON      bool   `name:"json" help:"Print one JSON object."`
 }
 
+// mostFiles is the most entries of a list.
+const mostFiles = 10_000
+
 // Run lists files.
 func (f *sessionFiles) Run(ctx context.Context, c *console) error {
 	return c.remote(func(s belljar.Service) error {
-		if f.Limit < 1 || f.Limit > 10000 {
-			return mistake.New("", "--limit: %d is not between 1 and 10000", f.Limit)
+		if f.Limit < 1 || f.Limit > mostFiles {
+			return mistake.New("", "--limit: %d is not between 1 and %d", f.Limit, mostFiles)
 		}
 		id, err := ident.Session(ctx, s, f.ID)
 		if err != nil {
@@ -57,7 +60,11 @@ func (f *sessionFiles) Run(ctx context.Context, c *console) error {
 			err = show.Table(c.stdout, "MODE SIZE MODIFIED PATH", rows)
 		}
 		if err == nil && list.Truncated {
-			c.Note("these are the first %d; --limit shows more", len(list.Entries))
+			more := "--limit shows more"
+			if f.Limit == mostFiles || len(list.Entries) < f.Limit { // or the names are long, or a folder is deep
+				more = "list one of the folders to see more"
+			}
+			c.Note("these are the first %d; %s", len(list.Entries), more)
 		}
 		return err
 	})
