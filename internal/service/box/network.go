@@ -167,7 +167,12 @@ const (
 
 // keep opens a relay, serves it, and reopens it when it is lost, until ctx is done or the sandbox is removed.
 func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, ports []uint16, kept chan<- struct{}) {
+	answer := sync.OnceFunc(func() { close(first.done) })
+	defer answer() // after kept is closed: a caller that gets a final error may set a policy again at once
 	defer close(kept)
+	final := func(err error) bool {
+		return ctx.Err() != nil || errors.Is(err, runtime.ErrGone) || errors.Is(err, errors.ErrUnsupported)
+	}
 	pause := relaySoon
 	for tries := 0; ; tries++ {
 		limited, cancel := context.WithTimeout(ctx, relayTimeout)
@@ -175,7 +180,9 @@ func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, p
 		cancel()
 		if tries == 0 {
 			first.err = unsupported(err)
-			close(first.done)
+		}
+		if !final(err) {
+			answer()
 		}
 		if err == nil {
 			n.first.CompareAndSwap(first, nil)
@@ -186,7 +193,7 @@ func (n *Network) keep(ctx context.Context, gate *egress.Gate, first *opening, p
 				pause = relaySoon
 			}
 		}
-		if ctx.Err() != nil || errors.Is(err, runtime.ErrGone) || errors.Is(err, errors.ErrUnsupported) {
+		if final(err) {
 			return
 		}
 		select {

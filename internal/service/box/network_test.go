@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
@@ -107,4 +108,36 @@ func TestExecWaitsForTheRelay(t *testing.T) {
 		exec()
 		expect("with a relay", "no commands here", wire.OpRelay, wire.OpRelay, wire.OpExec)
 	})
+}
+
+// oldStub is a sandbox whose agent has no relay.
+type oldStub struct{ slowStub }
+
+func (s *oldStub) Dial(context.Context) (net.Conn, error) {
+	host, guest := net.Pipe()
+	s.serving.Go(func() {
+		defer guest.Close()
+		r, w := wire.NewReader(guest), wire.NewWriter(guest)
+		_, _ = r.Read()
+		_ = w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version})
+		_, _ = r.Read()
+	})
+	return host, nil
+}
+
+// TestSetFailsEachTime checks that a caller who sets a policy again, at once after it failed, gets the same error.
+func TestSetFailsEachTime(t *testing.T) {
+	s := &oldStub{}
+	m := maker(scripted{create: func(context.Context, runtime.Spec) (runtime.Sandbox, error) { return s, nil }})
+	b, err := m.Make(t.Context(), box.Order{ID: "s", Placement: placed(m), Made: func(runtime.Sandbox) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.serving.Wait()
+	defer b.Destroy(t.Context())
+	for i := range 2000 {
+		if err := b.Network.Set(t.Context(), &egress.Policy{Ports: []uint16{443}}); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+			t.Fatalf("attempt %d: %v", i, err)
+		}
+	}
 }
