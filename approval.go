@@ -31,10 +31,10 @@ type Approval struct {
 	DecidedBy string     `json:"decided_by,omitempty"`
 	Note      string     `json:"note,omitempty"`
 
-	UserID    string      `json:"user_id"`
-	Source    string      `json:"source,omitempty"`     // mcp, cli, rest …
-	SessionID string      `json:"session_id,omitempty"` // of a run in a session
-	Command   []string    `json:"command,omitempty"`    // of a run, at most its first 16 KiB
+	UserID    string   `json:"user_id"`
+	Source    string   `json:"source,omitempty"`     // mcp, cli, rest …
+	SessionID string   `json:"session_id,omitempty"` // of a run in a session
+	Command   []string `json:"command,omitempty"`    // of a run, at most its first 16 KiB
 	// CommandTruncated reports that Command is only the beginning.
 	CommandTruncated bool `json:"command_truncated,omitempty"`
 

@@ -13,22 +13,22 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// told is a run with these frames as its log.
-type told struct {
+// reports is a run with these frames as its log.
+type reports struct {
 	belljar.Runs
 	frames []belljar.Frame
 	err    error
 }
 
-func (r told) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+func (r reports) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
 	return belljar.Run{ID: "r", Phase: belljar.PhaseQueued}, nil
 }
 
-func (r told) Get(_ context.Context, id string) (belljar.Run, error) {
+func (r reports) Get(_ context.Context, id string) (belljar.Run, error) {
 	return belljar.Run{ID: id, Phase: belljar.PhaseCompleted}, nil
 }
 
-func (r told) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
+func (r reports) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
 		for _, f := range r.frames {
 			if !yield(f, nil) {
@@ -70,7 +70,7 @@ func TestCollect(t *testing.T) {
 			if n == 7 && len(test.text) > 2*mib {
 				continue
 			}
-			_, out, err := belljar.Collect(t.Context(), told{frames: inFrames(test.text, n)}, "r")
+			_, out, err := belljar.Collect(t.Context(), reports{frames: inFrames(test.text, n)}, "r")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestCollect(t *testing.T) {
 
 func TestCollectBinary(t *testing.T) {
 	raw := bytes.Repeat([]byte{0xff, 0, 'a'}, belljar.InlineBytes)
-	_, out, err := belljar.Collect(t.Context(), told{frames: inFrames(string(raw), 40000)}, "r")
+	_, out, err := belljar.Collect(t.Context(), reports{frames: inFrames(string(raw), 40000)}, "r")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +104,13 @@ func TestCollectBinary(t *testing.T) {
 	}
 }
 
-func TestCollectTellsOfCapAndFailure(t *testing.T) {
+func TestCollectReportsCapAndFailure(t *testing.T) {
 	frames := append(inFrames("x", 1), belljar.Frame{Type: belljar.FrameTruncated, Reason: "log_cap"})
-	_, out, err := belljar.Collect(t.Context(), told{frames: frames}, "r")
+	_, out, err := belljar.Collect(t.Context(), reports{frames: frames}, "r")
 	if err != nil || !out.StdoutTruncated || !out.StderrTruncated || out.Stdout != "x" {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, _, err := belljar.Collect(t.Context(), told{frames: frames, err: context.DeadlineExceeded}, "r"); !errors.Is(err, context.DeadlineExceeded) {
+	if _, _, err := belljar.Collect(t.Context(), reports{frames: frames, err: context.DeadlineExceeded}, "r"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -119,7 +119,7 @@ func TestCollectTellsOfCapAndFailure(t *testing.T) {
 func TestFinishGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	run, out, err := belljar.Finish(ctx, told{err: context.Canceled}, belljar.RunRequest{}, time.Minute)
+	run, out, err := belljar.Finish(ctx, reports{err: context.Canceled}, belljar.RunRequest{}, time.Minute)
 	if run.ID != "r" || out != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("%+v, %+v, %v", run, out, err)
 	}

@@ -123,7 +123,7 @@ func TestImportIsSent(t *testing.T) {
 		}
 	})
 	if err != nil || got.Ref != "own" || got.Bytes != 1<<20 || sent != 1<<20 || last.Phase != belljar.ImageUnpacking {
-		t.Errorf("%+v, %v; %d bytes were told, at last %+v", got, err, sent, last)
+		t.Errorf("%+v, %v; %d bytes were reported, at last %+v", got, err, sent, last)
 	}
 	_, err = images.Import(t.Context(), "own", io.MultiReader(strings.NewReader("x"), torn{}), nil)
 	if belljar.CodeOf(err) != belljar.CodeInvalidRequest || !errors.Is(err, errTorn) {

@@ -206,8 +206,8 @@ func (l *local) failed(what string, cause error) *belljar.Error {
 func (l *local) refused() *belljar.Error {
 	e := l.failed("ended before it was ready", l.err)
 	for line := range strings.Lines(l.log.String()) {
-		if said, ok := strings.CutPrefix(strings.TrimSpace(line), "belljar: "); ok {
-			e.Message, e.Err = l.program+" does not start: "+said, nil
+		if reason, ok := strings.CutPrefix(strings.TrimSpace(line), "belljar: "); ok {
+			e.Message, e.Err = l.program+" does not start: "+reason, nil
 		} else if hint, ok := strings.CutPrefix(strings.TrimSpace(line), "hint: "); ok {
 			e.Hint = hint
 		}

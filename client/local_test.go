@@ -33,8 +33,8 @@ func local(t *testing.T, opts client.LocalOptions) *client.Client {
 func TestLocal(t *testing.T) {
 	play(t, playServe)
 	ctx, cancel := context.WithCancel(within(t))
-	var said bytes.Buffer
-	c, err := client.Local(ctx, client.LocalOptions{Log: &said})
+	var output bytes.Buffer
+	c, err := client.Local(ctx, client.LocalOptions{Log: &output})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,8 +51,8 @@ func TestLocal(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if said.String() != "it serves\n" {
-		t.Errorf("it said %q", said.String())
+	if output.String() != "it serves\n" {
+		t.Errorf("it printed %q", output.String())
 	}
 	_, err = c.Sessions().Get(within(t), s.ID)
 	if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, "closed") {

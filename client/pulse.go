@@ -14,17 +14,17 @@ const maxUnread = 8 << 10
 // pulse tracks whether a missing pong means that the connection is dead. The server reads messages in order, pings
 // included, and stops reading while the program does not read its input: then it sends no pong.
 type pulse struct {
-	mu      sync.Mutex
-	said    int // counts starts and ends of messages
-	unread  int // bytes that the server may not have read
-	writing int // messages that are being written
+	mu       sync.Mutex
+	messages int // counts starts and ends of messages
+	unread   int // bytes that the server may not have read
+	writing  int // messages that are being written
 }
 
 // begin records the start of a message of n bytes, and end its end.
 func (p *pulse) begin(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.said++
+	p.messages++
 	p.unread += n
 	p.writing++
 }
@@ -32,30 +32,30 @@ func (p *pulse) begin(n int) {
 func (p *pulse) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.said++
+	p.messages++
 	p.writing--
 }
 
 // check reports whether a ping can be sent without blocking (ok), and whether a pong must then arrive in time (clear).
-// Pass said to still and answered.
-func (p *pulse) check() (said int, clear, ok bool) {
+// Pass messages to still and answered.
+func (p *pulse) check() (messages int, clear, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said, p.unread == 0, p.writing == 0 && p.unread <= maxUnread
+	return p.messages, p.unread == 0, p.writing == 0 && p.unread <= maxUnread
 }
 
 // still reports whether nothing was sent since a check.
-func (p *pulse) still(said int) bool {
+func (p *pulse) still(messages int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said == said
+	return p.messages == messages
 }
 
 // answered records that the server has read everything sent before a check.
-func (p *pulse) answered(said int) {
+func (p *pulse) answered(messages int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.said == said {
+	if p.messages == messages {
 		p.unread = 0
 	}
 }
@@ -86,7 +86,7 @@ func (l *link) keepAlive(ctx context.Context, cancel context.CancelCauseFunc) {
 			return
 		case <-tick.C:
 		}
-		said, clear, ok := l.pulse.check()
+		messages, clear, ok := l.pulse.check()
 		if !ok || !l.reading.Load() {
 			continue
 		}
@@ -96,15 +96,15 @@ func (l *link) keepAlive(ctx context.Context, cancel context.CancelCauseFunc) {
 		select {
 		case err = <-pong:
 		case <-time.After(pingEvery):
-			if clear && l.pulse.still(said) && l.reading.Load() {
+			if clear && l.pulse.still(messages) && l.reading.Load() {
 				cancel(errSilent) // ends the ping, too
 			}
 			err = <-pong
 		}
 		switch {
 		case err == nil:
-			l.pulse.answered(said)
-		case clear && l.pulse.still(said) && l.reading.Load():
+			l.pulse.answered(messages)
+		case clear && l.pulse.still(messages) && l.reading.Load():
 			cancel(errSilent)
 			return
 		}

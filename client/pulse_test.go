@@ -186,7 +186,7 @@ func TestHoldUnread(t *testing.T) {
 
 // TestInputToADeadServer: a dead server is detected, with and without earlier input.
 func TestInputToADeadServer(t *testing.T) {
-	for name, said := range map[string]string{"silent": "", "after a byte": "x"} {
+	for name, reply := range map[string]string{"silent": "", "after a byte": "x"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var was time.Time
@@ -203,7 +203,7 @@ func TestInputToADeadServer(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := io.WriteString(in, said); err != nil {
+				if _, err := io.WriteString(in, reply); err != nil {
 					t.Fatal(err)
 				}
 				<-in.Closed()

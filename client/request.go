@@ -110,7 +110,7 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 		}
 	}
 	deadline := time.Now().Add(c.opts.Patience)
-	said := false
+	reported := false
 	for tries := backoff(0); ; tries.next() {
 		resp, err := c.attempt(ctx, r, body)
 		if err == nil {
@@ -124,8 +124,8 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 		}
 		pause, passing := tries.after(err)
 		passing = passing && (!r.once || undone(err)) && r.stream == nil && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
-		if passing && !said && (tries == 1 || tries == 0 && pause >= time.Second) {
-			said = true
+		if passing && !reported && (tries == 1 || tries == 0 && pause >= time.Second) {
+			reported = true
 			c.opts.sayBroken(err, tries.until(err, pause, deadline))
 		}
 		if !passing || !again(ctx, pause, err) {

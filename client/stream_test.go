@@ -120,25 +120,25 @@ func TestBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var said atomic.Int32
+			var reported atomic.Int32
 			answer, _ := script(c.answers...)
 			client := open(t, double(t, answer), func(o *client.Options) {
 				o.Broken = func(err error, left time.Duration) {
-					said.Add(1)
+					reported.Add(1)
 					if err == nil || left <= 0 || left > c.most {
 						t.Errorf("%v, %v", err, left)
 					}
 				}
 			})
-			if _, err := client.Runs().Get(within(t), "x"); err != nil || said.Load() != c.want {
-				t.Errorf("%v, said %d times", err, said.Load())
+			if _, err := client.Runs().Get(within(t), "x"); err != nil || reported.Load() != c.want {
+				t.Errorf("%v, reported %d times", err, reported.Load())
 			}
 		})
 	}
 }
 
-// TestFramesAreTold: if a log breaks and cannot be resumed, its reader gets the time for retries.
-func TestFramesAreTold(t *testing.T) {
+// TestFramesAreReported: if a log breaks and cannot be resumed, its reader gets the time for retries.
+func TestFramesAreReported(t *testing.T) {
 	var n atomic.Int32
 	broken := make(chan time.Duration, 1)
 	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {

@@ -219,11 +219,11 @@ type problems struct {
 
 // add adds a problem. field is the full path of the key.
 func (p *problems) add(n *yaml.Node, field, hint, format string, args ...any) {
-	said := fmt.Sprintf("line %d: %s", n.Line, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf("line %d: %s", n.Line, fmt.Sprintf(format, args...))
 	if p.first == nil {
 		p.first = &belljar.Error{Code: belljar.CodeInvalidRequest, Details: map[string]any{"field": field, "line": n.Line}, Hint: hint}
 	}
-	p.lines = append(p.lines, said)
+	p.lines = append(p.lines, text)
 }
 
 // error returns the error for all problems; nil if there are none.

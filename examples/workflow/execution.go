@@ -23,7 +23,7 @@ type execution struct {
 	agents  string // folder of the agents' files
 	session string // shared by all agents
 	outputs map[string]map[string]any
-	said    []string // output of the agents, in order
+	output  []string // output of the agents, in order
 }
 
 // agent reads an agent's file and its sandbox settings for this run.
@@ -97,7 +97,7 @@ func (e *execution) run(ctx context.Context) error {
 				return fmt.Errorf("step %s: %w", s.ID, err)
 			}
 			fmt.Printf("  %s\n", text)
-			e.said = append(e.said, s.ID+": "+text)
+			e.output = append(e.output, s.ID+": "+text)
 			e.outputs[s.ID] = output(text)
 		}
 		next, value, err := e.flow.after(at, e.outputs)
@@ -133,8 +133,8 @@ func (e *execution) step(ctx context.Context, s step) (string, error) {
 	}
 	defer tools.close()
 	task := fmt.Sprintf("This is step %s of the workflow %q. The project is in /workspace.", s.ID, e.flow.Name)
-	if len(e.said) > 0 {
-		task += " The previous steps reported:\n" + strings.Join(e.said, "\n")
+	if len(e.output) > 0 {
+		task += " The previous steps reported:\n" + strings.Join(e.output, "\n")
 	}
 	return converse(ctx, file.Body, task, tools)
 }

@@ -39,24 +39,24 @@ type block struct {
 func converse(ctx context.Context, instructions, task string, tools *toolkit) (string, error) {
 	messages := []message{{Role: "user", Content: []block{{Type: "text", Text: task}}}}
 	for range mostTurns {
-		said, err := ask(ctx, instructions, messages, tools)
+		blocks, err := ask(ctx, instructions, messages, tools)
 		if err != nil {
 			return "", err
 		}
-		messages = append(messages, message{Role: "assistant", Content: said})
+		messages = append(messages, message{Role: "assistant", Content: blocks})
 		var text []string
 		var results []block
-		for _, b := range said {
+		for _, b := range blocks {
 			switch b.Type {
 			case "text":
 				text = append(text, b.Text)
 			case "tool_use":
 				fmt.Println(strings.TrimRight("  "+b.Name+" "+gist(b.Input), " "))
-				told, failed, err := tools.call(ctx, b.Name, b.Input)
+				result, failed, err := tools.call(ctx, b.Name, b.Input)
 				if err != nil {
 					return "", err
 				}
-				results = append(results, block{Type: "tool_result", ToolUseID: b.ID, Content: told, IsError: failed})
+				results = append(results, block{Type: "tool_result", ToolUseID: b.ID, Content: result, IsError: failed})
 			}
 		}
 		if len(results) == 0 {

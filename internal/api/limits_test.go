@@ -215,7 +215,7 @@ func TestOrigins(t *testing.T) {
 	}{
 		{"no browser", nil, "", nil, true},
 		{"own page", nil, "", []string{"http://example.com"}, true},
-		{"own page, port told", nil, "", []string{"http://example.com:80"}, true},
+		{"own page, explicit port", nil, "", []string{"http://example.com:80"}, true},
 		{"own host, other scheme", nil, "", []string{"https://example.com"}, false},
 		{"own host, other port", nil, "", []string{"http://example.com:81"}, false},
 		{"other page", nil, "", []string{"http://evil.example"}, false},

@@ -136,7 +136,7 @@ func TestBodyBreaksOff(t *testing.T) {
 		t.Errorf("%v hides its cause", err)
 	}
 	if err := read(t.Context(), late); !errors.Is(err, late) {
-		t.Errorf("%v instead of what the door said", err)
+		t.Errorf("%v instead of the error of the door", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)

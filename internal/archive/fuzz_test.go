@@ -89,7 +89,7 @@ func hold(t *testing.T, format belljar.UploadFormat, name string, body []byte) {
 		}
 	}
 	if files != b.Files() || total != b.Bytes() || files > limits.Files || total > limits.Bytes {
-		t.Fatalf("%d files with %d bytes, said to be %d with %d", files, total, b.Files(), b.Bytes())
+		t.Fatalf("%d files with %d bytes, counted as %d with %d", files, total, b.Files(), b.Bytes())
 	}
 }
 

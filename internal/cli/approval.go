@@ -139,11 +139,11 @@ func (c *console) noteApproval(f belljar.Frame) {
 		c.Note("waiting for an operator's approval: %s", strings.Join(reasonsOf(f), ", "))
 	case belljar.ApprovalApproved:
 		by, _ := f.Data["decided_by"].(string)
-		said := by + " approved it"
+		line := by + " approved it"
 		if note, _ := f.Data["note"].(string); note != "" {
-			said += ": " + note
+			line += ": " + note
 		}
-		c.Note("%s", said)
+		c.Note("%s", line)
 	}
 }
 

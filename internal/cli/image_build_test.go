@@ -67,9 +67,9 @@ func TestImageBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scratch := fakeBootstrap(t, `printf contents; echo "I: working" >&2`)
-			var out, told bytes.Buffer
+			var out, output bytes.Buffer
 			a := &fakeImages{}
-			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: &told}}, func(do func(belljar.Images) error) error { return do(a) })
+			err := c.command.build(t.Context(), &console{machine: daemon.New(daemon.Options{}), stdout: &out, Writer: notice.Writer{Stderr: &output}}, func(do func(belljar.Images) error) error { return do(a) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,8 +84,8 @@ func TestImageBuild(t *testing.T) {
 			if a.name != c.name || c.name != "" && a.content != "contents" || strings.Join(a.aliases, " ") != c.aliases {
 				t.Errorf("%+v", a)
 			}
-			if told.Len() > 0 {
-				t.Errorf("said in a pipe: %q", told.String())
+			if output.Len() > 0 {
+				t.Errorf("printed in a pipe: %q", output.String())
 			}
 			if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 				t.Errorf("left over: %v, %v", left, err)
@@ -143,11 +143,11 @@ func TestImageBuildFails(t *testing.T) {
 func TestImageBuildStopped(t *testing.T) {
 	scratch := fakeBootstrap(t, "echo half; sleep 1000")
 	ctx, cancel := context.WithCancel(t.Context())
-	var told bytes.Buffer
+	var output bytes.Buffer
 	b := imageBuild{Mirror: "http://m/debian", Recipe: "shell", Output: "-"}
-	err := b.build(ctx, &console{machine: daemon.New(daemon.Options{}), stdout: writer(func(p []byte) { cancel() }), Writer: notice.Writer{Stderr: &told}}, nil)
-	if !errors.Is(err, context.Canceled) || !strings.Contains(told.String(), "nothing is left") {
-		t.Errorf("%v, %q", err, told.String())
+	err := b.build(ctx, &console{machine: daemon.New(daemon.Options{}), stdout: writer(func(p []byte) { cancel() }), Writer: notice.Writer{Stderr: &output}}, nil)
+	if !errors.Is(err, context.Canceled) || !strings.Contains(output.String(), "nothing is left") {
+		t.Errorf("%v, %q", err, output.String())
 	}
 	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
@@ -172,12 +172,12 @@ func (l leaving) Build(ctx context.Context, _ local.Build, _ io.Writer) error {
 // that none are left.
 func TestImageBuildLeaves(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var told bytes.Buffer
+	var output bytes.Buffer
 	b := imageBuild{Recipe: "shell", Output: "-"}
 	left := &belljar.Error{Code: belljar.CodeInternal, Message: "files are left in /tmp/x", Hint: "remove that folder"}
-	err := b.build(ctx, &console{machine: leaving{stop: cancel, left: left}, stdout: io.Discard, Writer: notice.Writer{Stderr: &told}}, nil)
-	if want := "belljar: files are left in /tmp/x\nhint: remove that folder\n"; !errors.Is(err, context.Canceled) || told.String() != want {
-		t.Errorf("%v, %q", err, told.String())
+	err := b.build(ctx, &console{machine: leaving{stop: cancel, left: left}, stdout: io.Discard, Writer: notice.Writer{Stderr: &output}}, nil)
+	if want := "belljar: files are left in /tmp/x\nhint: remove that folder\n"; !errors.Is(err, context.Canceled) || output.String() != want {
+		t.Errorf("%v, %q", err, output.String())
 	}
 }
 

@@ -26,8 +26,8 @@ const (
 	exitOOM      = 137
 )
 
-// conclude reports how a run ended and returns the exit status. said are the warnings already printed.
-func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string) int {
+// conclude reports how a run ended and returns the exit status. early are the warnings already printed.
+func conclude(c *console, run belljar.Run, signal syscall.Signal, early ...string) int {
 	more := "gives it more"
 	if run.SessionID != "" {
 		more = "of the session gives all its runs more"
@@ -36,7 +36,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, said ...string
 		c.Hint("it failed at %s", place) // before the warnings, which may give the reason
 	}
 	for _, warning := range run.Warnings {
-		if !slices.Contains(said, warning) {
+		if !slices.Contains(early, warning) {
 			c.Note("%s", warning)
 		}
 	}

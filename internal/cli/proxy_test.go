@@ -66,9 +66,9 @@ func TestRetries(t *testing.T) {
 	}))
 	defer server.Close()
 	made := startWith(t, []string{"BELLJAR_SERVER=" + server.URL}, "session", "create", "--memory", "64m")
-	status, said := made.ended(t), made.stderr.String()
-	if status != 125 || strings.Count(said, "trying again") != 1 || !strings.HasPrefix(said, "belljar: --memory cannot be enforced here; trying again for 2 s\n") {
-		t.Errorf("status %d, %s", status, said)
+	status, output := made.ended(t), made.stderr.String()
+	if status != 125 || strings.Count(output, "trying again") != 1 || !strings.HasPrefix(output, "belljar: --memory cannot be enforced here; trying again for 2 s\n") {
+		t.Errorf("status %d, %s", status, output)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestNonsenseEngine(t *testing.T) {
 	}
 	for line := range strings.Lines(c.stderr.String()) {
 		if !strings.HasPrefix(line, "belljar: ") && !strings.HasPrefix(line, "hint: ") {
-			t.Errorf("said %q", line)
+			t.Errorf("printed %q", line)
 		}
 	}
 }

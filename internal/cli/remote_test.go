@@ -19,8 +19,8 @@ func serveHere(t *testing.T) *os.Process {
 	t.Helper()
 	cmd := exec.Command("belljar", "serve", "--json", "--listen", "127.0.0.1:0", "--data", "data", "--set", "end_sessions=true", "--set", "pool_size=1")
 	cmd.Dir = t.TempDir()
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -33,7 +33,7 @@ func serveHere(t *testing.T) *os.Process {
 			_ = cmd.Process.Signal(s)
 		}
 		if err := cmd.Wait(); err != nil {
-			t.Logf("belljar serve: %v\n%s", err, said.String())
+			t.Logf("belljar serve: %v\n%s", err, output.String())
 		}
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')

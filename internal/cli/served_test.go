@@ -39,24 +39,24 @@ func serveScript(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd.Env = append(cmd.Env, "XDG_RUNTIME_DIR="+os.Getenv("XDG_RUNTIME_DIR"), "SANDBOX_END_SESSIONS=true") // no later server would end them
 	cmd.Env = append(cmd.Env, build.Patient()...)
-	said, err := os.Create(filepath.Join(ts.MkAbs("."), ".serve-log"))
+	log, err := os.Create(filepath.Join(ts.MkAbs("."), ".serve-log"))
 	ts.Check(err)
-	cmd.Stderr = said
+	cmd.Stderr = log
 	out, err := cmd.StdoutPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	ts.Defer(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already, which Wait reports
 		err := cmd.Wait()
-		said.Close()
+		log.Close()
 		if err != nil {
-			text, _ := os.ReadFile(said.Name())
+			text, _ := os.ReadFile(log.Name())
 			ts.Logf("belljar serve: %v\n%s", err, text)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil {
-		text, _ := os.ReadFile(said.Name())
+		text, _ := os.ReadFile(log.Name())
 		ts.Fatalf("belljar serve: %v\n%s", err, text)
 	}
 	var ready serving

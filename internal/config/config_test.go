@@ -207,7 +207,7 @@ listen: unix:/run/belljar/api.sock
 	}
 }
 
-func TestEverythingWrongIsToldAtOnce(t *testing.T) {
+func TestReportsAllErrorsAtOnce(t *testing.T) {
 	name := file(t, "max_cpus: 2\npids_limit: many\npids_limit: 3\nPIDS_LIMIT: 4\nlisten: {a: 1}\nSANDBOX_DEFAULT_CPU: 1\n")
 	got := problems(t, Sources{
 		File: name,

@@ -30,7 +30,7 @@ func TestCheckHost(t *testing.T) {
 		{name: "some missing", caps: host("memory", "cpu"), code: belljar.CodeRuntimeUnavailable, wanted: []string{"memory, cpu", "allow_weak=memory,cpu"}},
 		{name: "one let go", weak: []string{"cpu"}, caps: host("memory", "cpu"), code: belljar.CodeRuntimeUnavailable, wanted: []string{"host: memory", "allow_weak=cpu,memory"}},
 		{name: "all let go", weak: []string{"cpu", "memory"}, caps: host("memory", "cpu")},
-		{name: "not told of", caps: runtime.Capabilities{}, code: belljar.CodeRuntimeUnavailable, wanted: []string{"filesystem"}},
+		{name: "unknown", caps: runtime.Capabilities{}, code: belljar.CodeRuntimeUnavailable, wanted: []string{"filesystem"}},
 		{name: "nothing to execute", idle: true, caps: host("memory")},
 		{name: "no such protection", weak: []string{"memroy"}, caps: host(), code: belljar.CodeInvalidRequest, wanted: []string{`"memroy"`, "memory"}},
 		{name: "not required anyway", weak: []string{"landlock"}, caps: host()},

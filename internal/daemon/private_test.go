@@ -175,8 +175,8 @@ func TestPrivate(t *testing.T) {
 	if program.Alive(t, word) {
 		t.Error("what ran is still there")
 	}
-	if said := o.stderr.String(); strings.Contains(said, "level=INFO") || strings.Contains(said, "SANDBOX_STORE_BACKEND") {
-		t.Errorf("it discloses more than it must: %s", said)
+	if log := o.stderr.String(); strings.Contains(log, "level=INFO") || strings.Contains(log, "SANDBOX_STORE_BACKEND") {
+		t.Errorf("it discloses more than it must: %s", log)
 	}
 }
 
@@ -367,8 +367,8 @@ func TestPrivateData(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pipe.Close()
-	if said, err := second.CombinedOutput(); err == nil || !strings.Contains(string(said), "in use") {
-		t.Errorf("a second server with the same data: %v\n%s", err, said)
+	if output, err := second.CombinedOutput(); err == nil || !strings.Contains(string(output), "in use") {
+		t.Errorf("a second server with the same data: %v\n%s", err, output)
 	}
 	o.stdin.Close()
 	o.ended(t, 0)
@@ -428,9 +428,9 @@ func TestPrivateRefuses(t *testing.T) {
 	defer pipe.Close()
 	defer held.Close()
 	for name, test := range map[string]struct {
-		stdin *os.File
-		args  []string
-		said  string
+		stdin  *os.File
+		args   []string
+		output string
 	}{
 		"nothing on stdin":    {open("/dev/null"), nil, "must be a pipe"},
 		"a file on stdin":     {open(file), nil, "must be a pipe"},
@@ -446,9 +446,9 @@ func TestPrivateRefuses(t *testing.T) {
 			tmp := sockdir.New(t)
 			cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 			cmd.Stdin = test.stdin
-			said, err := cmd.CombinedOutput()
-			if err == nil || cmd.ProcessState.ExitCode() != 125 || !strings.Contains(string(said), test.said) || !strings.Contains(string(said), "hint:") {
-				t.Errorf("%v\n%s", err, said)
+			output, err := cmd.CombinedOutput()
+			if err == nil || cmd.ProcessState.ExitCode() != 125 || !strings.Contains(string(output), test.output) || !strings.Contains(string(output), "hint:") {
+				t.Errorf("%v\n%s", err, output)
 			}
 			if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 				t.Errorf("left: %v %v", left, err)
@@ -457,8 +457,8 @@ func TestPrivateRefuses(t *testing.T) {
 	}
 }
 
-// TestPrivateNobodyListens: a parent that exits before the server is ready leaves no files.
-func TestPrivateNobodyListens(t *testing.T) {
+// TestPrivateWithoutListener: a parent that exits before the server is ready leaves no files.
+func TestPrivateWithoutListener(t *testing.T) {
 	program.NeedNative(t)
 	tmp := sockdir.New(t)
 	cmd := exec.CommandContext(t.Context(), "belljar", "serve", "--private")

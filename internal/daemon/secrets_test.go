@@ -19,8 +19,8 @@ func TestOpenVault(t *testing.T) {
 	}
 	defer data.Close()
 	records := memory.New()
-	var said strings.Builder
-	log := slog.New(slog.NewTextHandler(&said, nil))
+	var output strings.Builder
+	log := slog.New(slog.NewTextHandler(&output, nil))
 	keys := func() []string {
 		raw, err := os.ReadFile(data.in(secretsKey))
 		if err != nil {
@@ -87,8 +87,8 @@ func TestOpenVault(t *testing.T) {
 		}
 	}
 
-	if said.Len() > 0 {
-		t.Errorf("it warns of secrets that it can decrypt: %s", &said)
+	if output.Len() > 0 {
+		t.Errorf("it warns of secrets that it can decrypt: %s", &output)
 	}
 	if err := os.Remove(data.in(secretsKey)); err != nil {
 		t.Fatal(err)
@@ -98,9 +98,9 @@ func TestOpenVault(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, rotate := range []bool{false, false, true, false} { // the second start has the new key
-		said.Reset()
-		if _, err := openVault(t.Context(), data, records, rotate, log); err != nil || !strings.Contains(said.String(), "secrets=1 names=ann/TOKEN ") || len(keys()) != 1 {
-			t.Errorf("a lost key, rotated %v: %v, %d keys, %q", rotate, err, len(keys()), &said)
+		output.Reset()
+		if _, err := openVault(t.Context(), data, records, rotate, log); err != nil || !strings.Contains(output.String(), "secrets=1 names=ann/TOKEN ") || len(keys()) != 1 {
+			t.Errorf("a lost key, rotated %v: %v, %d keys, %q", rotate, err, len(keys()), &output)
 		}
 	}
 	if now, err := records.Secrets().Get(t.Context(), "ann", "TOKEN"); err != nil || string(now.Sealed) != string(lost.Sealed) {

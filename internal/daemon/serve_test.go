@@ -42,15 +42,15 @@ func TestAnnounce(t *testing.T) {
 		"journal":  {env: []string{"JOURNAL_STREAM=8:1"}},
 		"full":     {full: errors.New("store is full"), key: true},
 	} {
-		var said strings.Builder
-		h := New(Options{Environment: local.Environment{Env: c.env, Stderr: &said}})
+		var output strings.Builder
+		h := New(Options{Environment: local.Environment{Env: c.env, Stderr: &output}})
 		n := &server{madeKey: "blj_secret", keyFile: "/data/api-key"}
 		var err error
 		if n.known, err = auth.New(auth.Options{Key: n.madeKey, SignIns: signIns{err: c.full}, Secret: make([]byte, 32)}); err != nil {
 			t.Fatal(err)
 		}
 		err = announce(t.Context(), h, false, &config.Config{WebUI: true, Listen: "127.0.0.1:80"}, n, "http://127.0.0.1:80")
-		if got := said.String(); err != nil || strings.Contains(got, n.madeKey) != c.key || strings.Contains(got, "/webui/#k=") != c.code ||
+		if got := output.String(); err != nil || strings.Contains(got, n.madeKey) != c.key || strings.Contains(got, "/webui/#k=") != c.code ||
 			strings.Contains(got, "store is full") != (c.full != nil) || !strings.Contains(got, n.keyFile) || !strings.Contains(got, "web page http://127.0.0.1:80/webui/") {
 			t.Errorf("%s: %v\n%s", name, err, got)
 		}
@@ -135,7 +135,7 @@ func TestNetworkOfNoRequest(t *testing.T) {
 		p, own := service.DefaultPolicy(), service.DefaultPolicy()
 		applyEgress(&p, &cfg, false)
 		err = checkNetwork(p, &cfg)
-		if said := fmt.Sprint(err); (c.want == "") != (err == nil) || !strings.HasPrefix(said, c.want) && err != nil || err != nil && belljar.HintOf(err) == "" {
+		if message := fmt.Sprint(err); (c.want == "") != (err == nil) || !strings.HasPrefix(message, c.want) && err != nil || err != nil && belljar.HintOf(err) == "" {
 			t.Errorf("%v: %v", c.env, err)
 		}
 		if applyEgress(&own, &cfg, true); len(c.env) == 1 && checkNetwork(own, &cfg) != nil { // it has every public host

@@ -38,10 +38,10 @@ func TestJoin(t *testing.T) {
 	waits := make(chan struct{}, 3)
 	for range 3 {
 		wait.Go(func() {
-			said := false
+			reported := false
 			img, err := s.Pull(t.Context(), h.ref("app:latest"), false, func(belljar.ImageProgress) {
-				if !said {
-					said = true
+				if !reported {
+					reported = true
 					waits <- struct{}{}
 				}
 			})

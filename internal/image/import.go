@@ -39,9 +39,9 @@ func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress f
 		return belljar.Image{}, err
 	}
 	defer leave()
-	said := &listener{to: progress}
-	defer said.end()
-	img, err := s.importTar(ctx, name, r, said.report)
+	reports := &listener{to: progress}
+	defer reports.end()
+	img, err := s.importTar(ctx, name, r, reports.report)
 	if err != nil {
 		err = fault.Wrap("import an image", err)
 		if belljar.CodeOf(err) == belljar.CodeDiskFull {
@@ -49,7 +49,7 @@ func (s *Store) Import(ctx context.Context, name string, r io.Reader, progress f
 		}
 		return img, err
 	}
-	said.report(finished(img))
+	reports.report(finished(img))
 	return img, nil
 }
 

@@ -59,7 +59,7 @@ func TestImport(t *testing.T) {
 	plain := tarOf(t, "hello", "world")
 	b := build(t, spec{layers: [][]byte{plain}, pack: "gzip", config: map[string]any{"User": "33:44"}})
 	bare := build(t, spec{layers: [][]byte{plain}})
-	said := build(t, spec{layers: [][]byte{plain}, edit: func(m map[string]any) {
+	made := build(t, spec{layers: [][]byte{plain}, edit: func(m map[string]any) {
 		m["annotations"] = map[string]any{archive.SourceAnnotation: "build"}
 	}})
 	twice := build(t, spec{layers: [][]byte{plain, plain}})
@@ -81,7 +81,7 @@ func TestImport(t *testing.T) {
 		"layout, one of two":        {archive: layoutOf(t, map[string]built{"a:1": b, "b:1": bare}), name: "b:1", ref: "docker.io/library/b:1", digest: bare.digest()},
 		"layout, gzip":              {archive: gzipped(t, layoutOf(t, map[string]built{"": b})), name: "z", ref: "docker.io/library/z:latest", digest: b.digest(), uid: 33},
 		"layout, zstd":              {archive: zstded(t, layoutOf(t, map[string]built{"": b})), name: "z", ref: "docker.io/library/z:latest", digest: b.digest(), uid: 33},
-		"layout, built":             {archive: layoutOf(t, map[string]built{"": said}), name: "z", ref: "docker.io/library/z:latest", digest: said.digest(), source: "build"},
+		"layout, built":             {archive: layoutOf(t, map[string]built{"": made}), name: "z", ref: "docker.io/library/z:latest", digest: made.digest(), source: "build"},
 		"docker save":               {archive: savedOf(t, bare, []string{"busy:1", "busy:2"}, [][]byte{plain}), ref: "docker.io/library/busy:1"},
 		"docker save, layer packed": {archive: savedOf(t, bare, []string{"busy:1"}, [][]byte{gzipped(t, plain)}), ref: "docker.io/library/busy:1"},
 		"docker save, links":        {archive: linked, ref: "docker.io/library/old:1", layers: 2},

@@ -332,10 +332,10 @@ func wantError(t testing.TB, err error, code belljar.Code, words ...string) {
 		return
 	}
 	e := errorOf(err)
-	said := fmt.Sprint(e.Message, e.Details, e.Hint)
+	text := fmt.Sprint(e.Message, e.Details, e.Hint)
 	for _, w := range words {
-		if !strings.Contains(said, w) {
-			t.Errorf("%q lacks %q", said, w)
+		if !strings.Contains(text, w) {
+			t.Errorf("%q lacks %q", text, w)
 		}
 	}
 }

@@ -13,7 +13,7 @@ type meter struct {
 	r        io.Reader
 	progress belljar.ImageProgress
 	report   func(belljar.ImageProgress)
-	said     time.Time
+	reported time.Time
 }
 
 // wordEvery is how often a meter reports.
@@ -21,14 +21,14 @@ const wordEvery = 100 * time.Millisecond
 
 func newMeter(r io.Reader, progress belljar.ImageProgress, report func(belljar.ImageProgress)) *meter {
 	report(progress)
-	return &meter{r: r, progress: progress, report: report, said: time.Now()}
+	return &meter{r: r, progress: progress, report: report, reported: time.Now()}
 }
 
 func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.progress.Done += int64(n)
-	if now := time.Now(); n > 0 && now.Sub(m.said) >= wordEvery {
-		m.said = now
+	if now := time.Now(); n > 0 && now.Sub(m.reported) >= wordEvery {
+		m.reported = now
 		m.report(m.progress)
 	}
 	return n, err

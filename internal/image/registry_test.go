@@ -308,8 +308,8 @@ func TestPlainBadRegistries(t *testing.T) {
 			s := open(t, image.Options{Path: path}, h)
 			_, err := s.Pull(t.Context(), h.ref("bad"), false, nil)
 			wantError(t, err, tt.code, tt.words...)
-			if said := fmt.Sprint(err, errorOf(err).Details, errorOf(err).Hint); strings.ContainsAny(said, "\x1b\n") || len(errorOf(err).Message) > 1000 {
-				t.Errorf("hostile words: %.200q", said)
+			if text := fmt.Sprint(err, errorOf(err).Details, errorOf(err).Hint); strings.ContainsAny(text, "\x1b\n") || len(errorOf(err).Message) > 1000 {
+				t.Errorf("hostile words: %.200q", text)
 			}
 			if left := append(leftovers(t, path), entries(t, path, "images")...); len(left) > 0 {
 				t.Errorf("left over: %v", left)

@@ -79,7 +79,7 @@ func TestBlank(t *testing.T) {
 		"image":           {false, func(s *runtime.Spec) { s.Root.Digest = "sha256:1" }},
 		"user":            {false, func(s *runtime.Spec) { s.Root.UID = 7 }},
 		"workspace":       {false, func(s *runtime.Spec) { s.Workspace.Exec = true }},
-		"walls":           {false, func(s *runtime.Spec) { s.Require = []string{"moat"} }},
+		"protections":     {false, func(s *runtime.Spec) { s.Require = []string{"moat"} }},
 	} {
 		s := spec()
 		c.change(&s)
@@ -90,7 +90,7 @@ func TestBlank(t *testing.T) {
 	a, b := spec(), spec()
 	a.Require, b.Require = []string{"moat", "wall"}, []string{"wall", "moat", "wall"}
 	if !reflect.DeepEqual(a.Blank(), b.Blank()) {
-		t.Error("the order of walls makes a difference")
+		t.Error("the order of protections makes a difference")
 	}
 }
 

@@ -69,8 +69,8 @@ func (b *bench) pending(id string) belljar.Approval {
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	clock := newHourglass()
-	var told diary
-	b := newBench(t, asking("timeout_sec>600"), func(o *service.Options) { o.Clock, o.Events = clock, &told }).seen(ann)
+	var events diary
+	b := newBench(t, asking("timeout_sec>600"), func(o *service.Options) { o.Clock, o.Events = clock, &events }).seen(ann)
 	run := b.start(big("echo done"))
 	a := b.pending(run.ID)
 	if a.ID != run.ID || a.Kind != "run" || !slices.Equal(a.Reasons, []string{"timeout_sec>600: 900"}) || a.UserID != "ann" || a.TimeoutSec != 900 || a.Fingerprint == "" ||
@@ -111,7 +111,7 @@ func TestApproval(t *testing.T) {
 		t.Errorf("in the log: %v", states)
 	}
 	for _, name := range []string{event.ApprovalRequested, event.ApprovalApproved} {
-		if !told.has(name) {
+		if !events.has(name) {
 			t.Errorf("no event %s", name)
 		}
 	}

@@ -78,9 +78,9 @@ func TestLimitsInForce(t *testing.T) {
 		if _, is := got.LimitsEnforced["cpu"]; is || got.LimitsEnforced["memory"] != "RLIMIT_DATA of each process" || got.LimitsEnforced["pids"] == "" {
 			t.Errorf("enforced: %v", got.LimitsEnforced)
 		}
-		const said = "limits not enforced on this host: cpu, disk; memory only by RLIMIT_DATA of each process"
-		if len(got.Warnings) != 1 || got.Warnings[0] != said {
-			t.Errorf("warnings %q, want %q", got.Warnings, said)
+		const warning = "limits not enforced on this host: cpu, disk; memory only by RLIMIT_DATA of each process"
+		if len(got.Warnings) != 1 || got.Warnings[0] != warning {
+			t.Errorf("warnings %q, want %q", got.Warnings, warning)
 		}
 	}
 }

@@ -220,10 +220,10 @@ func TestChoicePastOneThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.hangs.Store(true)
-	ctx, told := b.context(), make(chan error, 1)
+	ctx, failed := b.context(), make(chan error, 1)
 	go func() {
 		_, err := node.Runtimes(ctx)
-		told <- err
+		failed <- err
 	}()
 	<-h.asked
 	req := shell("true")
@@ -233,7 +233,7 @@ func TestChoicePastOneThatHangs(t *testing.T) {
 	}
 	h.hangs.Store(false)
 	close(h.letGo)
-	if err := <-told; err != nil {
+	if err := <-failed; err != nil {
 		t.Error(err)
 	}
 }

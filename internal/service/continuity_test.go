@@ -110,7 +110,7 @@ func TestCancelOutlivesItsProcess(t *testing.T) {
 }
 
 // A run that ends while no server runs is reported with its result and its artifacts.
-func TestRunEndsWhileNobodyIsThere(t *testing.T) {
+func TestRunEndsWithoutServer(t *testing.T) {
 	w := newWorld(t)
 	p := w.boot()
 	dir := t.TempDir()

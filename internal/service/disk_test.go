@@ -65,8 +65,8 @@ func TestFullLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			book := &tightBook{}
-			var told diary
-			b := newBench(t, tight(book), func(o *service.Options) { o.Events = &told })
+			var events diary
+			b := newBench(t, tight(book), func(o *service.Options) { o.Events = &events })
 			silent := newSilence()
 			req := shell("echo one; read x; echo two; echo three; exit 4")
 			req.Input = silent
@@ -88,8 +88,8 @@ func TestFullLog(t *testing.T) {
 			if !strings.Contains(strings.Join(r.Warnings, "\n"), "disk is full") {
 				t.Errorf("warnings %q", r.Warnings)
 			}
-			if got := told.named(event.LogTruncated); len(got) != 1 || got[0].Reason != "disk_full" {
-				t.Errorf("told %+v", got)
+			if got := events.named(event.LogTruncated); len(got) != 1 || got[0].Reason != "disk_full" {
+				t.Errorf("events: %+v", got)
 			}
 			if r.ResourceUsage.LogBytes != 4 {
 				t.Errorf("%d bytes in the log", r.ResourceUsage.LogBytes)

@@ -180,8 +180,8 @@ func (b *bench) checkLog(r result) {
 		b.t.Errorf("the end event says %v of %s, %v, %v", d, r.Phase, code, reason)
 	}
 	// The usage of a run is lost if its process is killed between the end of the log and the end of the record.
-	told := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "on record what this run used") })
-	if !r.Phase.Terminal() || r.FinishedAt == nil || r.ResourceUsage == nil && !told {
+	warned := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "on record what this run used") })
+	if !r.Phase.Terminal() || r.FinishedAt == nil || r.ResourceUsage == nil && !warned {
 		b.t.Errorf("unfinished after its end: %+v", r.Run)
 	}
 	if (r.ReasonCode == "") != (r.Phase == belljar.PhaseCompleted) {

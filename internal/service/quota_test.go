@@ -19,10 +19,10 @@ import (
 
 func TestCPUQuota(t *testing.T) {
 	clock := newHourglass()
-	var told diary
+	var events diary
 	var o service.Options
 	b := newBench(t, func(o *service.Options) {
-		o.Clock, o.Events, o.Quota.CPUSecondsPerDay = clock, &told, 100
+		o.Clock, o.Events, o.Quota.CPUSecondsPerDay = clock, &events, 100
 	}, parts(&o))
 	mine := b.service.As(belljar.Caller{ID: "greedy"})
 	x, err := mine.Sessions().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host"}})
@@ -51,8 +51,8 @@ func TestCPUQuota(t *testing.T) {
 	if _, err := mine.Contexts().List(t.Context(), x.ID); err != nil {
 		t.Error(err)
 	}
-	if got := told.named(event.Denied); len(got) != 3 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
-		t.Errorf("told %+v", got)
+	if got := events.named(event.Denied); len(got) != 3 || got[0].Caller.ID != "greedy" || got[0].Reason != "quota_exceeded" {
+		t.Errorf("events: %+v", got)
 	}
 	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "") // of another user
 

@@ -111,8 +111,8 @@ func TestRecoveredRunClaimsMemory(t *testing.T) {
 // Queued runs execute. Runs that had left the queue are lost, whatever their logs contain.
 func TestRecover(t *testing.T) {
 	var o service.Options
-	var told diary
-	b := newBench(t, func(o *service.Options) { o.Events = &told }, parts(&o))
+	var events diary
+	b := newBench(t, func(o *service.Options) { o.Events = &events }, parts(&o))
 	again := shell("echo after all")
 	queued := leftRow(belljar.PhaseQueued, &again.RunSpec)
 	leave(t, o, queued, phases(belljar.PhaseQueued))
@@ -157,15 +157,15 @@ func TestRecover(t *testing.T) {
 	if n := o.Blobs.(*blobs).count(); n != 0 {
 		t.Errorf("%d artifacts without a record", n)
 	}
-	if got := told.named(event.RunFailed); len(got) != 3 || got[0].Caller.Source != "recovery" {
-		t.Errorf("told %+v", got)
+	if got := events.named(event.RunFailed); len(got) != 3 || got[0].Caller.Source != "recovery" {
+		t.Errorf("events: %+v", got)
 	}
 	if run, err := b.Get(t.Context(), elsewhere.ID); err != nil || run.Phase != belljar.PhaseRunning {
 		t.Errorf("a run of another node: %+v, %v", run, err)
 	}
-	before := len(told.named(event.RunFailed))
+	before := len(events.named(event.RunFailed))
 	b.recover()
-	if after := len(told.named(event.RunFailed)); after != before {
+	if after := len(events.named(event.RunFailed)); after != before {
 		t.Error("a second time found something to do")
 	}
 }

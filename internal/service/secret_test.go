@@ -46,8 +46,8 @@ func shows(t *testing.T, what string, v any) {
 // A run finds its secret in a file of its own, and no stored data of the run contains it.
 func TestSecretOfARun(t *testing.T) {
 	var o service.Options
-	var told diary
-	b := newBench(t, func(o *service.Options) { o.Events = &told }, parts(&o))
+	var events diary
+	b := newBench(t, func(o *service.Options) { o.Events = &events }, parts(&o))
 	req := secretly(`cd ../secrets; stat -c '%a %a' . PASSWORD | tr '\n' ' '; cat PASSWORD; echo; base64 PASSWORD; cat PASSWORD >&2; ln -s ../secrets/PASSWORD ../workspace/link; exit 3`)
 	req.CapturePatterns, req.IdempotencyKey = []string{"**"}, "once"
 	r := b.run(req)
@@ -70,9 +70,9 @@ func TestSecretOfARun(t *testing.T) {
 	shows(t, "the record", row)
 	shows(t, "the idempotency key", key)
 	shows(t, "the log", r.frames)
-	told.mu.Lock()
-	shows(t, "an event", told.events)
-	told.mu.Unlock()
+	events.mu.Lock()
+	shows(t, "an event", events.events)
+	events.mu.Unlock()
 	artifacts, err := b.Artifacts.List(t.Context(), r.ID)
 	if err != nil || len(artifacts) != 1 || artifacts[0].Size != 0 || artifacts[0].LinkTarget == "" {
 		t.Errorf("%+v, %v", artifacts, err)
@@ -205,8 +205,8 @@ func TestSecretInTheQueue(t *testing.T) {
 // Stored secrets belong to their owner, unless an operator shares them.
 func TestStoredSecrets(t *testing.T) {
 	var o service.Options
-	var told diary
-	b := newBench(t, func(o *service.Options) { o.Events = &told }, parts(&o))
+	var events diary
+	b := newBench(t, func(o *service.Options) { o.Events = &events }, parts(&o))
 	ann := b.service.As(belljar.Caller{ID: "ann", Role: belljar.RoleUser})
 	bob := b.service.As(belljar.Caller{ID: "bob", Role: belljar.RoleUser})
 	root := b.service.As(belljar.Caller{ID: "root", Role: belljar.RoleAdmin})
@@ -274,7 +274,7 @@ func TestStoredSecrets(t *testing.T) {
 		t.Error(err)
 	}
 	for name, n := range map[string]int{event.SecretSet: 3, event.SecretUsed: 3, event.SecretRemoved: 2} {
-		got := told.named(name)
+		got := events.named(name)
 		if len(got) != n || got[0].Detail["secret"] != "TOKEN" {
 			t.Errorf("%d events %s: %+v", len(got), name, got)
 		}

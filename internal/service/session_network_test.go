@@ -18,9 +18,9 @@ func relays(caps *runtime.Capabilities) { caps.Relay = true }
 
 // A recorded change of a session's network is in the audit trail, with its caller, even if the call fails afterwards.
 func TestNetworkChangeIsRecorded(t *testing.T) {
-	var told diary
+	var events diary
 	b := newBench(t, func(o *service.Options) {
-		o.Runtimes[0], o.Events, o.Policy = claiming{o.Runtimes[0], relays}, &told, service.DefaultPolicy()
+		o.Runtimes[0], o.Events, o.Policy = claiming{o.Runtimes[0], relays}, &events, service.DefaultPolicy()
 		o.Policy.EgressAllow = []string{"*"}
 	})
 	sessions := b.service.As(service.Local()).Sessions()
@@ -34,7 +34,7 @@ func TestNetworkChangeIsRecorded(t *testing.T) {
 	if got, err := sessions.Network(b.context(), x.ID); err != nil || !slices.Equal(got.Egress.Hosts, asked.Egress.Hosts) {
 		t.Errorf("in force is %+v, %v", got, err)
 	}
-	if got := told.named(event.SessionNetwork); len(got) != 1 || got[0].Kind != belljar.NetworkAllowlist || got[0].Caller.ID != service.Local().ID {
+	if got := events.named(event.SessionNetwork); len(got) != 1 || got[0].Kind != belljar.NetworkAllowlist || got[0].Caller.ID != service.Local().ID {
 		t.Errorf("the audit trail has %+v", got)
 	}
 }

@@ -66,22 +66,22 @@ func TestSessionIsOneWrite(t *testing.T) {
 // witness is a store that remembers the writes of sessions.
 type witness struct {
 	store.Store
-	mu   sync.Mutex
-	said []string
+	mu    sync.Mutex
+	notes []string
 }
 
 func (s *witness) take() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	said := strings.Join(s.said, ", ")
-	s.said = nil
-	return said
+	events := strings.Join(s.notes, ", ")
+	s.notes = nil
+	return events
 }
 
 func (s *witness) say(what string, row store.Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = append(s.said, what+" "+string(row.State))
+	s.notes = append(s.notes, what+" "+string(row.State))
 }
 
 func (s *witness) Sessions() store.Sessions { return witnessedSessions{s.Store.Sessions(), s} }

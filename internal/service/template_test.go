@@ -172,7 +172,7 @@ func TestTemplatesOfUsers(t *testing.T) {
 	say := func(word string, shared bool) belljar.TemplateSpec {
 		return belljar.TemplateSpec{Name: "t", BaseImage: "host", Run: []string{"echo " + word + " >word"}, Shared: shared}
 	}
-	said := func(who belljar.Service) string {
+	outcome := func(who belljar.Service) string {
 		t.Helper()
 		made, err := who.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "t"}})
 		if err != nil {
@@ -192,11 +192,11 @@ func TestTemplatesOfUsers(t *testing.T) {
 	if _, err := alice.Templates().Build(ctx, say("alice", false)); err != nil {
 		t.Fatal(err)
 	}
-	if a, o := said(alice), said(bob); a != "alice" || o != "not_found" {
+	if a, o := outcome(alice), outcome(bob); a != "alice" || o != "not_found" {
 		t.Errorf("alice has %s, bob %s", a, o)
 	}
 	b.template(say("shared", true))
-	if a, o := said(alice), said(bob); a != "alice" || o != "shared" {
+	if a, o := outcome(alice), outcome(bob); a != "alice" || o != "shared" {
 		t.Errorf("alice has %s, bob %s", a, o)
 	}
 	if list, err := alice.Templates().List(ctx); err != nil || len(list) != 2 {
@@ -204,7 +204,7 @@ func TestTemplatesOfUsers(t *testing.T) {
 	}
 	refusedAs(t, "the shared one", bob.Templates().Remove(ctx, "t", true), belljar.CodeForbidden)
 	refusedAs(t, "another user's", bob.Templates().Remove(ctx, "t", false), belljar.CodeNotFound)
-	if err := alice.Templates().Remove(ctx, "t", false); err != nil || said(alice) != "shared" {
+	if err := alice.Templates().Remove(ctx, "t", false); err != nil || outcome(alice) != "shared" {
 		t.Error(err)
 	}
 	mine, err := b.templates().Get(ctx, "t")

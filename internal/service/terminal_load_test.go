@@ -121,7 +121,7 @@ func TestTerminalResizeStorm(t *testing.T) {
 	b := newBench(t)
 	x := b.open()
 	s := b.watch(b.terminal(x.ID, "sh", "-c",
-		`n=0; trap 'n=$((n+1)); stty size' WINCH; echo ready; while [ ! -e stop ]; do sleep 0.01; done; echo told $n`).ID)
+		`n=0; trap 'n=$((n+1)); stty size' WINCH; echo ready; while [ ! -e stop ]; do sleep 0.01; done; echo resized $n`).ID)
 	s.await("ready")
 	begun := time.Now()
 	for i := range 1000 {
@@ -132,13 +132,13 @@ func TestTerminalResizeStorm(t *testing.T) {
 	most := 2 + int(time.Since(begun)/(20*time.Millisecond)) // one size for each interval while sizes arrive, and the last one
 	s.await("1000 1000")
 	b.run(in(x, "touch stop")).want(t, belljar.PhaseCompleted, 0, "")
-	s.await("told ")
+	s.await("resized ")
 	var n int
 	for !bytes.ContainsRune(s.seen, '\n') {
 		s.next()
 	}
 	if _, err := fmt.Sscan(string(s.seen), &n); err != nil || n > most {
-		t.Errorf("told %d times of at most %d, %v", n, most, err)
+		t.Errorf("resized %d times of at most %d, %v", n, most, err)
 	}
 	for _, size := range [][2]int{{0, 24}, {80, 0}, {1001, 24}, {80, -1}} {
 		if err := s.Resize(size[0], size[1]); belljar.CodeOf(err) != belljar.CodeInvalidRequest {

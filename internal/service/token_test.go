@@ -18,8 +18,8 @@ import (
 
 func TestTokens(t *testing.T) {
 	clock := newHourglass()
-	var told diary
-	b := newBench(t, func(o *service.Options) { o.Clock, o.Events = clock, &told })
+	var events diary
+	b := newBench(t, func(o *service.Options) { o.Clock, o.Events = clock, &events })
 	tokens := b.service.As(service.Local()).Admin()
 	made, err := tokens.CreateToken(t.Context(), belljar.TokenSpec{UserID: "ann", Name: "laptop", TTLSec: 3600})
 	if err != nil {
@@ -68,10 +68,10 @@ func TestTokens(t *testing.T) {
 	if _, code := who(made.Secret); code != belljar.CodeUnauthorized {
 		t.Errorf("expired: %s", code)
 	}
-	if len(told.named(event.TokenCreated)) != 2 || len(told.named(event.TokenRevoked)) != 2 {
-		t.Errorf("told %+v", told.events)
+	if len(events.named(event.TokenCreated)) != 2 || len(events.named(event.TokenRevoked)) != 2 {
+		t.Errorf("events: %+v", events.events)
 	}
-	for _, e := range told.events {
+	for _, e := range events.events {
 		for _, value := range e.Detail {
 			if value == made.Secret || value == operator.Secret {
 				t.Error("a key is in the audit trail")

@@ -45,8 +45,8 @@ func (r result) events() string {
 }
 
 func TestQueued(t *testing.T) {
-	var told diary
-	b := newBench(t, one, func(o *service.Options) { o.Events = &told })
+	var events diary
+	b := newBench(t, one, func(o *service.Options) { o.Events = &events })
 	first, end := b.busy()
 	second := b.start(shell("echo two"))
 	if second.Phase != belljar.PhaseQueued || second.EstimatedStartTime == nil || !second.EstimatedStartTime.After(second.CreatedAt) {
@@ -63,18 +63,18 @@ func TestQueued(t *testing.T) {
 		t.Errorf("events %s, estimate %v", r.events(), r.EstimatedStartTime)
 	}
 	for name, want := range map[string]int{event.RunCreated: 2, event.RunQueued: 1, event.RunStarting: 2, event.RunRunning: 2, event.RunKilled: 1, event.RunCompleted: 1} {
-		if got := told.named(name); len(got) != want || got[0].Run == nil || got[0].Caller.ID != "local" {
+		if got := events.named(name); len(got) != want || got[0].Run == nil || got[0].Caller.ID != "local" {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if waited := told.named(event.RunStarting)[1]; waited.Run.ID != second.ID || waited.Took <= 0 {
+	if waited := events.named(event.RunStarting)[1]; waited.Run.ID != second.ID || waited.Took <= 0 {
 		t.Errorf("wait in the queue: %+v", waited)
 	}
 }
 
 func TestQueueFull(t *testing.T) {
-	var told diary
-	b := newBench(t, one, func(o *service.Options) { o.QueueLength, o.Events = 2, &told })
+	var events diary
+	b := newBench(t, one, func(o *service.Options) { o.QueueLength, o.Events = 2, &events })
 	_, end := b.busy()
 	waiting := []belljar.Run{b.start(shell("true")), b.start(shell("true"))}
 	_, err := b.Start(t.Context(), keyed("k", "true"))
@@ -85,7 +85,7 @@ func TestQueueFull(t *testing.T) {
 	if after, ok := e.Details["retry_after_sec"].(int); !ok || after < 1 || after > 120 {
 		t.Errorf("details %v", e.Details)
 	}
-	if len(told.named(event.QueueFull)) != 1 {
+	if len(events.named(event.QueueFull)) != 1 {
 		t.Error("no waiter was woken")
 	}
 	end()
@@ -97,8 +97,8 @@ func TestQueueFull(t *testing.T) {
 
 func TestQueueTTL(t *testing.T) {
 	clock := newHourglass()
-	var told diary
-	b := newBench(t, one, func(o *service.Options) { o.Clock, o.Events = clock, &told })
+	var events diary
+	b := newBench(t, one, func(o *service.Options) { o.Clock, o.Events = clock, &events })
 	_, end := b.busy()
 	waits := b.start(shell("true"))
 	clock.pass(121 * time.Second)
@@ -107,8 +107,8 @@ func TestQueueTTL(t *testing.T) {
 	if want := "phase queued, end failed"; r.events() != want || r.StartedAt != nil {
 		t.Errorf("events %s, started at %v", r.events(), r.StartedAt)
 	}
-	if got := told.named(event.QueueTTLExpired); len(got) != 1 {
-		t.Errorf("told %+v", got)
+	if got := events.named(event.QueueTTLExpired); len(got) != 1 {
+		t.Errorf("events: %+v", got)
 	}
 	end()
 }

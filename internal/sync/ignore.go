@@ -93,7 +93,7 @@ func trimSpaces(line string) string {
 type verdict int
 
 const (
-	unsaid verdict = iota
+	undecided verdict = iota
 	ignored
 	kept
 )
@@ -103,7 +103,7 @@ func (r rules) judge(name string, dir bool) verdict {
 	if r.base != "" {
 		var below bool
 		if name, below = strings.CutPrefix(name, r.base+"/"); !below {
-			return unsaid
+			return undecided
 		}
 	}
 	for i := len(r.patterns) - 1; i >= 0; i-- {
@@ -119,5 +119,5 @@ func (r rules) judge(name string, dir bool) verdict {
 		}
 		return ignored
 	}
-	return unsaid
+	return undecided
 }

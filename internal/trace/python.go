@@ -67,15 +67,15 @@ func (p *parser) pythonChain(margin string, warning bool) {
 
 // pythonNext moves to the header of the next traceback in the chain, which is announced by a sentence between empty lines.
 func (p *parser) pythonNext(margin string) bool {
-	said := false
+	reported := false
 	for n := 0; n < 6 && p.at+n < len(p.lines); n++ {
 		line, ok := strip(p.line(n), margin)
 		switch {
-		case said && strings.HasSuffix(p.line(n), pythonHeader):
+		case reported && strings.HasSuffix(p.line(n), pythonHeader):
 			p.at += n
 			return true
 		case isChain(line):
-			said = true
+			reported = true
 		case !ok || line != "":
 			return false
 		}

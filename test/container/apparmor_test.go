@@ -42,7 +42,7 @@ func TestProfile(t *testing.T) {
 	if major, err := strconv.Atoi(string(m[1])); err != nil || major < 4 {
 		t.Skipf("the profile is not read by AppArmor: version %s knows no user namespaces", m[1])
 	}
-	if said, err := exec.Command("apparmor_parser", "-Q", "-K", profile).CombinedOutput(); err != nil {
-		t.Errorf("apparmor_parser: %v\n%s", err, said)
+	if printed, err := exec.Command("apparmor_parser", "-Q", "-K", profile).CombinedOutput(); err != nil {
+		t.Errorf("apparmor_parser: %v\n%s", err, printed)
 	}
 }

@@ -203,8 +203,8 @@ func engine(t *testing.T) string {
 	host := dockerd.Start(t).Host()
 	cmd := exec.Command("docker", "--host", host, "import", "-", image)
 	cmd.Stdin = bytes.NewReader(tree(t))
-	if said, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("docker import: %v\n%s", err, said)
+	if printed, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("docker import: %v\n%s", err, printed)
 	}
 	return host
 }

@@ -115,7 +115,7 @@ func NewRootless(t testing.TB, flags ...string) *Engine {
 	if out, err := unprivileged(); err != nil {
 		need.Missing(t, "user namespaces with subordinate ids for users: %v\n%s", err, out)
 	}
-	return own(t, asNobody, append(flags, "--rootless", "--userland-proxy=false")...)
+	return own(t, asOrdinaryUser, append(flags, "--rootless", "--userland-proxy=false")...)
 }
 
 func own(t testing.TB, as who, flags ...string) *Engine {
@@ -156,7 +156,7 @@ func start(as who, flags ...string) (*Engine, error) {
 	if err := os.Chmod(dir, 0o711); err != nil { // an engine with a user namespace accesses it as another user
 		return nil, err
 	}
-	if as == asNobody {
+	if as == asOrdinaryUser {
 		if err := os.Chown(dir, rootlessID, rootlessID); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}

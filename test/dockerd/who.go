@@ -14,9 +14,9 @@ import (
 type who int
 
 const (
-	asRoot     who = iota
-	asRemapper     // root, for containers in a user namespace
-	asNobody       // a user without privileges
+	asRoot         who = iota
+	asRemapper         // root, for containers in a user namespace
+	asOrdinaryUser     // a user without privileges
 )
 
 // rootlessID is the user and group of a rootless engine.
@@ -33,7 +33,7 @@ func (w who) command(dir string, args []string) (*exec.Cmd, error) {
 			return nil, err
 		}
 		return exec.Command("unshare", append([]string{"--mount", "--propagation", "private", "sh", "-c", script, "sh", ids}, args...)...), nil
-	case asNobody:
+	case asOrdinaryUser:
 		return rootless(dir, append([]string{"dockerd"}, args...))
 	}
 	return exec.Command("dockerd", args...), nil

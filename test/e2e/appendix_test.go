@@ -90,7 +90,7 @@ func networkInContainer(s *server, p *peer.Peer) {
 	request["runtime"] = "docker"
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", request)
 	if status != http.StatusOK || run["stdout"] != fetched || run["runtime"] != "docker" {
-		s.t.Errorf("%d %v\n%s", status, run, s.said)
+		s.t.Errorf("%d %v\n%s", status, run, s.output)
 	}
 	if p.Hosts()["other.test"] > 0 {
 		s.t.Error("the other host was reached")
@@ -101,7 +101,7 @@ func networkInContainer(s *server, p *peer.Peer) {
 func ends(s *server) {
 	s.t.Helper()
 	if code := s.stop(); code != 0 {
-		s.t.Errorf("the server ended with %d\n%s", code, s.said)
+		s.t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 }
 

@@ -89,17 +89,17 @@ func TestApproval(t *testing.T) {
 	session := asked("/sessions", map[string]any{"spec_version": "1.1", "base_image": "host", "timeout_sec": 900})
 	approve := map[string]any{"decision": "approve"}
 	for _, id := range []string{first, session} { // the users' own requests
-		if status, said := s.ask("POST", api+"/admin/approvals/"+id, approve, as); status != http.StatusForbidden {
-			t.Errorf("%d %v", status, said)
+		if status, reply := s.ask("POST", api+"/admin/approvals/"+id, approve, as); status != http.StatusForbidden {
+			t.Errorf("%d %v", status, reply)
 		}
 	}
 	for id, want := range map[string]int{"01920000-0000-7000-8000-000000000001": 404, "x'%20OR%201=1": 404, "..%2fruns": 404} {
-		if status, said := s.ask("POST", api+"/admin/approvals/"+id, approve); status != want {
-			t.Errorf("%s: %d %v", id, status, said)
+		if status, reply := s.ask("POST", api+"/admin/approvals/"+id, approve); status != want {
+			t.Errorf("%s: %d %v", id, status, reply)
 		}
 	}
-	if status, said := s.ask("POST", api+"/sessions/"+session+"/exec", map[string]any{"cmd": []string{"true"}}, as); status != http.StatusConflict {
-		t.Errorf("a session that waits: %d %v", status, said)
+	if status, reply := s.ask("POST", api+"/sessions/"+session+"/exec", map[string]any{"cmd": []string{"true"}}, as); status != http.StatusConflict {
+		t.Errorf("a session that waits: %d %v", status, reply)
 	}
 	until(t, "the webhook knows what waits", func() bool { return hook.has("requested", first, second, session) })
 	s.kill()
@@ -110,8 +110,8 @@ func TestApproval(t *testing.T) {
 		t.Fatalf("after a kill: %d %v", status, list)
 	}
 	for _, id := range []string{first, session} {
-		if status, said := s.ask("POST", api+"/admin/approvals/"+id, approve); status != http.StatusOK || said["decided_by"] == nil {
-			t.Fatalf("%d %v", status, said)
+		if status, reply := s.ask("POST", api+"/admin/approvals/"+id, approve); status != http.StatusOK || reply["decided_by"] == nil {
+			t.Fatalf("%d %v", status, reply)
 		}
 	}
 	s.kill() // it may or may not have begun
@@ -125,14 +125,14 @@ func TestApproval(t *testing.T) {
 	if status, run := s.ask("GET", api+"/runs/"+second, nil, as); status != http.StatusOK || run["phase"] != "queued" || run["approval"].(map[string]any)["state"] != "pending" {
 		t.Errorf("a run without an approval: %d %v", status, run)
 	}
-	if status, said := s.ask("POST", api+"/admin/approvals/"+second, map[string]any{"decision": "deny", "note": "no"}); status != http.StatusOK {
-		t.Errorf("%d %v", status, said)
+	if status, reply := s.ask("POST", api+"/admin/approvals/"+second, map[string]any{"decision": "deny", "note": "no"}); status != http.StatusOK {
+		t.Errorf("%d %v", status, reply)
 	}
 	if run := s.wait(second); run["phase"] != "failed" || run["reason_code"] != "policy_denied" || run["started_at"] != nil || !strings.HasSuffix(run["message"].(string), "denied it: no") {
 		t.Errorf("%v", run)
 	}
-	if status, said := s.ask("POST", api+"/admin/approvals/"+first, approve); status != http.StatusConflict || said["error"].(map[string]any)["details"].(map[string]any)["decided_by"] == nil {
-		t.Errorf("decided twice: %d %v", status, said)
+	if status, reply := s.ask("POST", api+"/admin/approvals/"+first, approve); status != http.StatusConflict || reply["error"].(map[string]any)["details"].(map[string]any)["decided_by"] == nil {
+		t.Errorf("decided twice: %d %v", status, reply)
 	}
 	until(t, "the webhook knows what was decided", func() bool { return hook.has("denied", second) })
 	until(t, "the session is made", func() bool { // it was approved, and perhaps half made when the server was killed
@@ -140,7 +140,7 @@ func TestApproval(t *testing.T) {
 		return x["state"] == "active"
 	})
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -445,7 +445,7 @@ func TestAttackSecrets(t *testing.T) {
 		t.Fatal(err)
 	}
 	places := map[string]string{
-		"the run": fmt.Sprint(run["stdout"], run["stderr"], run["command"]), "the log": s.said.String(),
+		"the run": fmt.Sprint(run["stdout"], run["stderr"], run["command"]), "the log": s.output.String(),
 		"the metrics": s.text("/metrics"), "the document": s.text("/openapi.json"), "the page": s.text("/docs"), "ready": s.text("/readyz"),
 		"the command line": slurp(t, fmt.Sprintf("/proc/%d/cmdline", s.cmd.Process.Pid)),
 		"the idempotency":  s.text(api + "/admin/idempotency"), "the tokens": s.text(api + "/admin/tokens"),

@@ -78,7 +78,7 @@ func TestBroker(t *testing.T) {
 		t.Helper()
 		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", lent(p, more))
 		if status != http.StatusOK {
-			t.Fatalf("%d %v\n%s", status, run, s.said)
+			t.Fatalf("%d %v\n%s", status, run, s.output)
 		}
 		return run
 	}
@@ -151,7 +151,7 @@ func TestBrokerRestart(t *testing.T) {
 		t.Helper()
 		status, run := s.ask(http.MethodPost, api+"/runs"+wait, map[string]any{"spec_version": "1.1", "session_id": id, "command": []string{"sh", "-c", line}, "timeout_sec": 120})
 		if status/100 != 2 {
-			t.Fatalf("%s: %d %v\n%s", line, status, run, s.said)
+			t.Fatalf("%s: %d %v\n%s", line, status, run, s.output)
 		}
 		return run
 	}
@@ -179,7 +179,7 @@ func TestBrokerRestart(t *testing.T) {
 	next := start()
 	exec(next, "?wait=600s", "touch go")
 	if run := next.wait(left["run_id"].(string)); run["exit_code"] != 0.0 {
-		t.Errorf("a run that outlived its server: %v\n%s", run, next.said)
+		t.Errorf("a run that outlived its server: %v\n%s", run, next.output)
 	}
 	log, err := next.get(api + "/runs/" + left["run_id"].(string) + "/logs?format=json")
 	if err != nil || !strings.Contains(log, "somebody") {

@@ -54,7 +54,7 @@ func continuity(t *testing.T, l lane, rounds int) {
 		e.end(s)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the last server ended with %d\n%s", code, s.said)
+		t.Errorf("the last server ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

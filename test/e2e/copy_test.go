@@ -24,7 +24,7 @@ func TestCopiedDataFolder(t *testing.T) {
 		t.Helper()
 		run := map[string]any{"spec_version": "1.1", "session_id": id, "command": []string{"true"}}
 		if status, answer := s.ask(http.MethodPost, api+"/runs?wait=600s", run); status != http.StatusOK && status != http.StatusCreated || answer["phase"] != "completed" {
-			t.Fatalf("%s: %d %v\n%s", when, status, answer, s.said)
+			t.Fatalf("%s: %d %v\n%s", when, status, answer, s.output)
 		}
 	}
 	lives("before")
@@ -34,8 +34,8 @@ func TestCopiedDataFolder(t *testing.T) {
 	refused, ready := launch(t, duplicate)
 	if err := <-ready; err == nil {
 		t.Error("a server serves a copy of a data folder whose server runs")
-	} else if <-refused.done; refused.cmd.ProcessState.ExitCode() != 125 || !strings.Contains(refused.said.String(), "is a copy of "+data+",") {
-		t.Errorf("ended with %d\n%s", refused.cmd.ProcessState.ExitCode(), refused.said)
+	} else if <-refused.done; refused.cmd.ProcessState.ExitCode() != 125 || !strings.Contains(refused.output.String(), "is a copy of "+data+",") {
+		t.Errorf("ended with %d\n%s", refused.cmd.ProcessState.ExitCode(), refused.output)
 	}
 	lives("beside a refused copy")
 	if err := os.Remove(filepath.Join(duplicate, "installation")); err != nil {
@@ -47,7 +47,7 @@ func TestCopiedDataFolder(t *testing.T) {
 	}
 	lives("beside a copy with its own installation")
 	if code := own.stop(); code != 0 {
-		t.Errorf("the copy ended with %d\n%s", code, own.said)
+		t.Errorf("the copy ended with %d\n%s", code, own.output)
 	}
 	s.kill()
 	s = serve(t, data)

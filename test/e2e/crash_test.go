@@ -89,7 +89,7 @@ func TestCrash(t *testing.T) {
 		}
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }
@@ -130,7 +130,7 @@ func TestMemoryHogInASession(t *testing.T) {
 		t.Errorf("delete: %d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -18,7 +18,7 @@ func TestDamagedInstallation(t *testing.T) {
 	s := serve(t, data)
 	s.ask(http.MethodPost, api+"/runs?wait=600s", oneShot("true"))
 	if code := s.stop(); code != 0 {
-		t.Fatalf("ended with %d\n%s", code, s.said)
+		t.Fatalf("ended with %d\n%s", code, s.output)
 	}
 	for name, spoil := range map[string]func(string) error{
 		"belljar.db":     func(path string) error { return os.WriteFile(path, bytes.Repeat([]byte("no database "), 2000), 0o600) },
@@ -47,10 +47,10 @@ func TestDamagedInstallation(t *testing.T) {
 				return
 			}
 			<-s.done
-			said := s.said.String()
-			if code := s.cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(said, data) || !strings.Contains(said, "\nhint: ") ||
-				strings.Contains(said, "goroutine") {
-				t.Errorf("it ended with %d and said\n%s", code, said)
+			log := s.output.String()
+			if code := s.cmd.ProcessState.ExitCode(); code != 125 || !strings.Contains(log, data) || !strings.Contains(log, "\nhint: ") ||
+				strings.Contains(log, "goroutine") {
+				t.Errorf("it ended with %d and printed\n%s", code, log)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 				t.Errorf("the file has changed: %v", err)
@@ -70,7 +70,7 @@ func TestDamagedInstallation(t *testing.T) {
 		t.Errorf("with everything in its place again: %v", list)
 	}
 	if code := again.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, again.said)
+		t.Errorf("ended with %d\n%s", code, again.output)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestDamagedRun(t *testing.T) {
 		ids[name], _ = run["id"].(string)
 	}
 	if code := s.stop(); code != 0 {
-		t.Fatalf("ended with %d\n%s", code, s.said)
+		t.Fatalf("ended with %d\n%s", code, s.output)
 	}
 	file := func(folder, name string) string {
 		t.Helper()
@@ -172,11 +172,11 @@ func TestDamagedRun(t *testing.T) {
 		t.Errorf("a new run: %d %v", status, run)
 	}
 	for _, word := range []string{"log is damaged", "row is corrupt"} {
-		if !strings.Contains(s.said.String(), word) {
-			t.Errorf("the server does not say %q\n%s", word, s.said)
+		if !strings.Contains(s.output.String(), word) {
+			t.Errorf("the server does not say %q\n%s", word, s.output)
 		}
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 }

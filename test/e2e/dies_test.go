@@ -37,19 +37,19 @@ func TestSandboxDiesInUse(t *testing.T) {
 	screen.typed("echo be''gun; touch at-terminal; sleep 1000\r")
 	screen.await("begun")
 	var users sync.WaitGroup
-	type told struct {
+	type outcome struct {
 		status int
 		answer map[string]any
 		err    error
 	}
 	var mu sync.Mutex
-	heard := map[string]told{}
+	reports := map[string]outcome{}
 	ask := func(name, method, path string, body any) {
 		users.Go(func() {
 			status, answer, err := s.try(method, path, body)
 			mu.Lock()
 			defer mu.Unlock()
-			heard[name] = told{status, answer, err}
+			reports[name] = outcome{status, answer, err}
 		})
 	}
 	ask("exec", http.MethodPost, path+"/exec", map[string]any{"cmd": []string{"sh", "-c", "touch in-exec; sleep 1000"}, "timeout_seconds": longTime})
@@ -86,11 +86,11 @@ func TestSandboxDiesInUse(t *testing.T) {
 	_ = more.Close()
 	users.Wait()
 	for _, name := range []string{"exec", "shell"} {
-		if h := heard[name]; h.err != nil || !strings.Contains(fmt.Sprint(h.answer), "sandbox_died") {
+		if h := reports[name]; h.err != nil || !strings.Contains(fmt.Sprint(h.answer), "sandbox_died") {
 			t.Errorf("%s: %+v", name, h)
 		}
 	}
-	if h := heard["put"]; h.status != http.StatusConflict && h.err == nil {
+	if h := reports["put"]; h.status != http.StatusConflict && h.err == nil {
 		t.Errorf("put: %+v", h)
 	}
 	var last belljar.TerminalEvent
@@ -102,7 +102,7 @@ func TestSandboxDiesInUse(t *testing.T) {
 		last = e
 	}
 	if last.Kind != belljar.TerminalClosed || last.Reason == "" {
-		t.Errorf("the terminal said at last %+v", last)
+		t.Errorf("the last frame of the terminal is %+v", last)
 	}
 	until(t, "the session has crashed", func() bool {
 		_, session := s.ask(http.MethodGet, path, nil)
@@ -127,7 +127,7 @@ func TestSandboxDiesInUse(t *testing.T) {
 		t.Errorf("close: %d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }
@@ -150,7 +150,7 @@ func TestForgottenSandboxes(t *testing.T) {
 		t.Errorf("a session of a former life: %d", status)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 
@@ -184,7 +184,7 @@ func TestForgottenSandboxes(t *testing.T) {
 	}
 	s = serve(t, data)
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 

@@ -203,7 +203,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("its artifact: %q, %v", got, err)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }
@@ -247,7 +247,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Errorf("with room again: %d %v", status, run)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -26,7 +26,7 @@ func TestSpecificationExample(t *testing.T) {
 	})
 	id, _ := session["session_id"].(string)
 	if status != http.StatusOK && status != http.StatusCreated || id == "" {
-		t.Fatalf("create session: %d %v\n%s", status, session, s.said)
+		t.Fatalf("create session: %d %v\n%s", status, session, s.output)
 	}
 	hash, _ := session["policy_hash"].(string)
 	if session["runtime"] == "" || session["expires_at"] == nil || len(hash) != 64 {
@@ -136,7 +136,7 @@ func TestSpecificationExample(t *testing.T) {
 		t.Errorf("delete: %d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 }
 
@@ -168,11 +168,11 @@ func follow(t *testing.T, s *server, url string, args ...string) []frame {
 	cmd := exec.CommandContext(t.Context(), "/usr/bin/python3", append([]string{
 		"wsclient/client.py", "--url", url, "--header", "X-API-KEY: " + s.Key,
 	}, args...)...)
-	var said strings.Builder
-	cmd.Stderr = &said
+	var output strings.Builder
+	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("follow %s: %v\n%s%s", url, err, out, &said)
+		t.Fatalf("follow %s: %v\n%s%s", url, err, out, &output)
 	}
 	var frames []frame
 	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -189,7 +189,7 @@ func follow(t *testing.T, s *server, url string, args ...string) []frame {
 		}
 	}
 	if len(frames) == 0 {
-		t.Fatalf("no frames from %s\n%s", url, &said)
+		t.Fatalf("no frames from %s\n%s", url, &output)
 	}
 	return frames
 }

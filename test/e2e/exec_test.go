@@ -80,7 +80,7 @@ func TestExecsThroughKills(t *testing.T) {
 	t.Logf("%d execs were answered", len(all))
 	s.ask(http.MethodDelete, session, nil)
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

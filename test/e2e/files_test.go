@@ -90,7 +90,7 @@ func (w *workspace) everything(path string) map[string]string {
 	codes := map[string]string{}
 	note := func(name string, answer map[string]any) {
 		if codes[name] = codeOf(answer); codes[name] == "internal" { // the server's log has the reason
-			w.t.Errorf("%s %.60q: %v\n%s", name, path, answer, w.said)
+			w.t.Errorf("%s %.60q: %v\n%s", name, path, answer, w.output)
 		}
 	}
 	ask := func(name, op string, body map[string]any) {
@@ -273,8 +273,8 @@ while not os.path.exists('stop'):
 					"list": {"path": "d"}, "search": {"path": "d", "content": "secret"}, "rename": {"from": fmt.Sprintf("d/evil-%d-%d", g, i-1), "to": "d/evil", "overwrite": true},
 				} {
 					status, answer := w.fs(op, body)
-					if said := fmt.Sprint(answer); strings.Contains(said, "secret") {
-						t.Errorf("%s told what is outside: %v", op, answer)
+					if text := fmt.Sprint(answer); strings.Contains(text, "secret") {
+						t.Errorf("%s shows what is outside: %v", op, answer)
 					}
 					if code := codeOf(answer); status != http.StatusOK && !slices.Contains([]string{"path_escapes", "not_found", "conflict"}, code) {
 						t.Errorf("%s: %d %v", op, status, answer)

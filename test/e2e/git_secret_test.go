@@ -134,13 +134,13 @@ func TestGitSecret(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := run(tt.url, tt.token, "echo ran")
-			said := toText(got["message"]) + toText(got["hint"])
+			output := toText(got["message"]) + toText(got["hint"])
 			if got["reason_code"] != "clone_failed" || got["stdout"] != "" {
 				t.Errorf("%v", got)
 			}
 			for _, part := range tt.parts {
-				if !strings.Contains(said, part) {
-					t.Errorf("%s\nhas no %q", said, part)
+				if !strings.Contains(output, part) {
+					t.Errorf("%s\nhas no %q", output, part)
 				}
 			}
 		})
@@ -174,7 +174,7 @@ func TestGitSecret(t *testing.T) {
 		}
 	}
 	s.kill()
-	hidden(t, "the server's log", s.said.String())
+	hidden(t, "the server's log", s.output.String())
 	mentions(t, data)
 }
 

@@ -192,13 +192,13 @@ func TestGitFails(t *testing.T) {
 			git := map[string]any{"url": gitURL}
 			maps.Copy(git, tt.git)
 			run := s.clones(git, "echo ran")
-			said := toText(run["message"]) + toText(run["hint"])
+			output := toText(run["message"]) + toText(run["hint"])
 			if run["phase"] != "failed" || run["reason_code"] != tt.reason || run["stdout"] != "" || run["exit_code"] != nil {
 				t.Errorf("%v", run)
 			}
 			for _, part := range tt.parts {
-				if !strings.Contains(said, part) {
-					t.Errorf("%s\nhas no %q", said, part)
+				if !strings.Contains(output, part) {
+					t.Errorf("%s\nhas no %q", output, part)
 				}
 			}
 		})

@@ -58,7 +58,7 @@ func TestHibernateWithPackages(t *testing.T) {
 			got := s.shell(id, `pip() { /usr/bin/python3 -m pip "$@" 2>/dev/null; }; pip install -q --target lib another && PYTHONPATH=lib:$PYTHONPATH python3 -c 'import another, greeter
 print(greeter.word)'; pip download -q --no-deps --index-url https://other.test/pip greeter || echo refused`)
 			if got != "from the index\nhello\nrefused\n" {
-				t.Errorf("%q\n%s", got, s.said)
+				t.Errorf("%q\n%s", got, s.output)
 			}
 
 			c := s.client()

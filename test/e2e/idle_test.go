@@ -92,7 +92,7 @@ func TestIdleSessions(t *testing.T) {
 	}
 	t.Logf("all closed after %v", time.Since(began))
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

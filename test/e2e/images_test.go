@@ -90,6 +90,6 @@ func TestImages(t *testing.T) {
 		t.Errorf("it is described with %d", status)
 	}
 	if status := s.stop(); status != 0 {
-		t.Errorf("the server ends with %d\n%s", status, s.said)
+		t.Errorf("the server ends with %d\n%s", status, s.output)
 	}
 }

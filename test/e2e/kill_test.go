@@ -28,7 +28,7 @@ func TestKill(t *testing.T) {
 		s := serve(t, data, args...)
 		w.hold(s, fmt.Sprintf("round %d", round))
 		if t.Failed() {
-			t.Logf("the server said:\n%s", s.said)
+			t.Logf("the log of the server:\n%s", s.output)
 			return
 		}
 		crowd := w.harass(s, round)
@@ -44,7 +44,7 @@ func TestKill(t *testing.T) {
 	w.hold(s, "the end")
 	w.holdAll(s)
 	if code := s.stop(); code != 0 {
-		t.Errorf("the last server ended with %d\n%s", code, s.said)
+		t.Errorf("the last server ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -69,7 +69,7 @@ func TestServerLeaksNothing(t *testing.T) {
 		t.Errorf("%d KiB were resident, and are %d", before.resident, after.resident)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -60,7 +60,7 @@ func TestLogin(t *testing.T) {
 	if err := page.Logout(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	said := s.said.String()
+	log := s.output.String()
 	s.kill()
 
 	s = serve(t, data)
@@ -73,14 +73,14 @@ func TestLogin(t *testing.T) {
 	if code := s.stop(); code != 0 {
 		t.Errorf("ended with %d", code)
 	}
-	said += s.said.String()
+	log += s.output.String()
 	err = filepath.WalkDir(data, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		for _, secret := range []string{code.Code, kept.Token, ended.Token} {
-			if bytes.Contains(text, []byte(secret)) || strings.Contains(said, secret) {
+			if bytes.Contains(text, []byte(secret)) || strings.Contains(log, secret) {
 				t.Errorf("%s, or the log, has a secret", path)
 			}
 		}

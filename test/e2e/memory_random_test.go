@@ -85,7 +85,7 @@ func randomProgram(t *testing.T, s *server, seed, calm int, all *outcomes) {
 		}
 	}
 	if most == 0 {
-		t.Errorf("seed %d, %d MiB: it said nothing of itself: %s %s\n%s", seed, mb, got.Phase, got.Message, got.Stderr)
+		t.Errorf("seed %d, %d MiB: it does not report its own end: %s %s\n%s", seed, mb, got.Phase, got.Message, got.Stderr)
 		return
 	}
 	if allowed := mb<<10 + max(8<<10, mb<<10/20); most > allowed {
@@ -139,7 +139,7 @@ func randomPrograms(t *testing.T, n, atOnce, calm, killed int) {
 		t.Errorf("%d calm programs were killed, want at most %d: %v", len(all.killed), killed, all.killed)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 }
 

@@ -68,7 +68,7 @@ func TestNetwork(t *testing.T) {
 	s := reachable(t, t.TempDir(), p)
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", fetching(p, "host"))
 	if status != http.StatusOK || run["stdout"] != fetched {
-		t.Fatalf("%d %v\n%s", status, run, s.said)
+		t.Fatalf("%d %v\n%s", status, run, s.output)
 	}
 	report := egressOf(t, run)
 	if report["allowed"] != 2.0 || report["denied"].(float64) < 1 || report["bytes_in"].(float64) == 0 || report["bytes_out"].(float64) == 0 {
@@ -300,7 +300,7 @@ func TestSessionNetwork(t *testing.T) {
 			"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}, "timeout_sec": 120,
 		})
 		if status/100 != 2 {
-			t.Fatalf("%s: %d %v\n%s", line, status, run, s.said)
+			t.Fatalf("%s: %d %v\n%s", line, status, run, s.output)
 		}
 		return run
 	}
@@ -311,14 +311,14 @@ func TestSessionNetwork(t *testing.T) {
 	set := func(s *server, spec any) {
 		t.Helper()
 		if status, answer := s.ask(http.MethodPut, network, spec); status != http.StatusOK {
-			t.Fatalf("%v: %d %v\n%s", spec, status, answer, s.said)
+			t.Fatalf("%v: %d %v\n%s", spec, status, answer, s.output)
 		}
 	}
 	warns(s, false)
 	set(s, open)
 	warns(s, true)
 	if run := exec(s, "?wait=600s", get); run["stdout"] != "hello from api.test\n" || egressOf(t, run)["allowed"] != 1.0 {
-		t.Errorf("widened: %v\n%s", run, s.said)
+		t.Errorf("widened: %v\n%s", run, s.output)
 	}
 	connection := exec(s, "", slow)
 	<-p.Slow
@@ -353,7 +353,7 @@ func TestSessionNetwork(t *testing.T) {
 	warns(next, true)
 	exec(next, "?wait=600s", "touch go")
 	if run := next.wait(left["run_id"].(string)); run["exit_code"] != 0.0 || egressOf(t, run)["allowed"] != 1.0 {
-		t.Errorf("a run that outlived its server: %v\n%s", run, next.said)
+		t.Errorf("a run that outlived its server: %v\n%s", run, next.output)
 	}
 	if status, now := next.ask(http.MethodGet, network, nil); status != http.StatusOK || now["network_policy"] != "allowlist" || !strings.Contains(toText(now), "api.test") {
 		t.Errorf("after the restart: %d %v", status, now)

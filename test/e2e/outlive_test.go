@@ -71,7 +71,7 @@ func TestManySessionsOutliveTheServer(t *testing.T) {
 		t.Errorf("a run in a session that was deleted: %d %v", status, answer)
 	}
 	if code := next.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, next.said)
+		t.Errorf("ended with %d\n%s", code, next.output)
 	}
 	nothingLeft(t, data)
 }

@@ -48,7 +48,7 @@ func (s *server) withPackages(packages map[string]any, command ...string) map[st
 		"spec_version": "1.0", "base_image": "host", "command": command, "packages": packages,
 	})
 	if status != http.StatusOK {
-		s.t.Fatalf("%d %v\n%s", status, run, s.said)
+		s.t.Fatalf("%d %v\n%s", status, run, s.output)
 	}
 	return run
 }
@@ -83,7 +83,7 @@ func TestPackages(t *testing.T) {
 	wait.Wait()
 	for _, run := range runs {
 		if run["stdout"] != "greeter 42\n" {
-			t.Fatalf("%v\n%s", run, s.said)
+			t.Fatalf("%v\n%s", run, s.output)
 		}
 		lock := toText(run["packages"])
 		for _, part := range []string{`{"hash":"sha256:`, `"name":"greeter","version":"1.0"}`, `"name":"base-thing","version":"2.1"}`} {
@@ -95,17 +95,17 @@ func TestPackages(t *testing.T) {
 	if n, kept := x.Fetched("greeter-1.0-py3-none-any.whl"), len(s.layers()); n != 1 || kept != 1 {
 		t.Errorf("fetched %d times, %d layers", n, kept)
 	}
-	var told int
+	var warned int
 	for _, run := range runs {
 		log, err := s.get(api + "/runs/" + run["run_id"].(string) + "/logs?format=json")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(log, `"event":"packages"`) {
-			told++
+			warned++
 		}
 	}
-	if told == 0 {
+	if warned == 0 {
 		t.Error("no log shows the installation")
 	}
 
@@ -175,7 +175,7 @@ func TestNodePackages(t *testing.T) {
 	const program = `pad-cli; node -e "console.log(require('pad'), require('@team/tool'), require('fs').existsSync('/packages/npm/node_modules/pad/pwned'))"`
 	run := s.withPackages(map[string]any{"npm": []string{"pad", "@team/tool@^2"}}, "sh", "-c", program)
 	if run["stdout"] != "cli\npad tool false\n" || !strings.Contains(toText(run["packages"]), `{"hash":"sha512-`) {
-		t.Fatalf("%v\n%s", run, s.said)
+		t.Fatalf("%v\n%s", run, s.output)
 	}
 	run = s.withPackages(map[string]any{"npm": []string{"pad", "@team/tool@^2"}, "build": true}, "sh", "-c", program+"; cat /packages/npm/node_modules/pad/pwned")
 	if out, _ := run["stdout"].(string); !strings.HasPrefix(out, "cli\npad tool true\n/") || strings.Contains(out, "/workspace") { // npm's settings are the image's
@@ -213,16 +213,16 @@ func TestPackagesAreHostile(t *testing.T) {
 	wanted := map[string]any{"pip": []string{"built"}}
 	failed := func(run map[string]any, reason, message, hint string) {
 		t.Helper()
-		said, _ := run["message"].(string)
+		output, _ := run["message"].(string)
 		hinted, _ := run["hint"].(string)
-		if run["phase"] != "failed" || run["reason_code"] != reason || !strings.Contains(said, message) || !strings.Contains(hinted, hint) {
-			t.Errorf("%v %v: %q, %q; want %q, %q", run["phase"], run["reason_code"], said, hinted, message, hint)
+		if run["phase"] != "failed" || run["reason_code"] != reason || !strings.Contains(output, message) || !strings.Contains(hinted, hint) {
+			t.Errorf("%v %v: %q, %q; want %q, %q", run["phase"], run["reason_code"], output, hinted, message, hint)
 		}
 	}
 	failed(s.withPackages(wanted, "true"), "provision_failed", "pip: built has no wheel", "set build")
 	wanted["build"] = true
 	if run := s.withPackages(wanted, "python3", "-c", "import built"); run["stdout"] != "'none' None\n" {
-		t.Errorf("%v\n%s", run, s.said)
+		t.Errorf("%v\n%s", run, s.output)
 	}
 	failed(s.withPackages(map[string]any{"pip": []string{"no-such"}}, "true"), "provision_failed", "the index has no package no-such", "check the name")
 
@@ -255,7 +255,7 @@ func TestPackagesOfUsers(t *testing.T) {
 			"spec_version": "1.0", "base_image": "host", "command": []string{"python3", "-c", "import plain"}, "packages": packages,
 		}, "X-API-KEY: "+key)
 		if status != http.StatusOK || run["exit_code"] != 0.0 {
-			t.Fatalf("%d %v\n%s", status, run, s.said)
+			t.Fatalf("%d %v\n%s", status, run, s.output)
 		}
 	}
 	for _, c := range []struct {

@@ -99,7 +99,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("%d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }
@@ -125,7 +125,7 @@ func TestPoolBurst(t *testing.T) {
 	all.Wait()
 	s.full()
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

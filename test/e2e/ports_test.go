@@ -125,7 +125,7 @@ func TestForward(t *testing.T) {
 			t.Errorf("port %d: %v, %v", port, c, err)
 		}
 	}
-	said := &lines{}
+	output := &lines{}
 	cmd := exec.Command(built.Belljar, "session", "forward", w.id, "3000:0")
 	cmd.Env = append(os.Environ(), "BELLJAR_SERVER="+w.URL, "BELLJAR_API_KEY="+w.Key)
 	pipe, err := cmd.StderrPipe()
@@ -139,7 +139,7 @@ func TestForward(t *testing.T) {
 	n, _ := pipe.Read(first)
 	ended := make(chan error, 1)
 	go func() {
-		_, _ = io.Copy(said, pipe)
+		_, _ = io.Copy(output, pipe)
 		ended <- cmd.Wait()
 	}()
 	defer func() { _ = cmd.Process.Kill() }()
@@ -191,8 +191,8 @@ func TestForward(t *testing.T) {
 	if _, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Error("an answer that was cut off looks complete")
 	}
-	if err := <-ended; err == nil || !strings.Contains(said.String(), "has ended") {
-		t.Errorf("forward: %v, %s", err, said)
+	if err := <-ended; err == nil || !strings.Contains(output.String(), "has ended") {
+		t.Errorf("forward: %v, %s", err, output)
 	}
 }
 

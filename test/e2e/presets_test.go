@@ -49,7 +49,7 @@ func (s *server) withPreset(preset, script string, p *peer.Peer, more map[string
 	maps.Copy(body, more)
 	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", body)
 	if status != http.StatusOK {
-		s.t.Fatalf("%d %v\n%s", status, run, s.said)
+		s.t.Fatalf("%d %v\n%s", status, run, s.output)
 	}
 	return run
 }
@@ -183,7 +183,7 @@ func (c packager) use(t *testing.T, s *server, p *peer.Peer, base string) {
 	out, _ := run["stdout"].(string)
 	got, status, _ := strings.Cut(out, "then ")
 	if got != c.want || status == "0\n" || status == "124\n" {
-		t.Fatalf("%q: %q\n%v\n%s", got, status, run["stderr"], s.said)
+		t.Fatalf("%q: %q\n%v\n%s", got, status, run["stderr"], s.output)
 	}
 	report, _ := run["egress"].(map[string]any)
 	presets, _ := report["presets"].([]any)
@@ -231,7 +231,7 @@ func TestPresetsOnLanes(t *testing.T) {
 				map[string]any{"base_image": l.image})
 			want := "<url>http://packages.test/maven/</url>\n-s /workspace/.m2/settings.xml -Duser.home=/workspace\n<packaging>pom\nnone of http://other.test/\n"
 			if run["stdout"] != want {
-				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.said)
+				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.output)
 			}
 			s.narrows(t, p, l.image, get+"get http://packages.test/slow")
 		})
@@ -245,26 +245,26 @@ func (s *server) narrows(t *testing.T, p *peer.Peer, base, script string) {
 		"spec_version": "1.0", "base_image": base, "network_policy": "allowlist", "egress": map[string]any{"presets": []string{"maven"}},
 	})
 	if status != http.StatusOK {
-		t.Fatalf("%d %v\n%s", status, session, s.said)
+		t.Fatalf("%d %v\n%s", status, session, s.output)
 	}
 	at := api + "/sessions/" + session["session_id"].(string)
 	status, run := s.ask(http.MethodPost, api+"/runs", map[string]any{
 		"spec_version": "1.0", "session_id": session["session_id"], "command": []string{"sh", "-c", script},
 	})
 	if status/100 != 2 {
-		t.Fatalf("%d %v\n%s", status, run, s.said)
+		t.Fatalf("%d %v\n%s", status, run, s.output)
 	}
 	arrives := func(what string, c <-chan string) {
 		t.Helper()
 		select {
 		case <-c:
 		case <-time.After(promptly):
-			t.Fatalf("%s\n%s", what, s.said)
+			t.Fatalf("%s\n%s", what, s.output)
 		}
 	}
 	arrives("no connection", p.Slow)
 	if status, answer := s.ask(http.MethodPut, at+"/network", map[string]any{"network_policy": "deny_all"}); status != http.StatusOK {
-		t.Fatalf("%d %v\n%s", status, answer, s.said)
+		t.Fatalf("%d %v\n%s", status, answer, s.output)
 	}
 	arrives("the connection lives", p.Gone)
 	if cut := s.wait(run["run_id"].(string)); !strings.Contains(toText(cut["egress"]), "policy_changed") {
@@ -297,7 +297,7 @@ func TestPresetsOfImages(t *testing.T) {
 	const script = `cat .cargo/config.toml; echo $CARGO_HOME; wget -qO- http://packages.test/cargo/ti/ny/tiny | cut -c 1-10`
 	refused := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "cargo: the image takes packages from packages.test") {
-		t.Fatalf("%v\n%s", refused, s.said)
+		t.Fatalf("%v\n%s", refused, s.output)
 	}
 	for image, why := range map[string]string{ref + " pip": "pip: the image", bare + " cargo": "preset cargo: the image does not say"} {
 		image, preset, _ := strings.Cut(image, " ")
@@ -312,7 +312,7 @@ func TestPresetsOfImages(t *testing.T) {
 	s = serve(t, data, append(flags, "--set", "egress_allow=packages.test,"+p.Address)...)
 	refused = s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "the index packages.test leads to files.test") {
-		t.Fatalf("%v\n%s", refused, s.said)
+		t.Fatalf("%v\n%s", refused, s.output)
 	}
 	s.stop()
 
@@ -321,7 +321,7 @@ func TestPresetsOfImages(t *testing.T) {
 	run := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	want := "[source.crates-io]\nreplace-with = \"mirror\"\n\n[source.mirror]\nregistry = \"sparse+http://packages.test/cargo/\"\n/workspace/.cargo\n"
 	if out, _ := run["stdout"].(string); out != want+"{\"cksum\":\"\n" {
-		t.Fatalf("%q\n%v\n%s", out, run, s.said)
+		t.Fatalf("%q\n%v\n%s", out, run, s.output)
 	}
 	shown := s.presets(ref)
 	cargo := shown["cargo"]
@@ -351,7 +351,7 @@ func TestPresetsOfImages(t *testing.T) {
 			"spec_version": "1.0", "session_id": session, "command": []string{"sh", "-c", `echo "$CARGO_HOME"; wget -qO- http://packages.test/cargo/config.json >/dev/null && echo reached`},
 		})
 		if status != http.StatusOK {
-			t.Fatalf("%d %v\n%s", status, run, s.said)
+			t.Fatalf("%d %v\n%s", status, run, s.output)
 		}
 		return run["stdout"] == "/workspace/.cargo\nreached\n"
 	}
@@ -389,7 +389,7 @@ func (s *server) presets(image string) map[string]map[string]any {
 	status, list := s.ask(http.MethodGet, api+"/network/presets?base_image="+image, nil)
 	items, _ := list["items"].([]any)
 	if status != http.StatusOK || len(items) != 7 {
-		s.t.Fatalf("%d %v after %v\n%s", status, list, time.Since(begun), s.said)
+		s.t.Fatalf("%d %v after %v\n%s", status, list, time.Since(begun), s.output)
 	}
 	found := map[string]map[string]any{}
 	for _, item := range items {

@@ -77,7 +77,7 @@ func TestReadme(t *testing.T) {
 		}
 		got, after, ok := strings.Cut(rest, fmt.Sprintf("--- %d\n", i))
 		if !ok {
-			t.Fatalf("the tour stops at:\n%s\n%s\n%s", e.command, rest, s.said)
+			t.Fatalf("the tour stops at:\n%s\n%s\n%s", e.command, rest, s.output)
 		}
 		rest = after
 		if !like(e.prints, got) {

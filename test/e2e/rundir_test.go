@@ -76,7 +76,7 @@ func TestDamagedSandboxFiles(t *testing.T) {
 		t.Errorf("close: %d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

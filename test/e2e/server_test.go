@@ -44,14 +44,14 @@ const (
 
 // server is a test's own belljar serve, on a port that the system chooses.
 type server struct {
-	t     *testing.T
-	URL   string `json:"url"`
-	Key   string `json:"api_key"`
-	data  string
-	cmd   *exec.Cmd
-	done  chan struct{}
-	ended error // result of its process; valid after done
-	said  *lines
+	t      *testing.T
+	URL    string `json:"url"`
+	Key    string `json:"api_key"`
+	data   string
+	cmd    *exec.Cmd
+	done   chan struct{}
+	ended  error // result of its process; valid after done
+	output *lines
 }
 
 // lines keeps the output of a process.
@@ -80,7 +80,7 @@ func serve(t *testing.T, data string, args ...string) *server {
 	case err := <-ready:
 		if err != nil {
 			<-s.done
-			t.Fatalf("the server is not ready: %v\n%s", err, s.said)
+			t.Fatalf("the server is not ready: %v\n%s", err, s.output)
 		}
 	case <-time.After(readyTime):
 		t.Fatalf("the server is not ready after %v\n%s", readyTime, s.dump())
@@ -91,14 +91,14 @@ func serve(t *testing.T, data string, args ...string) *server {
 // launch starts a server. ready receives nil when it is ready, or the error.
 func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan error) {
 	t.Helper()
-	s = &server{t: t, data: data, done: make(chan struct{}), said: &lines{}}
+	s = &server{t: t, data: data, done: make(chan struct{}), output: &lines{}}
 	words := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", data, "--set", "log_level=warn"}
 	for _, patient := range []string{"default_startup_timeout_sec=300", "queue_ttl_sec=900", "idempotency_ttl_sec=3600"} { // the machine may be slow
 		words = append(words, "--set", patient)
 	}
 	words = append(words, "--set", "pool_size=1") // most tests use one sandbox of a kind, and making each spare one takes up to half a second
 	s.cmd = exec.Command(built.Belljar, append(words, args...)...)
-	s.cmd.Stderr = s.said
+	s.cmd.Stderr = s.output
 	s.cmd.WaitDelay = goneTime // remaining processes must not hold its output open
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *server) dump() string {
 	case <-s.done:
 	case <-time.After(goneTime):
 	}
-	return s.said.String()
+	return s.output.String()
 }
 
 // kill ends the server as a power cut would, and waits until it is gone.
@@ -151,7 +151,7 @@ func (s *server) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
 	if errors.Is(s.ended, exec.ErrWaitDelay) {
-		s.t.Errorf("something has the output of the killed server open\n%s", s.said)
+		s.t.Errorf("something has the output of the killed server open\n%s", s.output)
 	}
 }
 
@@ -217,7 +217,7 @@ func (s *server) ask(method, path string, body any, header ...string) (int, map[
 	s.t.Helper()
 	status, answer, err := s.try(method, path, body, header...)
 	if err != nil {
-		s.t.Fatalf("%s %s: %v\n%s", method, path, err, s.said)
+		s.t.Fatalf("%s %s: %v\n%s", method, path, err, s.output)
 	}
 	return status, answer
 }

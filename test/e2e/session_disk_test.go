@@ -64,7 +64,7 @@ func TestSessionsOnAFullDisk(t *testing.T) {
 	s.kill()
 	s = serve(t, data, args...)
 	if _, session := s.ask(http.MethodGet, path, nil); session["state"] != "active" {
-		t.Errorf("the session on the full disk: %v\n%s", session, s.said)
+		t.Errorf("the session on the full disk: %v\n%s", session, s.output)
 	}
 	if _, session := s.ask(http.MethodGet, shortPath, nil); session["state"] == "active" {
 		t.Errorf("the short one lives again: %v", session)
@@ -93,7 +93,7 @@ func TestSessionsOnAFullDisk(t *testing.T) {
 		t.Errorf("delete: %d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -36,10 +36,10 @@ func TestStop(t *testing.T) {
 	var followers sync.WaitGroup
 	for _, run := range []map[string]any{first, second} {
 		followers.Go(func() {
-			told := false
+			reported := false
 			frames, err := s.frames(api+"/runs/"+run["id"].(string)+"/logs?format=json&follow=true", func(f map[string]any) {
-				if f["type"] == "stdout" && !told {
-					told = true
+				if f["type"] == "stdout" && !reported {
+					reported = true
 					up <- struct{}{}
 				}
 			})
@@ -103,7 +103,7 @@ func TestStop(t *testing.T) {
 	}
 	followers.Wait()
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 
 	next := serve(t, data)
@@ -127,7 +127,7 @@ func TestStop(t *testing.T) {
 		}
 	}
 	if code := next.stop(); code != 0 {
-		t.Errorf("the next one ended with %d\n%s", code, next.said)
+		t.Errorf("the next one ended with %d\n%s", code, next.output)
 	}
 
 	last := serve(t, data, "--set", "end_sessions=true")
@@ -135,7 +135,7 @@ func TestStop(t *testing.T) {
 		t.Errorf("the session: %v", session)
 	}
 	if code := last.stop(); code != 0 {
-		t.Errorf("the last one ended with %d\n%s", code, last.said)
+		t.Errorf("the last one ended with %d\n%s", code, last.output)
 	}
 	nothingLeft(t, data)
 }
@@ -185,7 +185,7 @@ func TestStopAtOnce(t *testing.T) {
 	}
 	<-s.done
 	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 	next := serve(t, data)
@@ -208,7 +208,7 @@ func TestStopByHangup(t *testing.T) {
 	case <-time.After(stopTime):
 		t.Fatalf("the server does not stop\n%s", s.dump())
 	}
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(s.said.String(), "hangup: no new runs") {
-		t.Errorf("ended with %d\n%s", code, s.said)
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(s.output.String(), "hangup: no new runs") {
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 }

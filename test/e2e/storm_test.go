@@ -29,7 +29,7 @@ func TestStorm(t *testing.T) {
 	w := &storm{t: t, lives: map[string]string{}, closed: map[string]string{}, files: map[string]string{}, maybe: map[string]string{}}
 	w.base = w.open(s, "base")
 	if w.base == "" {
-		t.Fatalf("no session\n%s", s.said)
+		t.Fatalf("no session\n%s", s.output)
 	}
 	for round := range rounds {
 		var crowd sync.WaitGroup
@@ -53,7 +53,7 @@ func TestStorm(t *testing.T) {
 		s = serve(t, data, args...)
 		w.hold(s, round)
 		if t.Failed() {
-			t.Logf("the server said:\n%s", s.said)
+			t.Logf("the log of the server:\n%s", s.output)
 			break
 		}
 	}
@@ -70,10 +70,10 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the last server ended with %d\n%s", code, s.said)
+		t.Errorf("the last server ended with %d\n%s", code, s.output)
 	}
 	if nothingLeft(t, data); t.Failed() {
-		t.Logf("the last server said:\n%s", s.said)
+		t.Logf("the log of the last server:\n%s", s.output)
 	}
 }
 

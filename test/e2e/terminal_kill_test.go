@@ -57,7 +57,7 @@ func TestTerminalKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(list) < 3 || list[0].ID != shell || list[0].Name != "kept" || list[0].Cols != 100 || list[0].Attached != 0 {
-			t.Fatalf("round %d: %+v\n%s", round, list, s.said)
+			t.Fatalf("round %d: %+v\n%s", round, list, s.output)
 		}
 		a = s.watch(c, shell)
 		a.await(fmt.Sprintf("round-%d", round)) // of the history
@@ -99,7 +99,7 @@ func TestTerminalKill(t *testing.T) {
 		t.Error(err)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the last server ended with %d\n%s", code, s.said)
+		t.Errorf("the last server ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

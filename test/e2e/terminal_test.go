@@ -131,7 +131,7 @@ func TestTerminal(t *testing.T) {
 	}
 	_ = a.Close()
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 }
 
@@ -166,7 +166,7 @@ func TestTerminalFlood(t *testing.T) {
 	wg.Wait()
 	made, err := c.Terminals().Open(t.Context(), sandboxes[0].ID, belljar.TerminalSpec{Command: []string{"cat"}})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, s.said)
+		t.Fatalf("%v\n%s", err, s.output)
 	}
 	a := s.watch(c, made.ID)
 	flood, err := c.Terminals().Open(t.Context(), sandboxes[0].ID, belljar.TerminalSpec{Command: []string{"yes"}})
@@ -198,7 +198,7 @@ func TestTerminalFlood(t *testing.T) {
 		}
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 	nothingLeft(t, data)
 }

@@ -56,9 +56,9 @@ func TestTraces(t *testing.T) {
 				dir = typescriptPrograms(t, dir)
 			}
 			args = append(args, "--dir", dir, filepath.Join(dir, "run.sh"))
-			if said, err := exec.CommandContext(t.Context(), built.Belljar, args...).CombinedOutput(); err != nil {
-				if _, failed := err.(*exec.ExitError); !failed || strings.Contains(string(said), "belljar:") {
-					t.Fatalf("%v\n%s", err, said)
+			if output, err := exec.CommandContext(t.Context(), built.Belljar, args...).CombinedOutput(); err != nil {
+				if _, failed := err.(*exec.ExitError); !failed || strings.Contains(string(output), "belljar:") {
+					t.Fatalf("%v\n%s", err, output)
 				}
 			}
 			want, err := filepath.Glob(filepath.Join(traces, "output", c.language, "*.txt"))
@@ -84,8 +84,8 @@ func goPrograms(t *testing.T, from string) string {
 	} {
 		cmd := exec.CommandContext(t.Context(), "go", args...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false", "GOWORK=off")
-		if said, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", args, err, said)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("go %s: %v\n%s", args, err, output)
 		}
 	}
 	return dir
@@ -93,10 +93,10 @@ func goPrograms(t *testing.T, from string) string {
 
 // recentRust skips the test unless the compiler's messages and columns match the committed output. Debian 12 has 1.63.
 func recentRust(t *testing.T) {
-	said, err := exec.CommandContext(t.Context(), "rustc", "--version").Output()
+	version, err := exec.CommandContext(t.Context(), "rustc", "--version").Output()
 	var minor int
-	if _, scanned := fmt.Sscanf(string(said), "rustc 1.%d.", &minor); err != nil || scanned != nil || minor < 92 {
-		t.Skipf("rustc 1.92 or later is wanted, and this is %q, %v", said, err)
+	if _, scanned := fmt.Sscanf(string(version), "rustc 1.%d.", &minor); err != nil || scanned != nil || minor < 92 {
+		t.Skipf("rustc 1.92 or later is wanted, and this is %q, %v", version, err)
 	}
 }
 
@@ -113,11 +113,11 @@ func rustPrograms(t *testing.T, from string) string {
 	for _, args := range [][]string{{"p.rs", "-g", "--remap-path-prefix=" + dir + "=/workspace"}, {"b.rs"}} {
 		cmd := exec.CommandContext(t.Context(), "rustc", args...)
 		cmd.Dir = dir
-		said, err := cmd.CombinedOutput()
+		output, err := cmd.CombinedOutput()
 		if args[0] == "p.rs" && err != nil {
-			t.Fatalf("rustc %s: %v\n%s", args, err, said)
+			t.Fatalf("rustc %s: %v\n%s", args, err, output)
 		}
-		if err := os.WriteFile(filepath.Join(dir, args[0]+".txt"), said, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, args[0]+".txt"), output, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

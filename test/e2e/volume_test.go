@@ -199,7 +199,7 @@ func TestVolumes(t *testing.T) {
 		t.Errorf("removed: %d %v", status, answer)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("ended with %d\n%s", code, s.said)
+		t.Errorf("ended with %d\n%s", code, s.output)
 	}
 	until(t, "nothing is left", func() bool {
 		devices, folders := images(t, data)

@@ -158,7 +158,7 @@ func TestWorkspaceLocal(t *testing.T) {
 		t.Error(status, got, err)
 	}
 	if code := s.stop(); code != 0 {
-		t.Errorf("the server ended with %d\n%s", code, s.said)
+		t.Errorf("the server ended with %d\n%s", code, s.output)
 	}
 	if raw, err := os.ReadFile(filepath.Join(work, "note")); err != nil || string(raw) != "mine" {
 		t.Errorf("%q, %v", raw, err)

@@ -44,21 +44,21 @@ type belljar struct {
 	URL    string `json:"url"`
 	Key    string `json:"api_key"`
 
-	mu   sync.Mutex
-	said strings.Builder
+	mu     sync.Mutex
+	output strings.Builder
 }
 
 // Write records the server's output.
 func (b *belljar) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.said.Write(p)
+	return b.output.Write(p)
 }
 
 func (b *belljar) words() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.said.String()
+	return b.output.String()
 }
 
 func start(t testing.TB, env ...string) *belljar {
@@ -377,8 +377,8 @@ func TestSprite(t *testing.T) {
 		}
 	})
 	b.want(200, `sandbox_upstream_ready_duration_seconds_count{reason="",upstream="workspace_service"}`, "GET", "/metrics", "")
-	if said := b.words(); strings.Contains(said, sprites.Token) || strings.Contains(said, sprites.ServiceToken) {
-		t.Errorf("the log has a token:\n%s", said)
+	if output := b.words(); strings.Contains(output, sprites.Token) || strings.Contains(output, sprites.ServiceToken) {
+		t.Errorf("the log has a token:\n%s", output)
 	}
 
 	with := func(change string) []string { return append(append([]string{}, env...), change) }

@@ -43,7 +43,7 @@ func TestWorkflow(t *testing.T) {
 	for change, passes := range map[string]bool{"good": true, "broken": false, "hostile": false} {
 		t.Run(change, func(t *testing.T) {
 			dir := t.TempDir()
-			told := filepath.Join(dir, "step-summary")
+			written := filepath.Join(dir, "step-summary")
 			failed, checkouts := false, 0
 			for _, step := range file.Jobs["test"].Steps {
 				switch {
@@ -60,7 +60,7 @@ func TestWorkflow(t *testing.T) {
 						t.Fatal(err)
 					}
 				case step.Run != "" && (!failed || step.If == "always()"):
-					if out, err := bash(t, dir, "set -e\n"+step.Run, "GITHUB_STEP_SUMMARY="+told, "GITHUB_TOKEN=secret"); err != nil {
+					if out, err := bash(t, dir, "set -e\n"+step.Run, "GITHUB_STEP_SUMMARY="+written, "GITHUB_TOKEN=secret"); err != nil {
 						failed = true
 						t.Logf("%s: %v\n%s", step.Run, err, out)
 					}
@@ -69,7 +69,7 @@ func TestWorkflow(t *testing.T) {
 			if failed == passes || checkouts != 2 {
 				t.Errorf("failed %v after %d checkouts", failed, checkouts)
 			}
-			summary, err := os.ReadFile(told)
+			summary, err := os.ReadFile(written)
 			if want := map[bool]string{true: "## Tests passed", false: "## Tests failed"}[passes]; err != nil || !strings.HasPrefix(string(summary), want) {
 				t.Errorf("summary %q, %v", summary, err)
 			}

@@ -47,10 +47,10 @@ func TestSoakGrader(t *testing.T) {
 				t.Fatalf("%d programs, %v", len(expected)-1, err)
 			}
 			begin := time.Now()
-			status, verdicts, said := g.grade(t, "class")
+			status, verdicts, output := g.grade(t, "class")
 			t.Logf("graded in %v", time.Since(begin).Round(time.Second))
-			if status != 0 || said != "" {
-				t.Errorf("it ends with %d: %s", status, said)
+			if status != 0 || output != "" {
+				t.Errorf("it ends with %d: %s", status, output)
 			}
 			for _, row := range expected[1:] {
 				if got := verdicts["class/"+row[0]]; got != row[1] {

@@ -162,7 +162,7 @@ func removeGroups(t *testing.T, group string) {
 }
 
 // grade runs the grader and returns its exit status, the verdicts by program, and its other output.
-func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[string]string, said string) {
+func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[string]string, output string) {
 	t.Helper()
 	out, err := bash(t, g.dir, "("+g.user+"python3 grade.py --workers 4 problems "+strings.Join(args, " ")+") >rows 2>said; status=$?; cat rows; echo ---; cat said; exit $status", g.env...)
 	status, verdicts = 0, map[string]string{}
@@ -171,7 +171,7 @@ func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[s
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	rows, said, _ := strings.Cut(out, "---\n")
+	rows, output, _ := strings.Cut(out, "---\n")
 	list, err := csv.NewReader(strings.NewReader(rows)).ReadAll()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -181,7 +181,7 @@ func (g *grader) grade(t *testing.T, args ...string) (status int, verdicts map[s
 		t.Logf("%s", strings.Join(row, " "))
 	}
 	delete(verdicts, "program")
-	return status, verdicts, said
+	return status, verdicts, output
 }
 
 // few are submissions that cover each language and each verdict. One Java compiler costs as much as all others together.
@@ -200,9 +200,9 @@ func (g *grader) exact(t *testing.T, submissions []string, flags ...string) {
 	for _, s := range submissions {
 		flags = append(flags, "submissions/"+s)
 	}
-	status, verdicts, said := g.grade(t, flags...)
-	if status != 0 || said != "" || len(verdicts) != len(submissions) {
-		t.Errorf("it ends with %d and %d verdicts: %s", status, len(verdicts), said)
+	status, verdicts, output := g.grade(t, flags...)
+	if status != 0 || output != "" || len(verdicts) != len(submissions) {
+		t.Errorf("it ends with %d and %d verdicts: %s", status, len(verdicts), output)
 	}
 	for path, got := range verdicts {
 		if want := filepath.Base(filepath.Dir(path)); got != want {
@@ -221,9 +221,9 @@ func TestGrader(t *testing.T) {
 	t.Run("rootless, delegated", func(t *testing.T) { rootless(t, true).exact(t, tier.Pick(most, few)) })
 	t.Run("rootless", func(t *testing.T) {
 		g := rootless(t, false)
-		status, verdicts, said := g.grade(t, "submissions/memory_limit")
-		if status != 2 || len(verdicts) != 0 || !strings.Contains(said, "memory_mb cannot be enforced") || !strings.Contains(said, "--without-memory") {
-			t.Errorf("it ends with %d, %v: %s", status, verdicts, said)
+		status, verdicts, output := g.grade(t, "submissions/memory_limit")
+		if status != 2 || len(verdicts) != 0 || !strings.Contains(output, "memory_mb cannot be enforced") || !strings.Contains(output, "--without-memory") {
+			t.Errorf("it ends with %d, %v: %s", status, verdicts, output)
 		}
 		g.exact(t, tier.Pick([]string{most[0], most[1], most[6]}, []string{most[0], most[1], most[2], few[1], most[3], most[6]}), "--without-memory")
 		status, verdicts, _ = g.grade(t, "--without-memory", "submissions/runtime_error/sum-exit.py")
@@ -249,8 +249,8 @@ func TestStrangeSubmissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, verdicts, said := g.grade(t, "--wall 300", "class")
-	if status != 1 || said != "" || len(verdicts) != 2 || verdicts["class/helper.py"] != "not_judged" || verdicts["class/sum-ann.py"] != "accepted" {
-		t.Errorf("it ends with %d and %v: %s", status, verdicts, said)
+	status, verdicts, output := g.grade(t, "--wall 300", "class")
+	if status != 1 || output != "" || len(verdicts) != 2 || verdicts["class/helper.py"] != "not_judged" || verdicts["class/sum-ann.py"] != "accepted" {
+		t.Errorf("it ends with %d and %v: %s", status, verdicts, output)
 	}
 }

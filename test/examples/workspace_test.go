@@ -47,8 +47,8 @@ func modelled(t *testing.T, dir string) []string {
 	}
 }
 
-// said is a message of a conversation with a model.
-type said struct {
+// message is a message of a conversation with a model.
+type message struct {
 	Role    string
 	Content []block
 }
@@ -70,7 +70,7 @@ func play(r *http.Request) ([]block, error) {
 	var q struct {
 		Model     string
 		MaxTokens int `json:"max_tokens"`
-		Messages  []said
+		Messages  []message
 	}
 	if err := json.NewDecoder(r.Body).Decode(&q); err != nil {
 		return nil, err

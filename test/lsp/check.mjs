@@ -341,13 +341,13 @@ const checks = {
 const once = ["languages", "compiled", "cancel"];
 for (const [name, check] of Object.entries(checks)) {
   if (process.env.FIGURES ? name !== "figures" : name === "figures" || (withServer ? once.includes(name) : name === "serverAway")) continue;
-  let why = "", said = "";
+  let why = "", output = "";
   try {
-    said = await check();
+    output = await check();
   } catch (err) {
     why = String(err?.stack ?? err);
   }
-  console.log(JSON.stringify({ name, ok: why === "", why, said }));
+  console.log(JSON.stringify({ name, ok: why === "", why, output }));
 }
 rmSync(root, { recursive: true });
 process.exit(0);

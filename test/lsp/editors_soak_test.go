@@ -45,11 +45,11 @@ func TestSoakEditors(t *testing.T) {
 			return []string{"--batch", "--load", setup, "--load", filepath.Join(here, "emacs.el")}
 		}},
 	} {
-		said, err := exec.CommandContext(t.Context(), c.program, "--version").Output()
+		shown, err := exec.CommandContext(t.Context(), c.program, "--version").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		version := strings.TrimSpace(strings.SplitN(string(said), "\n", 2)[0])
+		version := strings.TrimSpace(strings.SplitN(string(shown), "\n", 2)[0])
 		heading := "**Emacs**"
 		var major, minor int
 		if n, _ := fmt.Sscanf(version, "NVIM v%d.%d", &major, &minor); n == 2 {

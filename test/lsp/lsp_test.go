@@ -73,8 +73,8 @@ func TestTranscripts(t *testing.T) {
 		cmd := exec.Command(p.Belljar, "lsp")
 		cmd.Dir = folder // as some editors do; its files must not be read as settings
 		cmd.Env = append(os.Environ(), "SANDBOX_IMAGE_PULL=never", "XDG_CONFIG_HOME="+t.TempDir())
-		var said bytes.Buffer
-		cmd.Stderr = &said
+		var output bytes.Buffer
+		cmd.Stderr = &output
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestTranscripts(t *testing.T) {
 			}()
 			err := <-ended
 			if t.Failed() {
-				t.Logf("it ended with %v and said\n%s", err, &said)
+				t.Logf("it ended with %v and printed\n%s", err, &output)
 			}
 		}()
 		reader := bufio.NewReader(out)

@@ -83,7 +83,7 @@ func Ready(t testing.TB) Programs {
 }
 
 // Check runs check.mjs, makes each of its checks a subtest, and returns the message of the last one.
-func (p Programs) Check(t *testing.T, env []string, args ...string) (said string) {
+func (p Programs) Check(t *testing.T, env []string, args ...string) (output string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), Patience)
 	defer stop()
@@ -96,8 +96,8 @@ func (p Programs) Check(t *testing.T, env []string, args ...string) (said string
 	checks := 0
 	for line := range bytes.Lines(out) {
 		var c struct {
-			Name, Why, Said string
-			OK              bool
+			Name, Why, Output string
+			OK                bool
 		}
 		if err := json.Unmarshal(line, &c); err != nil {
 			t.Fatalf("%v in %s", err, line)
@@ -108,10 +108,10 @@ func (p Programs) Check(t *testing.T, env []string, args ...string) (said string
 				t.Error(c.Why)
 			}
 		})
-		said = c.Said
+		output = c.Output
 	}
 	if err != nil || checks == 0 {
 		t.Errorf("%d checks, %v\n%s", checks, err, &problems)
 	}
-	return said
+	return output
 }

@@ -88,17 +88,17 @@ func Agent(t testing.TB) string {
 // examined is doctor's report on the native runtime here.
 type examined struct {
 	works    bool
-	said     string
+	stderr   string
 	enforced map[string]bool
 }
 
 var doctor = sync.OnceValue(func() examined {
-	var out, said bytes.Buffer
+	var out, stderr bytes.Buffer
 	cmd := exec.Command("belljar", "doctor", "--json")
-	cmd.Stdout, cmd.Stderr = &out, &said
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	err := cmd.Run()
 	var found struct{ Runtimes []local.Runtime }
-	result := examined{said: out.String() + said.String(), enforced: map[string]bool{}}
+	result := examined{stderr: out.String() + stderr.String(), enforced: map[string]bool{}}
 	if json.Unmarshal(out.Bytes(), &found) == nil && len(found.Runtimes) > 0 {
 		result.works = err == nil && found.Runtimes[0].Available
 		for _, p := range found.Runtimes[0].Protections {
@@ -115,9 +115,9 @@ func Native(t testing.TB) (works bool, why string) {
 	Agent(t)
 	found := doctor()
 	if !found.works && runtime.GOOS == "linux" && os.Geteuid() == 0 {
-		t.Fatalf("the native runtime does not work here:\n%s", found.said)
+		t.Fatalf("the native runtime does not work here:\n%s", found.stderr)
 	}
-	return found.works, found.said
+	return found.works, found.stderr
 }
 
 // NeedNative skips a test if the native runtime does not work.

@@ -29,16 +29,16 @@ func (*viaCommands) name() string { return "cli" }
 
 // typed is a command that was started.
 type typed struct {
-	cmd  *exec.Cmd
-	out  bytes.Buffer
-	said bytes.Buffer
-	done chan error
+	cmd    *exec.Cmd
+	out    bytes.Buffer
+	stderr bytes.Buffer
+	done   chan error
 }
 
 // begin starts belljar with a command's words.
 func (c *viaCommands) begin(ctx context.Context, stdin io.Reader, words ...string) (*typed, error) {
 	t := &typed{cmd: exec.CommandContext(ctx, c.program, words...), done: make(chan error, 1)}
-	t.cmd.Env, t.cmd.Stdin, t.cmd.Stdout, t.cmd.Stderr = c.env, stdin, &t.out, &t.said
+	t.cmd.Env, t.cmd.Stdin, t.cmd.Stdout, t.cmd.Stderr = c.env, stdin, &t.out, &t.stderr
 	if err := t.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (t *typed) answer(into any) error {
 		return err
 	}
 	if wrong := json.Unmarshal(t.out.Bytes(), into); wrong != nil { // a failing program's status is belljar's, too
-		return fmt.Errorf("%v: %w: %.500s %.500s", t.cmd.Args, wrong, &t.out, &t.said)
+		return fmt.Errorf("%v: %w: %.500s %.500s", t.cmd.Args, wrong, &t.out, &t.stderr)
 	}
 	return nil
 }
@@ -93,7 +93,7 @@ func (c *viaCommands) do(ctx context.Context, step Step) (Result, error) {
 		}
 		c.known[run.ID] = true
 		if step.Do == "shell" && run.Shell != nil {
-			return said(run.Run, run.Output)
+			return result(run.Run, run.Output)
 		}
 		return ended(run.Run, run.Output)
 	case "start":
@@ -226,7 +226,7 @@ func (c *viaCommands) newest(ctx context.Context, t *typed) (string, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return "", fmt.Errorf("%v: no run: %w: %s", t.cmd.Args, ctx.Err(), &t.said)
+			return "", fmt.Errorf("%v: no run: %w: %s", t.cmd.Args, ctx.Err(), &t.stderr)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

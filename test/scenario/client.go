@@ -133,11 +133,11 @@ func (c viaClient) shell(ctx context.Context, a Args) (Result, error) {
 	if out == nil || run.Shell == nil {
 		return nil, fmt.Errorf("command %s of the shell has not ended", run.ID)
 	}
-	return said(run, *out)
+	return result(run, *out)
 }
 
-// said returns the outcome of a shell's command.
-func said(run belljar.Run, out belljar.Output) (Result, error) {
+// result returns the outcome of a shell's command.
+func result(run belljar.Run, out belljar.Output) (Result, error) {
 	r, err := ended(run, out)
 	if err != nil {
 		return nil, err

@@ -167,8 +167,8 @@ func play(ctx context.Context, file File, d door, w io.Writer) error {
 			}
 		}
 		result, err := d.do(ctx, step)
-		if told := (*belljar.Error)(nil); errors.As(err, &told) {
-			result = Result{"error": Result{"code": told.Code, "hint": belljar.HintOf(err) != ""}}
+		if refusal := (*belljar.Error)(nil); errors.As(err, &refusal) {
+			result = Result{"error": Result{"code": refusal.Code, "hint": belljar.HintOf(err) != ""}}
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", step.Name, err)
 		}

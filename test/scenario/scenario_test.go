@@ -65,11 +65,11 @@ func TestScenario(t *testing.T) {
 	program := func(ctx context.Context, key string, w io.Writer, dir string, more []string, words ...string) error {
 		cmd := exec.CommandContext(ctx, words[0], append(words[1:], scenario)...)
 		cmd.Dir, cmd.Env, cmd.Stdout = dir, append(s.Env(key), more...), w
-		var said bytes.Buffer
-		cmd.Stderr = &said
+		var output bytes.Buffer
+		cmd.Stderr = &output
 		cmd.WaitDelay = time.Minute
 		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("%w\n%s", err, &said)
+			return fmt.Errorf("%w\n%s", err, &output)
 		}
 		return nil
 	}
@@ -95,7 +95,7 @@ func TestScenario(t *testing.T) {
 				defer stop()
 				var printed bytes.Buffer
 				if err := drive(ctx, t, s.User(t, name), &printed); err != nil {
-					t.Errorf("the driver fails: %v\n%s", err, s.Said())
+					t.Errorf("the driver fails: %v\n%s", err, s.Log())
 				}
 				compare(t, file, name, printed.Bytes())
 			})

@@ -96,8 +96,8 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 			t.Error("control: no request had the secret")
 		}
 		hidden(t, got.Stdout, lentSecret)
-		if said := got.Stdout + got.Stderr; strings.Contains(said, lentSecret) {
-			t.Errorf("the program had the secret: %s", said)
+		if output := got.Stdout + got.Stderr; strings.Contains(output, lentSecret) {
+			t.Errorf("the program had the secret: %s", output)
 		}
 	}
 }

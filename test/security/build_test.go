@@ -137,11 +137,11 @@ int main(int argc, char **argv) {
 				return tr.run(ctx, append(append(args, tr.where()...), file, holds))
 			}
 			if !l.enforces(runtime.ProtectMemory) {
-				var printed, said bytes.Buffer
+				var printed, stderr bytes.Buffer
 				args := []string{"run", "--runtime", l.runtime, "--build-memory", "512m", file, "1"}
-				_ = tr.start(t.Context(), args, nil, &printed, &said).wait()
-				if printed.Len() > 0 || !strings.Contains(said.String(), "--build-memory cannot be enforced here") {
-					t.Errorf("printed %q, said %q", printed.String(), said.String())
+				_ = tr.start(t.Context(), args, nil, &printed, &stderr).wait()
+				if printed.Len() > 0 || !strings.Contains(stderr.String(), "--build-memory cannot be enforced here") {
+					t.Errorf("stdout %q, stderr %q", printed.String(), stderr.String())
 				}
 				return
 			}

@@ -319,11 +319,11 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.where(), tr.flags, []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
 	stdin.Close()
 	stdout.Close()
-	said := bufio.NewReader(lines)
+	output := bufio.NewReader(lines)
 	end = func() {
 		t.Helper()
 		feed.Close()
-		io.Copy(io.Discard, said)
+		io.Copy(io.Discard, output)
 		lines.Close()
 		if err := p.wait(); err != nil {
 			t.Errorf("neighbour: %v\n%s", err, stderr.String())
@@ -332,9 +332,9 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 			t.Errorf("process of the neighbour left: %s", s)
 		}
 	}
-	if line, err := said.ReadString('\n'); line != "ready\n" {
+	if line, err := output.ReadString('\n'); line != "ready\n" {
 		end()
-		t.Fatalf("the neighbour said %q: %v %s", line, err, stderr.String())
+		t.Fatalf("the neighbour printed %q: %v %s", line, err, stderr.String())
 	}
 	return p, end
 }

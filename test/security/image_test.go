@@ -239,19 +239,19 @@ func (l *lane) bring(t *testing.T, word string) (string, error) {
 	}
 	tr := l.trial(t)
 	path := tr.imageFile(word)
-	var said struct {
+	var reply struct {
 		Digest string `json:"digest"`
 		Error  struct{ Code, Message string }
 	}
 	raw := tr.output(t.Context(), []string{"image", "import", "--json", "--name", name, path})
-	if err := json.Unmarshal(raw, &said); err != nil {
+	if err := json.Unmarshal(raw, &reply); err != nil {
 		t.Fatalf("belljar image import: %v\n%s", err, raw)
 	}
 	var err error
 	switch {
-	case said.Error.Code == "image_invalid":
-		err = fmt.Errorf("refused: %s", said.Error.Message)
-	case said.Error.Code != "" || said.Digest == "":
+	case reply.Error.Code == "image_invalid":
+		err = fmt.Errorf("refused: %s", reply.Error.Message)
+	case reply.Error.Code != "" || reply.Digest == "":
 		t.Fatalf("belljar image import: %s", raw)
 	}
 	if l.images.tried == nil {

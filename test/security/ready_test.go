@@ -107,12 +107,12 @@ func serveReady(t *testing.T, program, dir string, settings ...string) string {
 		t.Fatal(err)
 	}
 	lines := bufio.NewReader(r)
-	said := make(chan struct{})
+	ready := make(chan struct{})
 	t.Cleanup(func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Error(err)
 		}
-		<-said
+		<-ready
 		if err := <-ended; err != nil {
 			t.Errorf("the server ended with %v", err)
 		}
@@ -122,9 +122,9 @@ func serveReady(t *testing.T, program, dir string, settings ...string) string {
 		}
 	})
 	listen := func() {
-		defer close(said)
+		defer close(ready)
 		rest, _ := io.ReadAll(lines)
-		t.Logf("the server said:\n%s", rest)
+		t.Logf("the log of the server:\n%s", rest)
 	}
 	for {
 		line, err := lines.ReadString('\n')
@@ -133,7 +133,7 @@ func serveReady(t *testing.T, program, dir string, settings ...string) string {
 			return strings.TrimSpace(url)
 		}
 		if err != nil {
-			close(said)
+			close(ready)
 			t.Fatalf("the server does not serve: %v", err)
 		}
 	}

@@ -25,14 +25,14 @@ func refusal(t *testing.T, l *lane, s script, missing []string) {
 	if err := p.wait(); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
-	said := stderr.String()
-	if tr.account.Status == 0 || strings.Contains(said, "serving on") {
-		t.Errorf("lane %s serves, though it cannot enforce %v:\n%s", l.name, missing, said)
+	message := stderr.String()
+	if tr.account.Status == 0 || strings.Contains(message, "serving on") {
+		t.Errorf("lane %s serves, though it cannot enforce %v:\n%s", l.name, missing, message)
 	}
 	for _, limit := range missing {
 		name, _, _ := strings.Cut(limit, "-")
-		if !strings.Contains(said, name) {
-			t.Errorf("the refusal does not name %s:\n%s", name, said)
+		if !strings.Contains(message, name) {
+			t.Errorf("the refusal does not name %s:\n%s", name, message)
 		}
 	}
 
@@ -42,7 +42,7 @@ func refusal(t *testing.T, l *lane, s script, missing []string) {
 	if err := tr.start(ctx, asked, nil, &printed, &stderr).wait(); err != nil {
 		t.Fatalf("%v\n%s", err, stderr.String())
 	}
-	if said := stderr.String(); tr.account.Status != 125 || !strings.Contains(said, "cannot be enforced here") {
-		t.Errorf("lane %s runs what asks for %v: status %d\n%s", l.name, missing, tr.account.Status, said)
+	if message := stderr.String(); tr.account.Status != 125 || !strings.Contains(message, "cannot be enforced here") {
+		t.Errorf("lane %s runs what asks for %v: status %d\n%s", l.name, missing, tr.account.Status, message)
 	}
 }

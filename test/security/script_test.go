@@ -87,11 +87,11 @@ func readScript(path string) (script, error) {
 			s.probe = slices.Contains(words, "probe")
 		case "Agent":
 			if s.forged = m[2] == "forged"; !s.forged {
-				return script{}, fmt.Errorf("%s: an agent is forged, or not said: %q", path, m[2])
+				return script{}, fmt.Errorf("%s: want forged, got %q", path, m[2])
 			}
 		case "Leaves":
 			if s.clean = m[2] == "nothing"; !s.clean {
-				return script{}, fmt.Errorf("%s: what a script leaves is nothing, or not said: %q", path, m[2])
+				return script{}, fmt.Errorf("%s: want nothing, got %q", path, m[2])
 			}
 		case "Run":
 			s.flags = words

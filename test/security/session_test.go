@@ -43,7 +43,7 @@ func (l *lane) serving(t *testing.T) *server {
 		}
 		tr.env = append(tr.env, "SANDBOX_API_KEY="+readyKey, "SANDBOX_LOG_LEVEL=warn", "SANDBOX_END_SESSIONS=true", "SANDBOX_ALLOW_WEAK="+strings.Join(weak, ","),
 			"SANDBOX_EGRESS_ALLOW=*", "SANDBOX_EGRESS_PRIVATE=true", "SANDBOX_EGRESS_RESOLVER="+p.Resolver, "SANDBOX_POOL_SIZE=1", "SANDBOX_POOL_MAX=4")
-		said, stderr := newLines()
+		stdout, stderr := newLines()
 		tr.standing = true
 		data, err := os.MkdirTemp("", "belljar-server-") // outside the trial's folder, because the stored data of a run has its name
 		if err == nil && l.uid != 0 {
@@ -65,7 +65,7 @@ func (l *lane) serving(t *testing.T) *server {
 			}
 		})
 		select {
-		case url := <-said:
+		case url := <-stdout:
 			client := l.trial(l.t)
 			client.server = url
 			if l.engine == nil && l.image != "" {
@@ -94,13 +94,13 @@ func newLines() (url <-chan string, w io.Writer) {
 }
 
 type lines struct {
-	found chan<- string
-	said  bytes.Buffer
+	found   chan<- string
+	printed bytes.Buffer
 }
 
 func (l *lines) Write(p []byte) (int, error) {
-	l.said.Write(p)
-	if _, rest, ok := strings.Cut(l.said.String(), "serving on "); ok && l.found != nil {
+	l.printed.Write(p)
+	if _, rest, ok := strings.Cut(l.printed.String(), "serving on "); ok && l.found != nil {
 		if url, _, ok := strings.Cut(rest, "\n"); ok {
 			l.found <- strings.TrimSpace(url)
 			l.found = nil
@@ -224,13 +224,13 @@ func snapshots(t *testing.T, tr *trial) func(outcome) {
 			t.Fatal(err)
 		}
 		names, text := unpacked(t, path)
-		said, err := tr.say("session", "exec", fork, "sh", "-c", "ls -A /run/secrets 2>/dev/null; cat /run/secrets/* link copy through 2>/dev/null; env; echo end")
-		if err != nil || !strings.HasSuffix(said, "end") || !slices.Contains(names, "plain") {
-			t.Errorf("control: %q, %v; the snapshot has %q", said, err, names)
+		output, err := tr.say("session", "exec", fork, "sh", "-c", "ls -A /run/secrets 2>/dev/null; cat /run/secrets/* link copy through 2>/dev/null; env; echo end")
+		if err != nil || !strings.HasSuffix(output, "end") || !slices.Contains(names, "plain") {
+			t.Errorf("control: %q, %v; the snapshot has %q", output, err, names)
 		}
 		for _, form := range forms(value) {
-			if strings.Contains(text, form) || strings.Contains(said, form) || strings.Contains(said, "API_TOKEN") {
-				t.Errorf("%q is in the snapshot %v, or in the fork: %q", form, names, said)
+			if strings.Contains(text, form) || strings.Contains(output, form) || strings.Contains(output, "API_TOKEN") {
+				t.Errorf("%q is in the snapshot %v, or in the fork: %q", form, names, output)
 			}
 		}
 	}

@@ -96,15 +96,15 @@ func together(t *testing.T, l *lane, group []script, results *board) {
 // section judges the output of s in a group's output.
 func (s script) section(stdout string) error {
 	_, rest, begun := strings.Cut(stdout, "\n== begin "+s.name+"\n")
-	said, rest, ended := strings.Cut(rest, "\n== "+s.name+": exit ")
+	output, rest, ended := strings.Cut(rest, "\n== "+s.name+": exit ")
 	status, _, _ := strings.Cut(rest, "\n")
 	switch {
 	case !begun || !ended:
-		return fmt.Errorf("it did not run to its end:\n%s", tail(said))
-	case strings.Contains(said, "BREACH"):
-		return fmt.Errorf("breach:\n%s", breaches(said))
+		return fmt.Errorf("it did not run to its end:\n%s", tail(output))
+	case strings.Contains(output, "BREACH"):
+		return fmt.Errorf("breach:\n%s", breaches(output))
 	case status != "0":
-		return fmt.Errorf("exit is %s, must be 0:\n%s", status, tail(said))
+		return fmt.Errorf("exit is %s, must be 0:\n%s", status, tail(output))
 	}
 	return nil
 }

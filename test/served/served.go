@@ -26,7 +26,7 @@ type Server struct {
 
 	Data string `json:"-"` // its folder
 
-	said said
+	log log
 }
 
 const (
@@ -45,7 +45,7 @@ func Start(t testing.TB, program string, settings ...string) *Server {
 		args = append(args, "--set", setting)
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Stderr = &s.said
+	cmd.Stderr = &s.log
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -69,21 +69,21 @@ func Start(t testing.TB, program string, settings ...string) *Server {
 		select {
 		case err := <-ended:
 			if err != nil {
-				t.Errorf("the server ends with %v\n%s", err, &s.said)
+				t.Errorf("the server ends with %v\n%s", err, &s.log)
 			}
 		case <-time.After(stopTime):
 			_ = cmd.Process.Kill()
-			t.Errorf("the server does not stop\n%s", &s.said)
+			t.Errorf("the server does not stop\n%s", &s.log)
 		}
 	})
 	select {
 	case err = <-ready:
 		if err != nil {
-			t.Fatalf("the server is not ready: %v\n%s", err, &s.said)
+			t.Fatalf("the server is not ready: %v\n%s", err, &s.log)
 		}
 	case <-time.After(readyTime):
 		_ = cmd.Process.Kill()
-		t.Fatalf("the server is not ready after %v\n%s", readyTime, &s.said)
+		t.Fatalf("the server is not ready after %v\n%s", readyTime, &s.log)
 	}
 	return s
 }
@@ -108,21 +108,21 @@ func (s *Server) Env(key string) []string {
 	return append(os.Environ(), "BELLJAR_SERVER="+s.URL, "BELLJAR_API_KEY="+key)
 }
 
-// Said returns the server's log.
-func (s *Server) Said() string { return s.said.String() }
+// Log returns the server's log.
+func (s *Server) Log() string { return s.log.String() }
 
-type said struct {
+type log struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (s *said) Write(b []byte) (int, error) {
+func (s *log) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(b)
 }
 
-func (s *said) String() string {
+func (s *log) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()

@@ -18,7 +18,7 @@ func TestSoakNativeRuntime(t *testing.T) {
 		// kernel's groups, so TestRootless would only be slower here. The machine has one processor, no loop devices, no overlays, and
 		// no program that uses a network. None of this has to do with cgroups.
 		Commands: []vm.Command{native(t, "-test.skip="+
-			"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/attach/after_a_lost|TestConformance/attach/after_a_restart|TestConformance/walls/disk|TestConformance/lifetime/creator|"+
+			"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/attach/after_a_lost|TestConformance/attach/after_a_restart|TestConformance/protections/disk|TestConformance/lifetime/creator|"+
 			"TestConformance/relay|TestRootless|TestDisk|TestMemoryOverFiles|TestMemoryWithoutAProcessor")},
 	}
 	passed(t, spec.Commands, vm.Run(t, spec))

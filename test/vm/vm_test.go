@@ -24,7 +24,7 @@ func TestCgroupV2(t *testing.T) {
 		Files: map[string]string{"/opt/file": "/etc/os-release", "/belljar-agent": agent(t)},
 		Commands: append(machine, cgroup(t), native(t, "-test.run="+strings.Join([]string{
 			"TestConformance/^memory$", `TestConformance/^claim$/^(is_the_caller|has_its_memory|what_cannot_be_enforced)`,
-			"TestConformance/^walls$/^(memory|pids)$", "TestKilledWhileClaiming/^linked,_swept$",
+			"TestConformance/^protections$/^(memory|pids)$", "TestKilledWhileClaiming/^linked,_swept$",
 			"^Test(RootEnforcesEverything|TasksAreThreads|ClaimedLimits|SurvivesItsDaemon)$",
 		}, "|"))),
 	}

@@ -196,8 +196,8 @@ func (e *exec) control(at *attachment, c wire.Control) error {
 	}
 	if c.Kill != nil {
 		err := e.signal(*c.Kill)
-		var said *wire.Error
-		if errors.As(err, &said) && said.Code == wire.CodeNotFound {
+		var remote *wire.Error
+		if errors.As(err, &remote) && remote.Code == wire.CodeNotFound {
 			return nil // sent before the host received the Exit
 		}
 		return err

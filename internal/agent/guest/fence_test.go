@@ -14,9 +14,9 @@ import (
 // An agent whose snapshot is restored on a kernel that is not fenced refuses requests, reports why, and ends.
 func TestFenceIsGone(t *testing.T) {
 	h := begin(t, guest.Config{Fenced: true})
-	said := h.ask(wire.Request{Op: wire.OpPing}).failure(wire.CodeInternal)
-	if !strings.Contains(said.Message, "belljar-runsc is older than belljar") {
-		t.Errorf("it reports %q", said.Message)
+	failure := h.ask(wire.Request{Op: wire.OpPing}).failure(wire.CodeInternal)
+	if !strings.Contains(failure.Message, "belljar-runsc is older than belljar") {
+		t.Errorf("it reports %q", failure.Message)
 	}
 	select {
 	case <-h.agent.Done():

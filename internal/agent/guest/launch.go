@@ -86,9 +86,9 @@ func (e *exec) launch() error {
 	l.closeChildEnds()
 	if err != nil {
 		l.closeOurEnds()
-		var said *wire.Error
-		if errors.As(err, &said) {
-			return said
+		var remote *wire.Error
+		if errors.As(err, &remote) {
+			return remote
 		}
 		fault := &wire.Error{Code: wire.CodeExecFailed, Message: e.spec.Argv[0] + ": " + err.Error(), Step: l.step}
 		var child *forkexec.Error

@@ -81,11 +81,11 @@ func (m *meter) exceeded(u wire.Usage) bool {
 // missed returns by how many microseconds a reading exceeds u, which counts only reaped processes.
 func (m *meter) missed(u wire.Usage) uint64 {
 	const rounded = 1000 // the reaped time is in whole microseconds for each process
-	seen, told := uint64(m.tree.most.Microseconds()), u.UserMicros+u.SystemMicros
-	if seen <= told+rounded {
+	seen, reported := uint64(m.tree.most.Microseconds()), u.UserMicros+u.SystemMicros
+	if seen <= reported+rounded {
 		return 0
 	}
-	return seen - told
+	return seen - reported
 }
 
 // tree measures the CPU time of a command without a cgroup: of its living processes and its dead ones.

@@ -50,8 +50,8 @@ func (c *command) begin() error {
 
 // refuse reports why a command could not start.
 func (c *command) refuse(err error) error {
-	var said *wire.Error
-	if errors.As(err, &said) || errors.Is(err, fault.ErrDisconnected) {
+	var remote *wire.Error
+	if errors.As(err, &remote) || errors.Is(err, fault.ErrDisconnected) {
 		return err
 	}
 	fault := &wire.Error{Code: wire.CodeExecFailed, Message: "shell: " + err.Error(), Step: stepTerminal}

@@ -31,7 +31,7 @@ func TestShellLines(t *testing.T) {
 	}
 }
 
-func FuzzParseTold(f *testing.F) {
+func FuzzParseReport(f *testing.F) {
 	f.Add([]byte("0123456789abcdef 0"))
 	f.Add([]byte("0123456789abcdef open"))
 	f.Add([]byte(" 255"))

@@ -81,7 +81,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	if k.status != 0 {
 		return errors.New("the sandbox did not start")
 	}
-	said, end, err := k.captureStderr()
+	stderr, end, err := k.captureStderr()
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 	pid, err := k.children.start(argv, files)
 	unix.Close(end)
 	if err != nil {
-		said.stop()
+		stderr.stop()
 		return err
 	}
 	late := make(chan struct{})
@@ -106,7 +106,7 @@ func (k *keep) execute(conn *net.UnixConn) error {
 		k.children.wait(pid, nil)
 		return fmt.Errorf("killed: it had not finished %v after its caller disconnected", patience)
 	}
-	words := said.failure()
+	words := stderr.failure()
 	if status != 0 {
 		return errors.New(describe(status, words))
 	}

@@ -13,7 +13,7 @@ import (
 // The error of a failed program includes the reason without a stack trace, and only the end of a long output.
 func TestWords(t *testing.T) {
 	stack := "\ngoroutine 7 [running]:\nmain.f(0x1)\n\tmain.go:7\n" + strings.Repeat("main.g()\n", 1000)
-	for said, want := range map[string]string{
+	for stderr, want := range map[string]string{
 		"":                                 "",
 		"no space left":                    "no space left",
 		"no space left:" + stack:           "no space left",
@@ -26,13 +26,13 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := unix.Write(end, []byte(said)); err != nil || n != len(said) {
+		if n, err := unix.Write(end, []byte(stderr)); err != nil || n != len(stderr) {
 			t.Fatal(n, err)
 		}
 		unix.Close(end)
 		<-w.done
 		if got := w.failure(); got != want {
-			t.Errorf("%.60q: %.60q", said, got)
+			t.Errorf("%.60q: %.60q", stderr, got)
 		}
 	}
 }
@@ -45,14 +45,14 @@ func TestWordsInAHurry(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said := strings.Repeat("x", 60<<10) + "end" // the capacity of a pipe, and many reads
-		if n, err := unix.Write(end, []byte(said)); err != nil || n != len(said) {
+		text := strings.Repeat("x", 60<<10) + "end" // the capacity of a pipe, and many reads
+		if n, err := unix.Write(end, []byte(text)); err != nil || n != len(text) {
 			t.Fatal(n, err)
 		}
 		_ = w.file.SetReadDeadline(time.Now().Add(-time.Second))
 		<-w.done
 		unix.Close(end) // other processes usually hold it open for long
-		if got := w.current(); got != said[len(said)-maxText:] {
+		if got := w.current(); got != text[len(text)-maxText:] {
 			t.Fatalf("%.20q… of %d bytes", got[max(0, len(got)-10):], len(got))
 		}
 	}

@@ -27,7 +27,7 @@ type folder struct {
 	mu       gosync.Mutex // held while files are sent
 	root     *os.Root
 	sessions map[string]*session // by their terms
-	told     map[string]bool     // files that were reported as left out
+	reported map[string]bool     // files that were reported as left out
 	asked    bool                // the user agreed to send a folder as large as home
 
 	last *runArgs // guarded by the server's mutex
@@ -57,7 +57,7 @@ func (s *Server) addFolder(w workspaceFolder) {
 	name := cmp.Or(w.Name, filepath.Base(dir))
 	s.folders = append(s.folders, &folder{
 		uri: w.URI, dir: dir, name: name, editor: belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
-		sessions: map[string]*session{}, told: map[string]bool{},
+		sessions: map[string]*session{}, reported: map[string]bool{},
 	})
 }
 
@@ -266,8 +266,8 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 		return err
 	}
 	for _, skip := range plan.Skipped {
-		if !f.told[skip.Path] {
-			f.told[skip.Path] = true
+		if !f.reported[skip.Path] {
+			f.reported[skip.Path] = true
 			s.log(fmt.Sprintf("Belljar: %s is not sent: %s", skip.Path, skip.Reason))
 		}
 	}

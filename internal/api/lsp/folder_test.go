@@ -41,8 +41,8 @@ func TestTwoEditors(t *testing.T) {
 	one.change(uri, 2, nil, "echo unsaved\n")
 	two.run(map[string]any{"uri": uri})
 	first, second := one.run(map[string]any{"uri": uri}), two.command("tldw.sandbox.run", map[string]any{"uri": uri, "interactive": true}).object(t)
-	said := two.wait(func(m message) bool { return m.Method == "belljar/log" && m.object(t)["run_id"] == second["run_id"] })
-	if text := said.object(t)["data"]; text != "disk\n" {
+	logLine := two.wait(func(m message) bool { return m.Method == "belljar/log" && m.object(t)["run_id"] == second["run_id"] })
+	if text := logLine.object(t)["data"]; text != "disk\n" {
 		t.Errorf("%q", text)
 	}
 	for e, session := range map[*editor]any{one: first["session_id"], two: second["session_id"]} {

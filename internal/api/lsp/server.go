@@ -160,10 +160,10 @@ func (s *Server) allMethods() map[string]jrpc2.Handler {
 	return map[string]jrpc2.Handler{
 		"initialize": asked(s.initialize), "initialized": s.initialized, "shutdown": s.shutdown, "exit": s.exit,
 		"$/cancelRequest": asked(s.cancelRequest), "$/setTrace": nothing,
-		"textDocument/didOpen": told(s.desk, s.didOpen), "textDocument/didChange": told(s.desk, s.didChange),
-		"textDocument/didSave": told(s.desk, s.didSave), "textDocument/didClose": told(s.desk, s.didClose),
-		"workspace/didChangeWorkspaceFolders": told(s.desk, s.didChangeFolders), "workspace/didChangeConfiguration": told(s.desk, s.didChangeConfiguration),
-		"workspace/didChangeWatchedFiles": told(s.desk, s.didChangeFiles), "window/workDoneProgress/cancel": told(s.desk, s.cancelProgress),
+		"textDocument/didOpen": notified(s.desk, s.didOpen), "textDocument/didChange": notified(s.desk, s.didChange),
+		"textDocument/didSave": notified(s.desk, s.didSave), "textDocument/didClose": notified(s.desk, s.didClose),
+		"workspace/didChangeWorkspaceFolders": notified(s.desk, s.didChangeFolders), "workspace/didChangeConfiguration": notified(s.desk, s.didChangeConfiguration),
+		"workspace/didChangeWatchedFiles": notified(s.desk, s.didChangeFiles), "window/workDoneProgress/cancel": notified(s.desk, s.cancelProgress),
 		"textDocument/codeLens": asked(s.codeLens), "textDocument/codeAction": asked(s.codeAction), "workspace/executeCommand": asked(s.executeCommand),
 	}
 }
@@ -183,8 +183,8 @@ func asked[P any](do func(context.Context, P) (any, error)) jrpc2.Handler {
 	}
 }
 
-// told makes a handler of a function for a notification. The handler holds the mutex.
-func told[P any](s *desk, do func(P)) jrpc2.Handler {
+// notified makes a handler of a function for a notification. The handler holds the mutex.
+func notified[P any](s *desk, do func(P)) jrpc2.Handler {
 	return asked(func(_ context.Context, p P) (any, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

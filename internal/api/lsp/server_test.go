@@ -331,8 +331,8 @@ func TestServerGone(t *testing.T) {
 	e.initialize([]string{dir}, nil)
 	uri := "file://" + dir + "/x.sh"
 	e.refused("tldw.sandbox.run", map[string]any{"uri": uri, "wait": true}, -32053, "cannot be reached")
-	if told := e.next("window/showMessage"); !strings.Contains(told["message"].(string), "http://belljar.test cannot be reached") {
-		t.Errorf("%v", told)
+	if shown := e.next("window/showMessage"); !strings.Contains(shown["message"].(string), "http://belljar.test cannot be reached") {
+		t.Errorf("%v", shown)
 	}
 	e.refused("tldw.sandbox.run", map[string]any{"rerun": true, "wait": true}, -32053, "cannot be reached")
 	for _, m := range e.queue {
@@ -406,8 +406,8 @@ func TestServerAway(t *testing.T) {
 		if note := e.wait(away).object(t); note["run_id"] != run || note["lost"] != nil || note["phase"] != "running" || !strings.Contains(note["message"].(string), errAway.Message) {
 			t.Errorf("%v", note)
 		}
-		if told := e.next("window/showMessage"); told["type"] != 2.0 || !strings.Contains(told["message"].(string), errAway.Message) {
-			t.Errorf("%v", told)
+		if shown := e.next("window/showMessage"); shown["type"] != 2.0 || !strings.Contains(shown["message"].(string), errAway.Message) {
+			t.Errorf("%v", shown)
 		}
 		switch way {
 		case "back":
@@ -422,8 +422,8 @@ func TestServerAway(t *testing.T) {
 		if note := e.wait(away).object(t); note["run_id"] != run || note["lost"] != true || note["phase"] != "running" {
 			t.Errorf("%v", note)
 		}
-		if told := e.next("window/showMessage"); told["type"] != 1.0 || !strings.Contains(told["message"].(string), errAway.Message) {
-			t.Errorf("%v", told)
+		if shown := e.next("window/showMessage"); shown["type"] != 1.0 || !strings.Contains(shown["message"].(string), errAway.Message) {
+			t.Errorf("%v", shown)
 		}
 	}
 }

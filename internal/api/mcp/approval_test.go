@@ -45,12 +45,12 @@ func TestApproval(t *testing.T) {
 		})
 	}
 	id := ask()
-	for said := ""; !strings.Contains(said, "waiting for an operator's approval"); {
+	for message := ""; !strings.Contains(message, "waiting for an operator's approval"); {
 		n := p.next()
 		if n.Method != "notifications/progress" {
 			t.Fatalf("%s", n.raw)
 		}
-		said, _ = n.Params["message"].(string)
+		message, _ = n.Params["message"].(string)
 	}
 	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionApprove})
 	if r := p.answer(id).tool(t).good(t); !strings.Contains(r.text, "went") {

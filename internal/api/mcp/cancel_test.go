@@ -149,10 +149,10 @@ func TestProgress(t *testing.T) {
 	if first.Method != "notifications/progress" || first.Params["progressToken"] != "tok" || !strings.HasPrefix(first.Params["message"].(string), "exec ") {
 		t.Fatalf("first comes %s", first.raw)
 	}
-	last, said := first.Params["progress"].(float64), ""
-	for said != "begun" {
+	last, message := first.Params["progress"].(float64), ""
+	for message != "begun" {
 		n := p.next()
-		said = n.Params["message"].(string)
+		message = n.Params["message"].(string)
 		if now := n.Params["progress"].(float64); now <= last {
 			t.Errorf("progress goes from %v to %v", last, now)
 		} else {

@@ -33,7 +33,7 @@ func TestExcerpt(t *testing.T) {
 	}
 	capped := excerptOf("x", "utf8", 0, 0, true, 300)
 	if !capped.Truncated {
-		t.Error("a log that was cut at its cap is not told")
+		t.Error("a log that was cut at its cap is not reported")
 	}
 	got, _ := report(belljar.Run{}, &belljar.Output{Stdout: long, StdoutEncoding: "utf8", Stderr: "x", StderrEncoding: "utf8", StderrTruncated: true}, 300, "read on")
 	if note := "\nnote: stdout is truncated (2000 bytes were kept, 1700 of them are not shown). read on\n"; !strings.HasSuffix(got, "\nstderr:\nx\n"+note) {

@@ -117,7 +117,7 @@ func (p *play) hear(want string) {
 		p.token, _ = got["session_id"].(string)
 		p.terminal, _ = got["terminal_id"].(string)
 	}
-	if _, said := got["encoding"]; said && wanted["encoding"] == nil {
+	if _, present := got["encoding"]; present && wanted["encoding"] == nil {
 		p.t.Fatalf("%s: encoded: %s", p.at, raw)
 	}
 }

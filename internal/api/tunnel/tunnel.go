@@ -112,11 +112,11 @@ func (t *tunnel) carry(ctx, request context.Context) socket.Verdict {
 	defer ping.Stop()
 	finished := t.finished
 	var last *socket.Verdict // to return when down has ended
-	said := false            // down has ended with the program's end of file
-	for finished != nil || !said {
+	ended := false           // down has ended with the program's end of file
+	for finished != nil || !ended {
 		select {
 		case v := <-up:
-			if v.Code != closeReset || said {
+			if v.Code != closeReset || ended {
 				return *v
 			}
 			last = v // the program may have sent something before the reset
@@ -129,7 +129,7 @@ func (t *tunnel) carry(ctx, request context.Context) socket.Verdict {
 			case last != nil:
 				return *last
 			}
-			said = true
+			ended = true
 		case <-t.door.drain.Closing().Done():
 			return shutdown()
 		case <-request.Done():

@@ -192,7 +192,7 @@ func TestRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		key, session, port string
 		code               websocket.StatusCode
-		said               belljar.Code
+		want               belljar.Code
 	}{
 		"no listener":     {"alice", b.session, strconv.Itoa(port), 4004, belljar.CodeNotFound},
 		"no session":      {"alice", belljar.NewID(), "80", 4004, belljar.CodeNotFound},
@@ -216,7 +216,7 @@ func TestRefused(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(raw, &m)
 		}
-		if err != nil || m.Type != "error" || m.Code != tt.said {
+		if err != nil || m.Type != "error" || m.Code != tt.want {
 			t.Errorf("%s: %s, %v", name, raw, err)
 		}
 		if _, _, err = ws.Read(b.context()); websocket.CloseStatus(err) != tt.code {

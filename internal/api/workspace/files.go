@@ -30,8 +30,8 @@ func short(s string) string {
 	return char.Short(strings.ToValidUTF8(s, "\uFFFD"), 200)
 }
 
-// said returns an error of Files in the API's words. Other errors are returned unchanged.
-func said(err error, p string) error {
+// explained returns an error of Files in the API's words. Other errors are returned unchanged.
+func explained(err error, p string) error {
 	switch belljar.CodeOf(err) {
 	case belljar.CodePathEscapes:
 		return escapes(p)
@@ -85,7 +85,7 @@ func (c *call) explain(err error, p string) error {
 			return fault{http.StatusBadRequest, "Path is a directory: " + short(p)}
 		}
 	}
-	return said(err, p)
+	return explained(err, p)
 }
 
 // done is the answer to a change.
@@ -126,7 +126,7 @@ func (c *call) remove(p string) (any, error) {
 	if p == "." {
 		return nil, fault{http.StatusBadRequest, "Cannot delete workspace root"}
 	}
-	return c.changed(done{Path: p}, said(c.Engine.Files().Delete(c.r.Context(), c.Session, p, true), p))
+	return c.changed(done{Path: p}, explained(c.Engine.Files().Delete(c.r.Context(), c.Session, p, true), p))
 }
 
 // places returns two paths in the body.
@@ -155,11 +155,11 @@ func (c *call) move() (any, error) {
 		return nil, err
 	}
 	if _, err := c.Engine.Files().Stat(c.r.Context(), c.Session, from); err != nil {
-		return nil, said(err, from)
+		return nil, explained(err, from)
 	}
 	is, err := c.isDir(dir)
 	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
-		return nil, said(err, dir)
+		return nil, explained(err, dir)
 	}
 	if !is {
 		return nil, fault{http.StatusBadRequest, "Destination is not a directory: " + short(dir)}
@@ -175,7 +175,7 @@ func (c *call) shift(from, to string) error {
 	}
 	files, ctx := c.Engine.Files(), c.r.Context()
 	if _, err := files.Stat(ctx, c.Session, from); err != nil {
-		return said(err, from)
+		return explained(err, from)
 	}
 	err := files.Rename(ctx, c.Session, from, to, false)
 	if belljar.CodeOf(err) == belljar.CodeConflict {
@@ -183,5 +183,5 @@ func (c *call) shift(from, to string) error {
 			return fault{http.StatusConflict, "Target exists: " + short(to)}
 		}
 	}
-	return said(err, to)
+	return explained(err, to)
 }

@@ -11,11 +11,14 @@ import (
 
 type fakeInput struct {
 	belljar.Stdin
-	told []byte
+	replies []byte
 }
 
-func (f *fakeInput) Write(b []byte) (int, error) { f.told = append(f.told, b...); return len(b), nil }
-func (f *fakeInput) Close() error                { return nil }
+func (f *fakeInput) Write(b []byte) (int, error) {
+	f.replies = append(f.replies, b...)
+	return len(b), nil
+}
+func (f *fakeInput) Close() error { return nil }
 
 func seeds(f *testing.F) {
 	for _, s := range []string{
@@ -57,14 +60,14 @@ func FuzzChatMessage(f *testing.F) {
 		if err := x.Receive(t.Context(), text, raw, func(m any) error { _, err := socket.Encode(m); return err }); err != nil {
 			return
 		}
-		for i, b := range in.told {
-			if b == '\n' && i != len(in.told)-1 {
-				t.Fatalf("%q makes two lines: %q", raw, in.told)
+		for i, b := range in.replies {
+			if b == '\n' && i != len(in.replies)-1 {
+				t.Fatalf("%q makes two lines: %q", raw, in.replies)
 			}
 		}
 		var line map[string]any
-		if len(in.told) > 0 && json.Unmarshal(in.told, &line) != nil {
-			t.Fatalf("%q makes %q", raw, in.told)
+		if len(in.replies) > 0 && json.Unmarshal(in.replies, &line) != nil {
+			t.Fatalf("%q makes %q", raw, in.replies)
 		}
 	})
 }

@@ -52,7 +52,7 @@ func (c *call) search(p string) (any, error) {
 	}
 	found, reason, err := c.finds(p, text)
 	if err != nil {
-		return nil, said(err, p)
+		return nil, explained(err, p)
 	}
 	out := finds{Results: []find{}, Pattern: pattern, Path: p, cut: reason}
 	for _, f := range found {

@@ -46,7 +46,7 @@ func (c *call) tree(p string) (any, error) {
 	defer stop()
 	list, reason, err := c.look(ctx, p, false)
 	if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound { // a missing folder has no entries
-		return nil, said(err, p)
+		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
 	links := 0

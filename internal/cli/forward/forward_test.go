@@ -64,13 +64,13 @@ func (l lines) Write(b []byte) (int, error) {
 }
 
 func TestForward(t *testing.T) {
-	p, said := &ports{}, make(lines, 100)
-	f := Forward{Ports: p, Session: "s1", Notice: &notice.Writer{Stderr: said}}
+	p, printed := &ports{}, make(lines, 100)
+	f := Forward{Ports: p, Session: "s1", Notice: &notice.Writer{Stderr: printed}}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	done := make(chan error, 1)
 	go func() { done <- f.Run(ctx, []Pair{{3000, 0}}) }()
-	line := <-said
+	line := <-printed
 	addr, rest, ok := strings.Cut(strings.TrimPrefix(line, "belljar: http://"), " → ")
 	if !ok || rest != "port 3000 of s1" {
 		t.Fatal(line)
@@ -100,8 +100,8 @@ func TestForward(t *testing.T) {
 	if got, err := ask(); err != nil || got != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if a, b := <-said, <-said; a != "belljar: no program listens on port 3000" || b != "hint: start it" || len(said) > 0 {
-		t.Errorf("%q %q and %d more", a, b, len(said))
+	if a, b := <-printed, <-printed; a != "belljar: no program listens on port 3000" || b != "hint: start it" || len(printed) > 0 {
+		t.Errorf("%q %q and %d more", a, b, len(printed))
 	}
 
 	_, port, _ := net.SplitHostPort(addr)
@@ -139,13 +139,13 @@ func TestAcceptGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make(lines, 100)
-	f := Forward{Ports: &ports{}, Notice: &notice.Writer{Stderr: said}}
+	printed := make(lines, 100)
+	f := Forward{Ports: &ports{}, Notice: &notice.Writer{Stderr: printed}}
 	ctx, stop := context.WithCancel(t.Context())
 	f.open.Go(func() { f.accept(ctx, &scarce{Listener: l}, 80) })
 	defer f.open.Wait()
 	defer stop()
-	if line := <-said; !strings.Contains(line, "too many open files") {
+	if line := <-printed; !strings.Contains(line, "too many open files") {
 		t.Error(line)
 	}
 	c, err := net.Dial("tcp", l.Addr().String())

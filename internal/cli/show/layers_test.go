@@ -137,10 +137,10 @@ func TestScreen(t *testing.T) {
 
 // Output to a pipe holds only the result.
 func TestLayersInAPipe(t *testing.T) {
-	var told strings.Builder
-	l := NewLayers(&notice.Writer{Stderr: &told}, "x", 0)
+	var output strings.Builder
+	l := NewLayers(&notice.Writer{Stderr: &output}, "x", 0)
 	l.Update(belljar.ImageProgress{Phase: belljar.ImagePulling, Done: 1})
-	if l.Stop(); told.Len() > 0 {
-		t.Errorf("%q", told.String())
+	if l.Stop(); output.Len() > 0 {
+		t.Errorf("%q", output.String())
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // watchSize reports when the user's terminal is resized. The caller ends it.
 func watchSize() (resized <-chan struct{}, end func()) {
-	signals, told, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
+	signals, changed, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGWINCH)
 	go func() {
 		for {
@@ -20,12 +20,12 @@ func watchSize() (resized <-chan struct{}, end func()) {
 				return
 			}
 			select {
-			case told <- struct{}{}:
+			case changed <- struct{}{}:
 			default:
 			}
 		}
 	}()
-	return told, func() {
+	return changed, func() {
 		signal.Stop(signals)
 		close(done)
 	}

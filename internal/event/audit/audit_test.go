@@ -430,9 +430,9 @@ func TestUnwritable(t *testing.T) {
 // If a day's file cannot be created, only its lines are lost, and they are counted.
 func TestFailureAndRecovery(t *testing.T) {
 	c := newClock(noon)
-	var said bytes.Buffer
+	var output bytes.Buffer
 	path := t.TempDir()
-	trail := open(t, Options{Path: path, Now: c.read, Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	trail := open(t, Options{Path: path, Now: c.read, Logger: slog.New(slog.NewTextHandler(&output, nil))})
 	obstacle := filepath.Join(path, "audit-20251029.jsonl")
 	if err := os.Mkdir(obstacle, 0o700); err != nil {
 		t.Fatal(err)
@@ -450,8 +450,8 @@ func TestFailureAndRecovery(t *testing.T) {
 	if len(got) != 2 || got[0]["event"] != event.RunQueued || got[1]["event"] != Lost || got[1]["count"] != 3.0 {
 		t.Errorf("lines %v", got)
 	}
-	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
-		t.Errorf("said %d times: %s", n, said.String())
+	if n := strings.Count(output.String(), "level=ERROR"); n != 1 {
+		t.Errorf("logged %d times: %s", n, output.String())
 	}
 }
 

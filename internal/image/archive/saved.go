@@ -47,7 +47,7 @@ func (a *Archive) fromSaved(ctx context.Context, images []saved, name string) (o
 	if err != nil {
 		return out, err
 	}
-	if said := strings.TrimPrefix(strings.TrimSuffix(path.Base(one.Config), ".json"), "sha256:"); len(said) == 64 && reference.IsHex(said) && reference.DigestOf(data) != "sha256:"+said {
+	if digest := strings.TrimPrefix(strings.TrimSuffix(path.Base(one.Config), ".json"), "sha256:"); len(digest) == 64 && reference.IsHex(digest) && reference.DigestOf(data) != "sha256:"+digest {
 		return out, fault.Invalid("digest", "its config is another one, %s", reference.DigestOf(data))
 	}
 	if out.Config, err = manifest.ParseConfig(data, len(one.Layers)); err != nil {

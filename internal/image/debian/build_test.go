@@ -45,14 +45,14 @@ func TestCheck(t *testing.T) {
 }
 
 func TestJournal(t *testing.T) {
-	var told []string
-	j := newJournal(func(line string) { told = append(told, line) })
+	var printed []string
+	j := newJournal(func(line string) { printed = append(printed, line) })
 	for _, part := range []string{"I: one\nI: ", "two\n", "5%\r10%\r100%\n\n", "E: bad\nI: after\nE: failed\nun", strings.Repeat("x", 9999)} {
 		if _, err := io.WriteString(j, part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := strings.Join(told, "|"); got != "I: one|I: two|100%|E: bad|I: after|E: failed" {
+	if got := strings.Join(printed, "|"); got != "I: one|I: two|100%|E: bad|I: after|E: failed" {
 		t.Errorf("%q", got)
 	}
 	if got := j.reason(); got != "bad" {
@@ -134,7 +134,7 @@ func TestBuildWithoutReader(t *testing.T) {
 
 func TestBuildEnds(t *testing.T) {
 	for name, script := range map[string]string{
-		"when told":    `trap 'rm "$TMPDIR/scratch"; exit 1' TERM; : >"$TMPDIR/scratch"; echo ready >&2; while :; do /bin/sleep 0.01; done`,
+		"at SIGTERM":   `trap 'rm "$TMPDIR/scratch"; exit 1' TERM; : >"$TMPDIR/scratch"; echo ready >&2; while :; do /bin/sleep 0.01; done`,
 		"with a crowd": `for i in 1 2 3; do /bin/sleep 1000 & done; echo ready >&2; wait`,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -19,7 +19,7 @@ import (
 func committed() []string {
 	return []string{
 		"dotdot", "pax path", "gnu path", "below a whiteout by link", "hard link by a link up", "hard link deep in itself",
-		"links that double", "said to be huge", "sparse", "pax negative size", "whiteout of the one above", "cut in a file",
+		"links that double", "declared as huge", "sparse", "pax negative size", "whiteout of the one above", "cut in a file",
 	}
 }
 

@@ -124,11 +124,11 @@ func (c *Chooser) platform(found Chosen) (Platform, error) {
 // all that name none, in their order. there are the platforms that the list names.
 func (m *Manifest) candidates(want Platform) (list []Descriptor, there []string) {
 	rank := 0
-	var unsaid []Descriptor
+	var unstated []Descriptor
 	for _, d := range m.Manifests {
 		if d.Platform == nil || d.Platform.OS == "" && d.Platform.Architecture == "" {
 			if d.Annotations[attestation] == "" {
-				unsaid = append(unsaid, d)
+				unstated = append(unstated, d)
 			}
 			continue
 		}
@@ -140,7 +140,7 @@ func (m *Manifest) candidates(want Platform) (list []Descriptor, there []string)
 		}
 	}
 	if rank == 0 {
-		list = unsaid
+		list = unstated
 	}
 	return list, there
 }

@@ -25,7 +25,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"schemaVersion":2}`), KindIndex)
 	f.Fuzz(func(t *testing.T, data []byte, kind string) {
 		m, err := Parse(data, kind)
-		said(t, err)
+		explained(t, err)
 		if err == nil && m.List {
 			found, there := m.candidates(LocalPlatform())
 			if len(found) > len(m.Manifests) || len(there) > len(m.Manifests) {
@@ -36,10 +36,10 @@ func FuzzManifest(f *testing.F) {
 			t.Fatal("too many layers")
 		}
 		c, err := ParseConfig(data, 0)
-		said(t, err)
+		explained(t, err)
 		if err == nil {
 			kept, err := c.Kept()
-			said(t, err)
+			explained(t, err)
 			if kept.WorkingDir != "" && (kept.WorkingDir[0] != '/' || strings.Contains(kept.WorkingDir, "/../")) {
 				t.Fatalf("%q", kept.WorkingDir)
 			}
@@ -47,8 +47,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// said checks that an error is the caller's or the image's, and that its text is printable.
-func said(t *testing.T, err error) {
+// explained checks that an error is the caller's or the image's, and that its text is printable.
+func explained(t *testing.T, err error) {
 	t.Helper()
 	var e *belljar.Error
 	if err == nil {

@@ -105,11 +105,11 @@ func (r *Repository) fail(ctx context.Context, err error) error {
 	for errors.As(reason, &inURL) { // without the URL, which may contain a signature
 		reason = inURL.Err
 	}
-	said := fault.Printable(reason.Error())
+	text := fault.Printable(reason.Error())
 	if errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) {
-		said = "the connection broke off"
+		text = "the connection broke off"
 	}
-	e := r.unavailable(said, err)
+	e := r.unavailable(text, err)
 	e.Hint = "check that " + r.repo.RegistryStr() + " can be reached from this machine"
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {

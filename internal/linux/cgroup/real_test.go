@@ -120,7 +120,7 @@ func TestMemoryLimitKillsOneProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(ready).ReadString('\n'); err != nil {
-		t.Fatalf("bystander said %q: %v", line, err)
+		t.Fatalf("bystander printed %q: %v", line, err)
 	}
 
 	hog := command(t, g, "allocate", 64)

@@ -44,7 +44,7 @@ func TestRealWatch(t *testing.T) {
 		t.Error("nothing was announced")
 	}
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Errorf("it said %q, %v", line, err)
+		t.Errorf("it printed %q, %v", line, err)
 	}
 	if used, err := whole.Used(); err != nil || used < 122*mega || used > 128*mega {
 		t.Errorf("%d MiB in use, %v", used/mega, err)

@@ -218,7 +218,7 @@ func TestOnlyClosesTheRest(t *testing.T) {
 }
 
 // The last end of a pipe reports a death, in both directions.
-func TestPipeTellsOfDeath(t *testing.T) {
+func TestPipeReportsDeath(t *testing.T) {
 	for name, c := range map[string]struct {
 		second func(p *forkexec.Program, write forkexec.Arg)
 		want   unix.Errno
@@ -280,7 +280,7 @@ func TestInsert(t *testing.T) {
 			w.Close()
 			got, _ := io.ReadAll(r)
 			if string(got) != want {
-				t.Errorf("said %q, want %q", got, want)
+				t.Errorf("got %q, want %q", got, want)
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func TestChildHasNoHeap(t *testing.T) {
 	}
 	w.Close()
 	if got, err := io.ReadAll(r); string(got) != "in arena" || err != nil {
-		t.Errorf("said %q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 	runtime.KeepAlive(heap)
 }

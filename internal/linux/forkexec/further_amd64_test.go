@@ -71,7 +71,7 @@ func TestSpawnSharesMemory(t *testing.T) {
 	run(t, p, forkexec.Options{})
 	w.Close()
 	if got, err := io.ReadAll(r); string(got) != "from the second!" || err != nil {
-		t.Errorf("said %q, %v", got, err)
+		t.Errorf("got %q, %v", got, err)
 	}
 	if *shared != [15]byte{} {
 		t.Errorf("the parent's own memory holds %q", shared[:])

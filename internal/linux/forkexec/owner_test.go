@@ -29,14 +29,14 @@ func TestOwner(t *testing.T) {
 		}
 		return "some"
 	}
-	said := errors.New("said")
+	failure := errors.New("failure")
 	if err := forkexec.As(owner, func() error {
 		uid := unix.Geteuid()
 		if uid != owner || status() != "some" {
 			t.Errorf("meanwhile user %d has %s capabilities", uid, status())
 		}
-		return said
-	}); err != said {
+		return failure
+	}); err != failure {
 		t.Errorf("got %v", err)
 	}
 	if uid := unix.Geteuid(); uid != 0 || status() != "some" {

@@ -96,7 +96,7 @@ func TestPtrCopies(t *testing.T) {
 	run(t, p, forkexec.Options{})
 	w.Close()
 	if got, _ := io.ReadAll(r); string(got) != "thenlist" {
-		t.Errorf("said %q", got)
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestBirthsBesideABusyHeap(t *testing.T) {
 				got, _ := io.ReadAll(r)
 				r.Close()
 				if err != nil || string(got) != want {
-					t.Errorf("said %q, %v; want %q", got, err, want)
+					t.Errorf("got %q, %v; want %q", got, err, want)
 				}
 				if err == nil {
 					wait(t, c)

@@ -10,7 +10,7 @@ import (
 	"github.com/belljar/belljar/test/need"
 )
 
-func TestSweepForgetsOnlyWhatNobodyHolds(t *testing.T) {
+func TestSweepKeepsHeldSlots(t *testing.T) {
 	need.Root(t)
 	dir := filepath.Join(t.TempDir(), "ids")
 	p, err := Discover(Options{Dir: dir})

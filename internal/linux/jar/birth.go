@@ -81,7 +81,7 @@ func (b *Birth) ClaimFolder() (err error) {
 
 // Lock returns the text by which the first process shows the jar's lock to processes that cannot read its descriptors. Its last
 // argument must be JSON with this text in "lock".
-func (b *Birth) Lock() (told string, err error) {
+func (b *Birth) Lock() (path string, err error) {
 	own, err := roster.InodeOf(b.Jar.lock)
 	if err != nil {
 		return "", b.Jar.rack.o.Errors.Step(StepState, err, "")

@@ -287,7 +287,7 @@ func TestLife(t *testing.T) {
 	}
 	for name, b := range map[string]*box{"made": made, "found": other} {
 		if len(b.ends) != 1 || b.ends[0].Destroyed != (b == other) || b.ends[0].Child != (b == made) {
-			t.Errorf("%s: told of %+v", name, b.ends)
+			t.Errorf("%s: reported %+v", name, b.ends)
 		}
 	}
 	if got := made.ends[0].Status; !got.Signaled() || got.Signal() != unix.SIGKILL {

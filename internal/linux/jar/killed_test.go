@@ -88,14 +88,14 @@ func TestKilledAnywhere(t *testing.T) {
 					t.Error(err)
 				}
 				nothingLeft(t, r)
-				nobodyHas(t, dir)
+				noneOpen(t, dir)
 			})
 		}
 	}
 }
 
-// nobodyHas checks that no process has a file in a folder open.
-func nobodyHas(t *testing.T, dir string) {
+// noneOpen checks that no process has a file in a folder open.
+func noneOpen(t *testing.T, dir string) {
 	t.Helper()
 	open, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {

@@ -118,7 +118,7 @@ func (p Program) openLocks(dir string, locks map[Inode][]string) (open map[strin
 	}
 	names, err := os.ReadDir(filepath.Join(dir, "fd"))
 	if errors.Is(err, fs.ErrPermission) {
-		if at, ok := p.toldLock(dir, locks); ok {
+		if at, ok := p.lockInCommandLine(dir, locks); ok {
 			found(at)
 		}
 		return open, len(seen)
@@ -133,14 +133,14 @@ func (p Program) openLocks(dir string, locks map[Inode][]string) (open map[strin
 	return open, len(seen)
 }
 
-func (p Program) toldLock(dir string, locks map[Inode][]string) (Inode, bool) {
+func (p Program) lockInCommandLine(dir string, locks map[Inode][]string) (Inode, bool) {
 	text, err := os.ReadFile(filepath.Join(dir, "cmdline"))
 	if err != nil || p.LockIn == nil {
 		return Inode{}, false
 	}
-	told := p.LockIn(strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"))
+	path := p.LockIn(strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"))
 	for at := range locks {
-		if at.String() == told {
+		if at.String() == path {
 			return at, true
 		}
 	}

@@ -121,7 +121,7 @@ func TestOpenWhileOthersEnd(t *testing.T) {
 	others.Wait()
 }
 
-func TestSomebodyElsesFolder(t *testing.T) {
+func TestFolderOfOtherUser(t *testing.T) {
 	top := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(top, "kind"), 0o777); err != nil {
 		t.Fatal(err)

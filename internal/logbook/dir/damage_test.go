@@ -175,7 +175,7 @@ func TestDamageIsReported(t *testing.T) {
 		}
 	}
 	if n := strings.Count(out.String(), "log is damaged"); n != 1 || !strings.Contains(out.String(), "frames=3") {
-		t.Errorf("said %d times: %s", n, out.String())
+		t.Errorf("logged %d times: %s", n, out.String())
 	}
 	if got := must(os.ReadFile(book.file("run"))); !bytes.Equal(got, file) {
 		t.Error("reading changed the file")

@@ -103,12 +103,12 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 // looks for containers by name waits for the answer ([Runtime.settled]). If the rename fails, the sandbox is removed, because it
 // could not be found again.
 func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
-	told, over := make(chan struct{}), make(chan struct{})
+	claimed, over := make(chan struct{}), make(chan struct{})
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Patience)
 	var once sync.Once
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) {
 		if w.Err == nil {
-			once.Do(func() { close(told) })
+			once.Do(func() { close(claimed) })
 		}
 	}})
 	r.mu.Lock()
@@ -131,7 +131,7 @@ func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
 		close(over)
 	}()
 	select {
-	case <-told:
+	case <-claimed:
 	case <-over:
 	}
 	select {

@@ -380,8 +380,8 @@ func TestPull(t *testing.T) {
 		}
 	}
 	r := talk(t, e, docker.Options{})
-	var told []belljar.ImageProgress
-	root, err := r.Pull(t.Context(), "python:3.11-slim", func(p belljar.ImageProgress) { told = append(told, p) })
+	var progress []belljar.ImageProgress
+	root, err := r.Pull(t.Context(), "python:3.11-slim", func(p belljar.ImageProgress) { progress = append(progress, p) })
 	if err != nil || root.Name != "sha256:1" || root.Digest != digest || root.Ref != "python:3.11-slim" || auth != "" {
 		t.Errorf("%+v, %v", root, err)
 	}
@@ -389,8 +389,8 @@ func TestPull(t *testing.T) {
 		{Phase: belljar.ImageResolving}, {Phase: belljar.ImagePulling, Layer: "aaa", Shared: true}, {Phase: belljar.ImagePulling, Layer: "bbb", Done: 5, Total: 10},
 		{Phase: belljar.ImageUnpacking, Layer: "bbb", Done: 10, Total: 10}, {Phase: belljar.ImageDone},
 	}
-	if fmt.Sprint(told) != fmt.Sprint(want) {
-		t.Errorf("told %v", told)
+	if fmt.Sprint(progress) != fmt.Sprint(want) {
+		t.Errorf("progress %v", progress)
 	}
 	for name, pull := range map[string]func(http.ResponseWriter, *http.Request){
 		"refused": func(w http.ResponseWriter, _ *http.Request) {
@@ -449,6 +449,6 @@ func TestProbeSaysWhyNotTLS(t *testing.T) {
 		})
 	}
 	if len(e.calls) > 0 {
-		t.Errorf("said %v", e.calls)
+		t.Errorf("calls %v", e.calls)
 	}
 }

@@ -67,7 +67,7 @@ func TestHonestEngine(t *testing.T) {
 func TestDifferences(t *testing.T) {
 	yes := true
 	for name, change := range map[string]func(*container.InspectResponse){
-		"nothing said":     func(c *container.InspectResponse) { c.HostConfig = nil },
+		"no host config":   func(c *container.InspectResponse) { c.HostConfig = nil },
 		"label":            func(c *container.InspectResponse) { delete(c.Config.Labels, labelInstallation) },
 		"lifetime":         func(c *container.InspectResponse) { c.Config.Labels[labelLifetime] = "" },
 		"image":            func(c *container.InspectResponse) { c.Config.Image = "" },

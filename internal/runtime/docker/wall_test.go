@@ -14,7 +14,7 @@ import (
 
 // A container is made with the OCI runtime that the engine reported as its default, by name. If the default changes
 // meanwhile, perhaps to a weaker one, nothing runs in that one.
-func TestDefaultWallIsNamed(t *testing.T) {
+func TestNamesDefaultProtection(t *testing.T) {
 	f := &facts{Info: system.Info{DefaultRuntime: "runsc", Architecture: "x86_64"}}
 	r := &engine{opts: Options{Installation: "test"}}
 	p, err := r.plan(runtime.Spec{ID: "box", Limits: belljar.DefaultLimits()}, f, image{id: "sha256:1"}, "agent")

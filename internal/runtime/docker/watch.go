@@ -136,15 +136,15 @@ const killed = 128 + 9
 
 // explain returns the reason for a container's end.
 func (s *sandbox) explain(st *container.State) runtime.Exit {
-	said := cmp.Or(s.stderr.String(), st.Error)
-	if said != "" {
-		said = ": " + said
+	reason := cmp.Or(s.stderr.String(), st.Error)
+	if reason != "" {
+		reason = ": " + reason
 	}
 	switch {
 	case st.ExitCode == killed && st.OOMKilled:
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "the agent was killed because memory ran out"}
 	case st.ExitCode > 128:
-		return runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d%s", st.ExitCode-128, said)}
+		return runtime.Exit{Reason: runtime.ExitKilled, Detail: fmt.Sprintf("agent killed by signal %d%s", st.ExitCode-128, reason)}
 	}
-	return runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("agent ended with status %d%s", st.ExitCode, said)}
+	return runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("agent ended with status %d%s", st.ExitCode, reason)}
 }

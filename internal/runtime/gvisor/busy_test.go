@@ -107,7 +107,7 @@ func TestSnapshotWhileBusy(t *testing.T) {
 	}
 	for _, answered := range talk {
 		if err := <-answered; err != nil {
-			t.Errorf("what was said during a snapshot: %v", err)
+			t.Errorf("output during a snapshot: %v", err)
 		}
 	}
 	if err := <-printed; err != nil {
@@ -312,12 +312,12 @@ func restoreByOthers(t *testing.T, r *gvisor.Runtime, dir, from string, s runtim
 		t.Fatal(err)
 	}
 	for field, want := range map[string]string{"gvisor": "gVisor v0", "platform": "the platform v0", "agent": "another belljar", "image": "the image v0"} {
-		var told map[string]any
-		if err := json.Unmarshal(was, &told); err != nil {
+		var usage map[string]any
+		if err := json.Unmarshal(was, &usage); err != nil {
 			t.Fatal(err)
 		}
-		told[field] = "v0"
-		text, err := json.Marshal(told)
+		usage[field] = "v0"
+		text, err := json.Marshal(usage)
 		if err == nil {
 			err = os.WriteFile(name, text, 0o600)
 		}

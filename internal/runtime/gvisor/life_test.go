@@ -427,7 +427,7 @@ func TestRootless(t *testing.T) {
 	script := fmt.Sprintf(`for f in passwd group subuid subgid; do mount --bind %s/$f /etc/$f || exit; done
 		exec setpriv --reuid %d --regid %d --clear-groups %s/gvisor.test "$@"`, dir, id, id, dir)
 	tests := tier.Pick("TestConformance/^(contract|exec)$|TestFailure|TestSweep$",
-		"TestConformance/^(contract|exec|files|walls|relay)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
+		"TestConformance/^(contract|exec|files|protections|relay)$|TestSnapshot|TestPause|TestFailure|TestSweep$")
 	cmd := exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-ec", script, "sh", "-test.v", "-test.timeout=35m",
 		"-test.run="+tests)
 	cmd.Dir = home

@@ -39,8 +39,8 @@ var buildHog = sync.OnceValues(func() ([]byte, error) {
 	path := filepath.Join(dir, "hog")
 	build := exec.Command("go", "build", "-trimpath", "-o", path, "./testdata/hog")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if said, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%w: %s", err, said)
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, output)
 	}
 	return os.ReadFile(path)
 })

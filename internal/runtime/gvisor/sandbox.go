@@ -81,20 +81,20 @@ func (s *sandbox) explainExit(end jar.End) runtime.Exit {
 	if end.Destroyed {
 		return runtime.Exit{Reason: runtime.ExitDestroyed}
 	}
-	last, told := s.readLast()
+	last, known := s.readLast()
 	// An agent that ends orderly reports a status. If it did not, and the host has killed a process for memory, that is
 	// the reason.
-	orderly := told && last.Signal == 0 && last.Code == 0
+	orderly := known && last.Signal == 0 && last.Code == 0
 	switch {
-	case told && last.Signal == 0 && last.Code == outOfMemory:
+	case known && last.Signal == 0 && last.Code == outOfMemory:
 		s.Last.OOMKills, s.Last.LimitHits = oneMore(s.Last.OOMKills), oneMore(s.Last.LimitHits)
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "programs had more memory than the limit"}
 	case !orderly && oomKilled(s.Last):
 		return runtime.Exit{Reason: runtime.ExitOOM, Detail: "gVisor was killed because memory ran out"}
-	case told && last.Signal != 0:
-		return runtime.Exit{Reason: runtime.ExitKilled, Detail: said(fmt.Sprintf("gVisor's kernel killed by signal %d", last.Signal), last.Detail)}
-	case told:
-		return runtime.Exit{Reason: runtime.ExitAgent, Detail: said(fmt.Sprintf("ended with status %d", last.Code), last.Detail)}
+	case known && last.Signal != 0:
+		return runtime.Exit{Reason: runtime.ExitKilled, Detail: withReason(fmt.Sprintf("gVisor's kernel killed by signal %d", last.Signal), last.Detail)}
+	case known:
+		return runtime.Exit{Reason: runtime.ExitAgent, Detail: withReason(fmt.Sprintf("ended with status %d", last.Code), last.Detail)}
 	case end.Child && end.Status.Exited():
 		return runtime.Exit{Reason: runtime.ExitAgent, Detail: fmt.Sprintf("its keep ended with status %d", end.Status.ExitStatus())}
 	}
@@ -111,8 +111,8 @@ func (s *sandbox) readLast() (wire.KeepLast, bool) {
 	return l, true
 }
 
-// said appends the last error output of a program to the text that states how it ended, if there was any.
-func said(what, words string) string {
+// withReason appends the last error output of a program to the text that states how it ended, if there was any.
+func withReason(what, words string) string {
 	if words = strings.TrimSpace(words); words == "" {
 		return what
 	}

@@ -140,21 +140,21 @@ func (h *halfMade) alive(t *testing.T) bool {
 
 // standStill makes the births of a daemon stop at a point.
 func standStill(r *native.Runtime, dir, id, point string) {
-	const told = 3 // the first of ExtraFiles
+	const resultFD = 3 // the first of ExtraFiles
 	r.Edit(func(p *forkexec.Program) []int {
 		if point == beforeRecord {
 			if err := unix.Mkfifo(filepath.Join(dir, native.Name, "test", id, "record.json.new"), 0o600); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
-			os.NewFile(told, "told").WriteString("x")
+			os.NewFile(resultFD, "told").WriteString("x")
 			return nil
 		}
 		p.Insert(p.Len()-1, func() {
-			p.Call(unix.SYS_WRITE, forkexec.Int(told), p.Str("x"), forkexec.Int(1))
+			p.Call(unix.SYS_WRITE, forkexec.Int(resultFD), p.Str("x"), forkexec.Int(1))
 			hangs(p)
 		})
-		return []int{told}
+		return []int{resultFD}
 	})
 }
 
@@ -241,7 +241,7 @@ func TestRemoveWithBrokenRecord(t *testing.T) {
 
 // A record whose process id was reused, or that is from another boot, matches no process; its remains are still
 // removed.
-func TestAttachToSomebodyElse(t *testing.T) {
+func TestAttachToOtherProcess(t *testing.T) {
 	for name, change := range map[string]func(record map[string]any){
 		"the pid is another's": func(r map[string]any) { r["start_time"] = r["start_time"].(float64) + 1 },
 		"another boot":         func(r map[string]any) { r["boot_id"] = "00000000-0000-0000-0000-000000000000" },

@@ -70,8 +70,8 @@ func (b *warmBox) write(path, text string) {
 	}
 }
 
-// said is the output of a program, and how it ended.
-type said struct {
+// logged is the output of a program, and how it ended.
+type logged struct {
 	out, err string
 	code     int
 	signal   int
@@ -81,7 +81,7 @@ type said struct {
 	usage    wire.Usage
 }
 
-func (b *warmBox) exec(e wire.Exec, stdin string) (s said) {
+func (b *warmBox) exec(e wire.Exec, stdin string) (s logged) {
 	b.Helper()
 	b.runs++
 	e.ID = fmt.Sprintf("run-%d", b.runs)
@@ -138,7 +138,7 @@ func warmed(e wire.Exec, modules ...string) wire.Exec {
 }
 
 // awaitWarm runs a program until it gets a parked interpreter. The first run's end starts that interpreter.
-func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
+func (b *warmBox) awaitWarm(e wire.Exec, stdin string) logged {
 	b.Helper()
 	for until := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if s := b.exec(e, stdin); s.warm {
@@ -152,9 +152,9 @@ func (b *warmBox) awaitWarm(e wire.Exec, stdin string) said {
 var changing = regexp.MustCompile(`pid \d+|started \d+|0x[0-9a-f]+`)
 
 // alike fails if a program behaves differently warm and cold.
-func (b *warmBox) alike(name string, cold, warm said) {
+func (b *warmBox) alike(name string, cold, warm logged) {
 	b.Helper()
-	for _, s := range []*said{&cold, &warm} {
+	for _, s := range []*logged{&cold, &warm} {
 		s.took, s.usage, s.warm = 0, wire.Usage{}, false
 		s.out, s.err = changing.ReplaceAllString(s.out, "…"), changing.ReplaceAllString(s.err, "…")
 	}

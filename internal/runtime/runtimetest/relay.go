@@ -173,7 +173,7 @@ func testRelay(t *testing.T, o Options) {
 	if !o.Isolated {
 		j := open(t, o)
 		if _, err := j.agent.Relay(j.ctx, testPorts()); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("a relay of a sandbox without walls: %v", err)
+			t.Errorf("a relay of a sandbox without protections: %v", err)
 		}
 		_, err := j.agent.Connect(j.ctx, 22)
 		j.refused("connect", err, wire.CodeUnsupported)

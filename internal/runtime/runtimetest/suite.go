@@ -85,7 +85,7 @@ func Run(t *testing.T, o Options) {
 		{"save", testSave, false, false},
 		{"merge", testMerge, true, true},
 		{"usage", testUsage, false, true},
-		{"walls", testWalls, false, false},
+		{"protections", testProtections, false, false},
 		{"relay", testRelay, false, false},
 		{"claim", testClaim, false, false},
 		{"memory", testMemory, false, false},

@@ -212,14 +212,14 @@ func (r *Rules) noneFit(ctx context.Context, b bound, w requirements) error {
 		Details: map[string]any{"isolation": b.least, "rule": b.by, "available": false, "suggested": []string{}, "reasons": reasons},
 		Hint:    "belljar doctor shows what this host can run",
 	}
-	said := false
+	reported := false
 	for _, h := range r.Hosts {
 		_, why := r.fit(ctx, h, b, w)
 		reasons[h.Name()] = why
-		if said || len(why) == 0 || why[0].Code == "isolation_too_weak" {
+		if reported || len(why) == 0 || why[0].Code == "isolation_too_weak" {
 			continue
 		}
-		said = true
+		reported = true
 		e.Message += ": " + h.Name() + ": " + why[0].Detail
 		if why[0].Hint != "" {
 			e.Hint = h.Name() + ": " + why[0].Hint

@@ -122,14 +122,14 @@ func missing(absent, why error) error {
 	if !errors.As(absent, &e) || !errors.As(why, &reason) {
 		return absent
 	}
-	said := *e
+	refusal := *e
 	if belljar.CodeOf(why) == belljar.CodePolicyDenied {
-		said.Hint = strings.TrimSuffix(reason.Hint+"; "+e.Hint, "; ")
+		refusal.Hint = strings.TrimSuffix(reason.Hint+"; "+e.Hint, "; ")
 	} else {
-		said.Details = map[string]any{"reason": reason.Message}
-		maps.Copy(said.Details, e.Details)
+		refusal.Details = map[string]any{"reason": reason.Message}
+		maps.Copy(refusal.Details, e.Details)
 	}
-	return &said
+	return &refusal
 }
 
 // ImagesFor returns the names of Belljar's images that a runtime can use.

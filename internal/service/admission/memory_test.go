@@ -177,7 +177,7 @@ func TestAdmissionByCaps(t *testing.T) {
 }
 
 // A session for which there is no memory is refused with the time to retry.
-func TestNoMemoryIsTold(t *testing.T) {
+func TestRefusesWithoutMemory(t *testing.T) {
 	var e *belljar.Error
 	if err := (&Memory{}).Full(); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 || e.Hint == "" {
 		t.Errorf("%+v", err)

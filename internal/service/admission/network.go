@@ -172,37 +172,37 @@ func Uncovered(p *egress.Policy) (warnings []string) {
 
 // Denied returns a run's warning about a denied host, with how to permit it. more is the flag or command that adds a rule.
 func Denied(p *egress.Policy, h belljar.EgressHost, more string) string {
-	said := fmt.Sprintf("network: %s is not allowed (%s)", h.Host, h.Reason)
+	message := fmt.Sprintf("network: %s is not allowed (%s)", h.Host, h.Reason)
 	switch egress.Reason(h.Reason) {
 	case egress.NoMatch:
 		rule := belljar.ParseEgress([]string{h.Host})
 		if _, err := egress.ParseRules(rule); err != nil {
-			return said
+			return message
 		}
 		if p != nil && slices.ContainsFunc(p.Ports, func(port uint16) bool {
 			own := egress.Policy{Run: p.Run, Server: egress.Any(), Ports: p.Ports, Private: true}
 			_, reason := own.Decide(h.Host, port)
 			return reason == ""
 		}) {
-			return said + ": the server's " + p.Lists() + " does not list it"
+			return message + ": the server's " + p.Lists() + " does not list it"
 		}
-		return said + ": add " + more + " " + h.Host
+		return message + ": add " + more + " " + h.Host
 	case egress.PortDenied:
-		return said + ": the server's SANDBOX_EGRESS_PORTS does not list the port"
+		return message + ": the server's SANDBOX_EGRESS_PORTS does not list the port"
 	case egress.PrivateAddress:
-		return said + ": its address is not public, and no rule allows that address"
+		return message + ": its address is not public, and no rule allows that address"
 	case egress.DNSFailed:
 		return fmt.Sprintf("network: %s cannot be found (%s): its name has no address, or the DNS server did not answer", h.Host, h.Reason)
 	case egress.CertificateUnknown:
-		return said + ": it has a brokered secret, and a certificate of an authority that the server does not trust; SANDBOX_EGRESS_CA_FILE adds one"
+		return message + ": it has a brokered secret, and a certificate of an authority that the server does not trust; SANDBOX_EGRESS_CA_FILE adds one"
 	case egress.CertificateExpired:
-		return said + ": it has a brokered secret, and its certificate has expired or is not valid yet"
+		return message + ": it has a brokered secret, and its certificate has expired or is not valid yet"
 	case egress.CertificateName:
-		return said + ": it has a brokered secret, and its certificate is for another name"
+		return message + ": it has a brokered secret, and its certificate is for another name"
 	case egress.CertificateInvalid:
-		return said + ": it has a brokered secret, and its certificate is not valid"
+		return message + ": it has a brokered secret, and its certificate is not valid"
 	case egress.Brokered:
-		return said + ": it has a brokered secret, and takes HTTP/1.1 over TLS on port 443 from programs that trust the authorities in $SSL_CERT_FILE"
+		return message + ": it has a brokered secret, and takes HTTP/1.1 over TLS on port 443 from programs that trust the authorities in $SSL_CERT_FILE"
 	}
-	return said
+	return message
 }

@@ -52,17 +52,17 @@ func (w *clone) check(ctx context.Context, args ...string) error {
 }
 
 // git runs git and returns up to most bytes of its stdout, and its messages on stderr.
-func (w *clone) git(ctx context.Context, most int, args ...string) (out, said string, err error) {
+func (w *clone) git(ctx context.Context, most int, args ...string) (out, stderr string, err error) {
 	var b bytes.Buffer
-	said, err = w.start(ctx, func(p []byte) error {
+	stderr, err = w.start(ctx, func(p []byte) error {
 		b.Write(p[:min(len(p), most-b.Len())])
 		return nil
 	}, args...)
-	return b.String(), said, err
+	return b.String(), stderr, err
 }
 
 // start runs git to its end, in the tree if there is one. A failure is a [gitError].
-func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...string) (said string, err error) {
+func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...string) (stderr string, err error) {
 	e := wire.Exec{Argv: []string{"git"}, Env: environment(len(w.ca) > 0), Rlimits: w.place.Rlimits()}
 	for _, s := range settings() {
 		e.Argv = append(e.Argv, "-c", s)
@@ -85,30 +85,30 @@ func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...s
 			stopped = print(p)
 		}
 	})
-	said = w.conceal(strings.ToValidUTF8(errors.String(), "\ufffd"))
+	stderr = w.conceal(strings.ToValidUTF8(errors.String(), "\ufffd"))
 	switch {
 	case err != nil:
-		return said, err
+		return stderr, err
 	case stopped != nil:
-		return said, stopped
+		return stderr, stopped
 	case exit.Signal != 0 || exit.Code != 0 || exit.Cause != wire.CauseExited:
-		return said, &gitError{command: args[0], exit: exit, text: said}
+		return stderr, &gitError{command: args[0], exit: exit, text: stderr}
 	}
-	return said, nil
+	return stderr, nil
 }
 
 // conceal redacts the clone's secret from git's messages. The gate does this as well, but git may join parts that the server
 // sent separately. It applies [plain] first, because removed characters may separate two parts.
-func (w *clone) conceal(said string) string {
+func (w *clone) conceal(text string) string {
 	if w.place.Broker == nil {
-		return said
+		return text
 	}
 	return w.place.Broker.Egress.Conceal(strings.Map(func(r rune) rune {
 		if r == '\n' {
 			return r
 		}
 		return harmless(r)
-	}, said))
+	}, text))
 }
 
 // gitError is a failure of git.

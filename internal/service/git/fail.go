@@ -85,20 +85,20 @@ func outOfMemory(l belljar.Limits) *Error {
 
 // own returns git's own message: without the address of the repository, and without text of the server.
 func (e *gitError) own(address string) string {
-	var said strings.Builder
+	var message strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(e.text, address, "")) {
 		if !strings.HasPrefix(line, "remote:") {
-			said.WriteString(line)
+			message.WriteString(line)
 		}
 	}
-	return said.String()
+	return message.String()
 }
 
 // explainGit explains a failure of git.
 func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error) error {
-	said, host := e.own(o.Spec.URL), o.Placement.Limits
+	address, host := e.own(o.Spec.URL), o.Placement.Limits
 	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(said, part) })
+		return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(address, part) })
 	}
 	url := func(code belljar.Code, hint, format string, args ...any) error {
 		return failed(code, "git.url", hint, format, args...)

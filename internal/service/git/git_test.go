@@ -196,7 +196,7 @@ func TestExplain(t *testing.T) {
 		return &belljar.EgressReport{Hosts: []belljar.EgressHost{{Host: "git.example.com", Denied: 1, Reason: reason}}}
 	}
 	for name, c := range map[string]struct {
-		said   string // git's messages, with % for the address
+		stderr string // git's messages, with % for the address
 		report *belljar.EgressReport
 		want   string
 	}{
@@ -208,7 +208,7 @@ func TestExplain(t *testing.T) {
 		"not found":               {"remote: x\nfatal: repository '%/' not found\n", nil, "was not found"},
 	} {
 		o := Order{Spec: &belljar.GitSpec{URL: "https://git.example.com/team/mbedTLS-certificate-fsck.git"}, Placement: &placement.Placement{}}
-		e := &gitError{command: "fetch", text: strings.ReplaceAll(c.said, "%", o.Spec.URL)}
+		e := &gitError{command: "fetch", text: strings.ReplaceAll(c.stderr, "%", o.Spec.URL)}
 		if err := o.explainGit(e, c.report, nil); !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -235,12 +235,12 @@ func TestLinks(t *testing.T) {
 }
 
 func TestRejects(t *testing.T) {
-	said := "error: while searching for:\n a\n\nerror: patch failed: a b.txt:12\nApplying patch a b.txt with 1 reject...\nRejected hunk #1.\nerror: patch failed: c:3\n"
-	got := rejects(said)
+	stderr := "error: while searching for:\n a\n\nerror: patch failed: a b.txt:12\nApplying patch a b.txt with 1 reject...\nRejected hunk #1.\nerror: patch failed: c:3\n"
+	got := rejects(stderr)
 	if !slices.Equal(got, []string{"a b.txt:12", "c:3"}) {
 		t.Errorf("%q", got)
 	}
-	e := patchError(&gitError{text: said}, slices.Repeat(got, 30))
+	e := patchError(&gitError{text: stderr}, slices.Repeat(got, 30))
 	if e.Reason != belljar.ReasonPatchFailed || !strings.HasSuffix(e.Err.Message, "and 10 more") || len(e.Err.Details["rejected"].([]string)) != mostRejects {
 		t.Errorf("%+v", e.Err)
 	}

@@ -35,16 +35,16 @@ func (w *clone) patch(ctx context.Context) error {
 	// Discard a partial merge. git lists everything that does not apply only if it may apply the rest.
 	rejected := git.text
 	if w.check(ctx, "reset", "--quiet", "--hard") == nil {
-		if _, said, err := w.git(ctx, 0, "apply", "--reject", "--whitespace=nowarn", "../"+patchFile); err != nil && len(rejects(said)) > 0 {
-			rejected = said
+		if _, stderr, err := w.git(ctx, 0, "apply", "--reject", "--whitespace=nowarn", "../"+patchFile); err != nil && len(rejects(stderr)) > 0 {
+			rejected = stderr
 		}
 	}
 	return patchError(git, rejects(rejected))
 }
 
 // rejects returns the hunks that do not apply, as file:line.
-func rejects(said string) (list []string) {
-	for line := range strings.Lines(said) {
+func rejects(stderr string) (list []string) {
+	for line := range strings.Lines(stderr) {
 		if at, found := strings.CutPrefix(plain(line), "error: patch failed: "); found {
 			list = append(list, at)
 		}

@@ -342,20 +342,20 @@ func (l *Images) inUse(err error, digest string) error {
 	if !errors.As(err, &e) || e.Code != belljar.CodeConflict {
 		return err
 	}
-	said := *e
-	said.Details = maps.Clone(e.Details)
-	if said.Details == nil {
-		said.Details = map[string]any{}
+	refusal := *e
+	refusal.Details = maps.Clone(e.Details)
+	if refusal.Details == nil {
+		refusal.Details = map[string]any{}
 	}
 	sessions, runs := l.o.Users(digest)
 	if len(sessions) > 0 {
-		said.Details["sessions"], said.Hint = sessions, "end its sessions first, or wait until they expire"
-		said.Message += ": by session " + strings.Join(sessions[:min(3, len(sessions))], ", ")
+		refusal.Details["sessions"], refusal.Hint = sessions, "end its sessions first, or wait until they expire"
+		refusal.Message += ": by session " + strings.Join(sessions[:min(3, len(sessions))], ", ")
 	}
 	if len(runs) > 0 {
-		said.Details["runs"] = runs
+		refusal.Details["runs"] = runs
 	}
-	return &said
+	return &refusal
 }
 
 // record records an event of an image.

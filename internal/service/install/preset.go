@@ -238,7 +238,7 @@ func aptSet(u *url.URL, printed string) (env, files map[string]string) {
 		return env, nil // the files exist
 	}
 	first, _, _ := strings.Cut(printed, "\n")
-	said := append(strings.Fields(first), "", "")
+	fields := append(strings.Fields(first), "", "")
 	conf := "Dir::State::Lists \"" + inside(aptHome+"/lists") + "\";\nDir::Cache \"" + inside(aptHome+"/cache") + "\";\nAPT::Sandbox::User \"\";\nAcquire::Retries \"1\";\n"
 	files = map[string]string{aptHome + "/lists/lock": "", aptHome + "/cache/archives/lock": ""}
 	if !strings.Contains(first, " listed") {
@@ -248,10 +248,10 @@ func aptSet(u *url.URL, printed string) (env, files map[string]string) {
 	if u != nil {
 		signed := ""
 		if strings.Contains(first, " keyring") {
-			signed = "[signed-by=/usr/share/keyrings/" + said[0] + "-archive-keyring.gpg] "
+			signed = "[signed-by=/usr/share/keyrings/" + fields[0] + "-archive-keyring.gpg] "
 		}
 		conf += "Dir::Etc::SourceList \"" + inside(aptHome+"/sources.list") + "\";\nDir::Etc::SourceParts \"/dev/null\";\n"
-		files[aptHome+"/sources.list"] = "deb " + signed + u.String() + " " + said[1] + " main\n"
+		files[aptHome+"/sources.list"] = "deb " + signed + u.String() + " " + fields[1] + " main\n"
 	}
 	files[aptHome+"/apt.conf"] = conf
 	return env, files

@@ -25,13 +25,13 @@ import (
 
 // Bounds of the output of an installation.
 const (
-	maxLock    = 32 << 20 // bytes of the tool's lock file
-	maxLocked  = 5000     // packages
-	maxKept    = 1 << 20  // bytes of their names, versions and hashes, which each run's record contains
-	maxPrinted = 256 << 10
-	maxTold    = 300 // lines
-	inodes     = 200_000
-	memoryMB   = 512
+	maxLock     = 32 << 20 // bytes of the tool's lock file
+	maxLocked   = 5000     // packages
+	maxKept     = 1 << 20  // bytes of their names, versions and hashes, which each run's record contains
+	maxPrinted  = 256 << 10
+	maxReported = 300 // lines
+	inodes      = 200_000
+	memoryMB    = 512
 )
 
 // Memory returns the maximum memory of an installation, in MiB, for layers of that size.
@@ -41,11 +41,11 @@ func Memory(layerMB int) int { return memoryMB + 2*layerMB }
 type side struct {
 	*Installer
 	*box.Box
-	tool  *tool
-	order order
-	ask   Order
-	place *placement.Placement
-	told  int
+	tool     *tool
+	order    order
+	ask      Order
+	place    *placement.Placement
+	reported int
 }
 
 // install installs packages in a side sandbox, and calls take for the result before the sandbox is removed.
@@ -216,7 +216,7 @@ func (s *side) tell(text string) {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "�")))
-	if s.told++; text != "" && s.told <= maxTold {
+	if s.reported++; text != "" && s.reported <= maxReported {
 		s.ask.Tell(s.tool.name, clip(text))
 	}
 }

@@ -233,14 +233,14 @@ func npmFault(text string, _ order) *belljar.Error {
 	text = strings.ReplaceAll(text, "npm ERR! ", "npm error ") // the format of older versions
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
-		if _, said, ok := strings.Cut(line, "npm error "); ok && !strings.HasPrefix(said, "code ") && !strings.HasPrefix(said, "errno ") && !strings.HasPrefix(said, "A complete log") {
-			lines = append(lines, strings.TrimSpace(said))
+		if _, message, ok := strings.Cut(line, "npm error "); ok && !strings.HasPrefix(message, "code ") && !strings.HasPrefix(message, "errno ") && !strings.HasPrefix(message, "A complete log") {
+			lines = append(lines, strings.TrimSpace(message))
 		}
 	}
-	said := clip(strings.Join(lines, " "))
+	message := clip(strings.Join(lines, " "))
 	switch {
 	case strings.Contains(text, "failed, reason"):
-		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "npm: the index cannot be used: "+said
+		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "npm: the index cannot be used: "+message
 		e.Hint = "check its address, and that the image knows the authority of its certificate"
 	case strings.Contains(text, "E404"):
 		e.Message, e.Hint = "npm: the index does not have a package that is needed", "check the names"
@@ -249,11 +249,11 @@ func npmFault(text string, _ order) *belljar.Error {
 	case strings.Contains(text, "ERESOLVE"):
 		e.Message, e.Hint = "npm: the packages need versions that exclude each other", "check the versions"
 	case strings.Contains(text, "EBADPLATFORM"), strings.Contains(text, "EBADENGINE"):
-		e.Message, e.Hint = "npm: a package is not for this image: "+said, "take another version, or another image"
-	case strings.Contains(text, "ENOSPC"), said == "":
+		e.Message, e.Hint = "npm: a package is not for this image: "+message, "take another version, or another image"
+	case strings.Contains(text, "ENOSPC"), message == "":
 		return nil
 	default:
-		e.Message, e.Hint = "npm: "+said, logHint
+		e.Message, e.Hint = "npm: "+message, logHint
 	}
 	return e
 }

@@ -27,8 +27,8 @@ func HostProgram(env []string, programs ...string) string {
 			file := path.Join(dir, program)
 			if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
 				real, _ := filepath.EvalSymlinks(file)
-				told, _ := json.Marshal([]any{file, real, info.Size(), info.ModTime()})
-				return string(told)
+				facts, _ := json.Marshal([]any{file, real, info.Size(), info.ModTime()})
+				return string(facts)
 			}
 		}
 	}

@@ -81,21 +81,21 @@ func TestPreview(t *testing.T) {
 	if _, err := w.DialPreview(t.Context(), p.Label); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("revoked: %v", err)
 	}
-	var said []string
+	var printed []string
 	for len(w.events) > 0 {
 		e := <-w.events
-		said = append(said, strings.TrimSpace(e.Name+" "+e.Reason))
+		printed = append(printed, strings.TrimSpace(e.Name+" "+e.Reason))
 	}
 	want := []string{
 		event.PreviewCreated, event.PortOpened, event.PreviewCreated, event.PreviewEnded + " expired", event.PreviewEnded + " revoked", event.PortClosed,
 	}
 	// The connection closes while its preview is revoked: the order is random.
-	if last := len(said) - 2; last >= 0 {
-		slices.Sort(said[last:])
+	if last := len(printed) - 2; last >= 0 {
+		slices.Sort(printed[last:])
 		slices.Sort(want[len(want)-2:])
 	}
-	if !slices.Equal(said, want) {
-		t.Errorf("%q", said)
+	if !slices.Equal(printed, want) {
+		t.Errorf("%q", printed)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestFullOfFirsts(t *testing.T) {
 	}
 }
 
-func TestNobodyWaits(t *testing.T) {
+func TestQueueWithoutLength(t *testing.T) {
 	q := New(Options{Slots: 1})
 	first := enter(t, q, "a", 0)
 	if _, err := q.Enter("b", 0); !errors.Is(err, ErrFull) {

@@ -140,9 +140,9 @@ func (c *execution) keepBuilt(key buildKey) {
 		return
 	}
 	c.run.mu.Lock()
-	told := *c.run.state.Build
+	before := *c.run.state.Build
 	c.run.mu.Unlock()
-	c.builtPrograms.put(&builtProgram{key: key, program: program, build: told})
+	c.builtPrograms.put(&builtProgram{key: key, program: program, build: before})
 }
 
 // builtPath is the program's path in the workspace.

@@ -72,9 +72,9 @@ func (c *execution) stdin() io.Reader {
 	if c.plan.request.Input != nil {
 		return c.plan.request.Input
 	}
-	told := c.proc.Started()
-	if text := c.plan.request.Stdin; text != "" && !told.StdinClosed {
-		return strings.NewReader(text[min(told.Stdin, int64(len(text))):])
+	started := c.proc.Started()
+	if text := c.plan.request.Stdin; text != "" && !started.StdinClosed {
+		return strings.NewReader(text[min(started.Stdin, int64(len(text))):])
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func TestProcessLimit(t *testing.T) {
 	})
 	p.Bind()
 	if got := p.Rlimits()["nproc"]; got != 256 || p.Limits.NProc != 256 {
-		t.Errorf("nproc is %d, told as %d, want that of pids, 256", got, p.Limits.NProc)
+		t.Errorf("nproc is %d, shown as %d, want that of pids, 256", got, p.Limits.NProc)
 	}
 }
 

@@ -123,8 +123,8 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 
 // resume continues a run whose command was found.
 func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process, log logbook.Log, past history) error {
-	told := proc.Started()
-	if told.StdinLimit > 0 && !told.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
+	started := proc.Started()
+	if started.StdinLimit > 0 && !started.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
 		return errInputLost // closing it here would look like the end of the input
 	}
 	quota, err := s.accounts.Quota(context.Background(), row.UserID)
@@ -138,7 +138,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	r.kept.SetTo(log.Size())
 	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
 	r.cancelQueueTTL = func() bool { return false }
-	since := s.now().Add(-time.Duration(told.AgeMS) * time.Millisecond)
+	since := s.now().Add(-time.Duration(started.AgeMS) * time.Millisecond)
 	if row.StartedAt != nil {
 		since = *row.StartedAt
 	}
@@ -170,7 +170,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	c.hideSecrets()
 	c.out = past.transcript(c.out, p.Limits.LogBytes)
 	c.watchNetwork()
-	if told.From > past.kept && !c.out.cut {
+	if started.From > past.kept && !c.out.cut {
 		c.out.truncate(cutDamaged)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), usageTime)

@@ -30,11 +30,11 @@ func (s *admitter) admitStdin(p *plan) error {
 // attachStdin connects an interactive run's input to its command: all input that callers write from now on, or have been waiting to
 // write since the run was queued. The command must have been started with a standard input, and its output must be read. For a
 // command of a previous process, the input continues after the bytes already sent.
-func (r *Run) attachStdin(told wire.Started, to stdin.Sink) {
+func (r *Run) attachStdin(started wire.Started, to stdin.Sink) {
 	r.mu.Lock()
 	in, x := r.stdin(), r.plan.session
 	r.mu.Unlock()
-	in.Resume(told.Stdin, told.StdinClosed)
+	in.Resume(started.Stdin, started.StdinClosed)
 	if x != nil {
 		in.Attach(&touchingSink{to, x})
 		return

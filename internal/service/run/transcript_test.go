@@ -130,21 +130,21 @@ func TestTranscriptAcrossDeaths(t *testing.T) {
 			if err := log.Append(kept...); err != nil {
 				t.Fatal(err)
 			}
-			told, err := readHistory(context.Background(), log)
+			past, err := readHistory(context.Background(), log)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told.cut == "" && told.kept < acked {
-				t.Fatalf("%d bytes were called safe, and %d are there", acked, told.kept)
+			if past.cut == "" && past.kept < acked {
+				t.Fatalf("%d bytes were called safe, and %d are there", acked, past.kept)
 			}
-			out := told.transcript(&transcript{log: log}, room)
+			out := past.transcript(&transcript{log: log}, room)
 			live := rapid.Int64Range(0, total).Draw(t, "life")
 			if deaths == 0 {
 				live = total
 			}
 			at := int64(0) // the agent starts at the log's end
 			for _, c := range chunks {
-				from, end := max(at, told.kept), at+int64(len(c.bytes))
+				from, end := max(at, past.kept), at+int64(len(c.bytes))
 				if end > from && from < live {
 					safe, err := out.write(from, c.stream, c.bytes[from-at:])
 					if err != nil {

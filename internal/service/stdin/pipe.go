@@ -10,12 +10,12 @@ import (
 // Pipe is the standard input of a command over successive streams to its agent. Data lost with a broken stream is sent
 // again over the next.
 type Pipe struct {
-	writing sync.Mutex // orders writes, and guards the fields up to told
-	sent    int64      // position after the written bytes
-	unsure  []byte     // the last written bytes: as many as can be in flight
-	fed     *agent.Process
-	ended   bool           // there are no more writes
-	told    *agent.Process // process that was sent the end of input
+	writing  sync.Mutex // orders writes, and guards the fields up to finished
+	sent     int64      // position after the written bytes
+	unsure   []byte     // the last written bytes: as many as can be in flight
+	fed      *agent.Process
+	ended    bool           // there are no more writes
+	finished *agent.Process // process that was sent the end of input
 
 	mu      sync.Mutex // guards the rest
 	proc    *agent.Process
@@ -84,10 +84,10 @@ func (p *Pipe) CloseStdin() error {
 // closeStream ends the input on the current stream, once. The caller holds the lock.
 func (p *Pipe) closeStream() error {
 	proc, _, _ := p.stream()
-	if p.told == proc || proc.Started().StdinClosed {
+	if p.finished == proc || proc.Started().StdinClosed {
 		return nil
 	}
-	p.told = proc
+	p.finished = proc
 	return proc.CloseStdin()
 }
 

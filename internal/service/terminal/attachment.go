@@ -27,7 +27,7 @@ type attachment struct {
 	history         []byte // nil after it was read
 	queue           []byte
 	last            *belljar.TerminalEvent // after the queue; set before shut is closed
-	told            bool                   // last was read
+	known           bool                   // last was read
 	left            bool
 	bytes, messages *rate.Limiter // of input
 }
@@ -108,7 +108,7 @@ func (a *attachment) take() (e belljar.TerminalEvent, ok bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
-	case a.left || a.told:
+	case a.left || a.known:
 		return e, false, io.EOF
 	case len(a.history) > 0:
 		e = belljar.TerminalEvent{Kind: belljar.TerminalHistory, Data: a.history}
@@ -121,7 +121,7 @@ func (a *attachment) take() (e belljar.TerminalEvent, ok bool, err error) {
 		}
 		notify(a.room)
 	case a.last != nil:
-		a.told = true
+		a.known = true
 		e = *a.last
 	default:
 		return e, false, nil

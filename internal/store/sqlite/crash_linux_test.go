@@ -96,15 +96,15 @@ func say(id string, p belljar.Phase) { os.Stdout.WriteString(id + " " + string(p
 func TestKilled(t *testing.T) {
 	rounds := tier.Rounds(t, 4, 20)
 	path := filepath.Join(t.TempDir(), "store.db")
-	said := map[string]belljar.Phase{}
+	reported := map[string]belljar.Phase{}
 	for round := range rounds {
 		news := killedWriter(t, path)
-		maps.Copy(said, news)
+		maps.Copy(reported, news)
 		s := open(t, path)
 		if round < rounds-1 { // a check of all runs takes long, so only the last round makes it
-			checkSaid(t, s, news)
+			checkReported(t, s, news)
 		} else {
-			checkSaid(t, s, said)
+			checkReported(t, s, reported)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -114,10 +114,10 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("in round %d", round)
 		}
 	}
-	if len(said) < rounds*5 {
-		t.Errorf("only %d runs in %d rounds", len(said), rounds)
+	if len(reported) < rounds*5 {
+		t.Errorf("only %d runs in %d rounds", len(reported), rounds)
 	}
-	t.Logf("%d runs in %d rounds", len(said), rounds)
+	t.Logf("%d runs in %d rounds", len(reported), rounds)
 }
 
 // killedWriter kills a writing process after a random number of lines. It returns the last phase that was printed for
@@ -135,7 +135,7 @@ func killedWriter(t *testing.T, path string) map[string]belljar.Phase {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := map[string]belljar.Phase{}
+	reported := map[string]belljar.Phase{}
 	last := 30 + rand.IntN(400)
 	lines := bufio.NewScanner(out)
 	for n := 0; lines.Scan(); n++ {
@@ -146,23 +146,23 @@ func killedWriter(t *testing.T, path string) map[string]belljar.Phase {
 		if !ok {
 			t.Errorf("half a line: %q", lines.Text())
 		}
-		said[id] = belljar.Phase(phase)
+		reported[id] = belljar.Phase(phase)
 	}
 	child.Wait()
 	if stderr.Len() > 0 {
 		t.Fatalf("the writer failed: %s", stderr.String())
 	}
-	return said
+	return reported
 }
 
-// checkSaid checks that every run has at least the printed phase, and that the usage is correct.
-func checkSaid(t *testing.T, s *sqlite.Store, said map[string]belljar.Phase) {
+// checkReported checks that every run has at least the printed phase, and that the usage is correct.
+func checkReported(t *testing.T, s *sqlite.Store, reported map[string]belljar.Phase) {
 	t.Helper()
 	rank := map[belljar.Phase]int{belljar.PhaseQueued: 1, belljar.PhaseRunning: 2, belljar.PhaseCompleted: 3}
-	for id, phase := range said {
+	for id, phase := range reported {
 		r, err := s.Runs().Get(t.Context(), id)
 		if err != nil || rank[r.Phase] < rank[phase] {
-			t.Errorf("run %s was said to be %s: it is %q, error %v", id, phase, r.Phase, err)
+			t.Errorf("run %s was reported as %s: it is %q, error %v", id, phase, r.Phase, err)
 			continue
 		}
 		if r.Message == "added" {

@@ -99,7 +99,7 @@ func keyRace(t *testing.T, s store.Store) {
 		const racers = 50
 		var mu sync.Mutex
 		var group sync.WaitGroup
-		made, told := []string{}, map[string]int{}
+		made, counts := []string{}, map[string]int{}
 		for i := range racers {
 			group.Go(func() {
 				r := openRun("ann", i)
@@ -112,13 +112,13 @@ func keyRace(t *testing.T, s store.Store) {
 				case prior == nil:
 					made = append(made, r.ID)
 				default:
-					told[prior.ObjectID]++
+					counts[prior.ObjectID]++
 				}
 			})
 		}
 		group.Wait()
-		if len(made) != 1 || told[made[0]] != racers-1 {
-			t.Fatalf("made %v, told %v; want one made and all others told", made, told)
+		if len(made) != 1 || counts[made[0]] != racers-1 {
+			t.Fatalf("made %v, reported %v; want one made and all others reported", made, counts)
 		}
 		_, total := list(t, s, belljar.RunQuery{})
 		same(t, "runs on record", total, round+1)

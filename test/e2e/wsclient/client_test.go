@@ -108,8 +108,8 @@ func interactive(spec *belljar.RunSpec) { spec.Interactive = true }
 // stream returns the URL of a run's stream.
 func (s *server) stream(id string) string { return s.url + api.Prefix + "/runs/" + id + "/stream" }
 
-// heard is the output of the client.
-type heard struct {
+// received is the output of the client.
+type received struct {
 	frames  []belljar.Frame // except notes
 	notes   []belljar.Frame
 	remarks []remark
@@ -125,7 +125,7 @@ type remark struct {
 }
 
 // output joins the program's output.
-func (h heard) output() string {
+func (h received) output() string {
 	var b strings.Builder
 	for _, f := range h.frames {
 		b.Write(f.Output)
@@ -134,7 +134,7 @@ func (h heard) output() string {
 }
 
 // client runs the client to its end. react, if set, receives every frame and may write to the program.
-func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...string) heard {
+func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...string) received {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
@@ -154,7 +154,7 @@ func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...st
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	var h heard
+	var h received
 	lines := bufio.NewScanner(stdout)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -187,7 +187,7 @@ func (s *server) client(react func(f belljar.Frame, stdin io.Writer), args ...st
 }
 
 // whole checks that a client received a complete log: every frame once.
-func (h heard) whole(t *testing.T) {
+func (h received) whole(t *testing.T) {
 	t.Helper()
 	for i, f := range h.frames {
 		if f.Seq != uint64(i+1) {

@@ -75,12 +75,12 @@ func TestTerminal(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/usr/bin/python3", "terminal.py", url, "secret", session)
-	var said, complaint bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &complaint
+	var output, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &complaint
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s%s", err, &said, &complaint)
+		t.Fatalf("%v\n%s%s", err, &output, &complaint)
 	}
-	t.Log(said.String())
+	t.Log(output.String())
 }
 
 // BenchmarkEcho measures the time from a key to its echo.

@@ -92,8 +92,8 @@ func (f *forger) accept(l net.Listener) {
 
 // handle serves one stream of the host. The agent gets those that are useless to programs, from their first byte on.
 func (f *forger) handle(c net.Conn) {
-	var said bytes.Buffer
-	r := wire.NewReader(io.TeeReader(c, &said))
+	var reply bytes.Buffer
+	r := wire.NewReader(io.TeeReader(c, &reply))
 	var request wire.Request
 	_, err := r.Read()
 	if err == nil {
@@ -104,7 +104,7 @@ func (f *forger) handle(c net.Conn) {
 	}
 	waiting, forged := f.programs[request.Op]
 	if err != nil || !forged {
-		f.agent.Handle(&replayed{Conn: c, r: io.MultiReader(&said, c)})
+		f.agent.Handle(&replayed{Conn: c, r: io.MultiReader(&reply, c)})
 		return
 	}
 	defer c.Close()

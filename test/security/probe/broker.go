@@ -57,9 +57,9 @@ func secureGet(path, headers string) (string, error) {
 
 // lent is a control: the host gets the secret, which the program does not have.
 func lent(r *report) {
-	said, err := secureGet("/who", "Authorization: Bearer "+os.Getenv("TOKEN")+"\r\n")
-	if err == nil && !strings.HasSuffix(said, "somebody\n") {
-		err = fmt.Errorf("it said %q", said)
+	reply, err := secureGet("/who", "Authorization: Bearer "+os.Getenv("TOKEN")+"\r\n")
+	if err == nil && !strings.HasSuffix(reply, "somebody\n") {
+		err = fmt.Errorf("it replied %q", reply)
 	}
 	r.works("the secret reaches its host", err)
 	if !strings.HasPrefix(os.Getenv("TOKEN"), "belljar-secret-") {
@@ -85,9 +85,9 @@ func brokered(r *report, args []string) {
 
 // redirected follows a redirect with all its headers.
 func redirected(r *report) {
-	said, err := secureGet("/away", "")
-	if err == nil && !strings.Contains(said, "Location: https://other.test/who\r\n") {
-		err = fmt.Errorf("%q", said)
+	reply, err := secureGet("/away", "")
+	if err == nil && !strings.Contains(reply, "Location: https://other.test/who\r\n") {
+		err = fmt.Errorf("%q", reply)
 	}
 	r.works("a redirect arrives", err)
 	c, err := secure("other.test", &tls.Config{InsecureSkipVerify: true})
@@ -96,9 +96,9 @@ func redirected(r *report) {
 		return
 	}
 	defer c.Close()
-	said, err = exchange(c, "GET /who HTTP/1.1\r\nHost: other.test\r\nAuthorization: Bearer "+os.Getenv("TOKEN")+"\r\nConnection: close\r\n\r\n")
-	if err != nil || !strings.Contains(said, "nobody") {
-		r.breach("the other host said %q, %v", said, err)
+	reply, err = exchange(c, "GET /who HTTP/1.1\r\nHost: other.test\r\nAuthorization: Bearer "+os.Getenv("TOKEN")+"\r\nConnection: close\r\n\r\n")
+	if err != nil || !strings.Contains(reply, "nobody") {
+		r.breach("the other host replied %q, %v", reply, err)
 	}
 }
 
@@ -114,22 +114,22 @@ func plaintext(r *report) {
 	}
 	_, err := fetch("api.test", "/who")
 	r.deniedSoon("port 80", err)
-	said, err := speak("api.test:443", page("/who", "api.test"))
-	if strings.Contains(said, "somebody") {
-		r.breach("the host got the secret without TLS: %q, %v", said, err)
+	reply, err := speak("api.test:443", page("/who", "api.test"))
+	if strings.Contains(reply, "somebody") {
+		r.breach("the host got the secret without TLS: %q, %v", reply, err)
 	}
 }
 
 // echoed makes the host send the secret back, in every place and encoding.
 func echoed(r *report) {
 	for _, way := range []string{"body", "header", "cookie", "early", "trailer", "chunks", "gzip", "deflate", "base64", "basic", "hex", "url", "range", "br"} {
-		said, err := secureGet("/echo?"+way, "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nTE: trailers\r\n")
-		refused := strings.HasPrefix(said, "HTTP/1.1 502 ")
+		reply, err := secureGet("/echo?"+way, "Accept-Encoding: gzip, br\r\nRange: bytes=0-9\r\nTE: trailers\r\n")
+		refused := strings.HasPrefix(reply, "HTTP/1.1 502 ")
 		switch {
 		case err != nil:
 			r.works("the echo in "+way, err)
-		case refused != (way == "br"), !refused && !strings.Contains(said, "********"):
-			r.breach("the echo in %s: %q", way, said)
+		case refused != (way == "br"), !refused && !strings.Contains(reply, "********"):
+			r.breach("the echo in %s: %q", way, reply)
 		default:
 			fmt.Printf("the echo in %s is hidden\n", way)
 		}
@@ -143,12 +143,12 @@ func ownHeader(r *report) {
 		"Authorization : guest\r\n", "Authorization\t: guest\r\n", "X: y\r\n Authorization: guest\r\n", "X: y\nAuthorization: guest\r\n",
 		"Connection: close\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n0\r\nAuthorization: guest\r\n",
 	} {
-		said, err := secureGet("/who", own)
-		if err != nil || strings.Contains(said, "nobody") || !strings.HasPrefix(said, "HTTP/1.1 ") {
-			r.breach("%q: %q, %v", own, said, err)
+		reply, err := secureGet("/who", own)
+		if err != nil || strings.Contains(reply, "nobody") || !strings.HasPrefix(reply, "HTTP/1.1 ") {
+			r.breach("%q: %q, %v", own, reply, err)
 			continue
 		}
-		fmt.Printf("%q: %.12s\n", own, said)
+		fmt.Printf("%q: %.12s\n", own, reply)
 	}
 }
 
@@ -160,14 +160,14 @@ func otherNames(r *report) {
 		c.Close()
 	}
 	for _, host := range []string{"other.test", "api.test.other.test", "api.test:80", "api.test@other.test", "api.test\r\nHost: other.test"} {
-		said, err := tell(page("/who", host))
-		if err != nil || strings.HasPrefix(said, "HTTP/1.1 200") {
-			r.breach("Host %q: %q, %v", host, said, err)
+		reply, err := tell(page("/who", host))
+		if err != nil || strings.HasPrefix(reply, "HTTP/1.1 200") {
+			r.breach("Host %q: %q, %v", host, reply, err)
 		}
 	}
 	for _, target := range []string{"https://other.test/who", "http://api.test/who", "//other.test/who"} {
-		if said, err := tell("GET " + target + " HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n"); err != nil || strings.Contains(said, "somebody") && !strings.HasPrefix(target, "//") {
-			r.breach("target %q: %q, %v", target, said, err)
+		if reply, err := tell("GET " + target + " HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n"); err != nil || strings.Contains(reply, "somebody") && !strings.HasPrefix(target, "//") {
+			r.breach("target %q: %q, %v", target, reply, err)
 		}
 	}
 }
@@ -175,9 +175,9 @@ func otherNames(r *report) {
 // pipelined sends several requests together, some of them for another host.
 func pipelined(r *report) {
 	const right = "GET /who HTTP/1.1\r\nHost: api.test\r\n\r\n"
-	said, err := tell(right + right + page("/who", "other.test") + right)
-	if n := strings.Count(said, "somebody\n"); err != nil || n != 2 || strings.Contains(said, "nobody") {
-		r.breach("%d answers: %q, %v", n, said, err)
+	reply, err := tell(right + right + page("/who", "other.test") + right)
+	if n := strings.Count(reply, "somebody\n"); err != nil || n != 2 || strings.Contains(reply, "nobody") {
+		r.breach("%d answers: %q, %v", n, reply, err)
 	}
 }
 
@@ -192,9 +192,9 @@ func smuggled(r *report) {
 		"a body":          fmt.Sprintf("POST /who HTTP/1.1\r\nHost: api.test\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", len(inner), inner),
 		"an odd chunk":    "POST /who HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0;\n\r\n" + inner,
 	} {
-		said, err := tell(raw)
-		if err != nil || strings.Contains(said, "smuggled") {
-			r.breach("%s: %q, %v", what, said, err)
+		reply, err := tell(raw)
+		if err != nil || strings.Contains(reply, "smuggled") {
+			r.breach("%s: %q, %v", what, reply, err)
 		}
 	}
 }
@@ -206,19 +206,19 @@ func otherProtocols(r *report) {
 	if err == nil {
 		c.Close()
 	}
-	said, err := tell("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-	if err == nil && strings.HasPrefix(said, "HTTP/1.1 200") {
-		r.breach("HTTP/2 at once: %q", said)
+	reply, err := tell("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	if err == nil && strings.HasPrefix(reply, "HTTP/1.1 200") {
+		r.breach("HTTP/2 at once: %q", reply)
 	}
 	for _, protocol := range []string{"websocket", "h2c"} {
-		said, err := secureGet("/upgrade", "Connection: Upgrade\r\nUpgrade: "+protocol+"\r\n")
-		if strings.HasPrefix(said, "HTTP/1.1 101") || strings.Contains(said, "Bearer s") {
-			r.breach("%s began: %q, %v", protocol, said, err)
+		reply, err := secureGet("/upgrade", "Connection: Upgrade\r\nUpgrade: "+protocol+"\r\n")
+		if strings.HasPrefix(reply, "HTTP/1.1 101") || strings.Contains(reply, "Bearer s") {
+			r.breach("%s began: %q, %v", protocol, reply, err)
 		}
 	}
-	said, _ = tell("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
-	if strings.HasPrefix(said, "HTTP/1.1 200") {
-		r.breach("CONNECT: %q", said)
+	reply, _ = tell("CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n")
+	if strings.HasPrefix(reply, "HTTP/1.1 200") {
+		r.breach("CONNECT: %q", reply)
 	}
 }
 

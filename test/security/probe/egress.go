@@ -40,8 +40,8 @@ func exchange(c net.Conn, raw string) (string, error) {
 	if _, err := io.WriteString(c, raw); err != nil {
 		return "", err
 	}
-	said, err := io.ReadAll(c)
-	return string(said), err
+	reply, err := io.ReadAll(c)
+	return string(reply), err
 }
 
 // page returns a request for a path of a host, the last one of its connection.
@@ -76,9 +76,9 @@ func get(c net.Conn, host, path string) (string, error) {
 // reach is a control: each host must respond.
 func reach(r *report, hosts []string) {
 	for _, host := range hosts {
-		said, err := fetch(host, "/")
-		if err == nil && !strings.Contains(said, "hello from "+host) {
-			err = fmt.Errorf("it said %q", said)
+		reply, err := fetch(host, "/")
+		if err == nil && !strings.Contains(reply, "hello from "+host) {
+			err = fmt.Errorf("it replied %q", reply)
 		}
 		r.works("reach "+host, err)
 	}
@@ -175,9 +175,9 @@ func (r *report) frontWorks() {
 	for name, way := range fronts() {
 		c, err := way("api.test:80")
 		if err == nil {
-			var said string
-			if said, err = get(c, "api.test", "/"); err == nil && !strings.Contains(said, "hello from api.test") {
-				err = fmt.Errorf("it said %q", said)
+			var reply string
+			if reply, err = get(c, "api.test", "/"); err == nil && !strings.Contains(reply, "hello from api.test") {
+				err = fmt.Errorf("it replied %q", reply)
 			}
 		}
 		r.works(name, err)
@@ -216,12 +216,12 @@ func rebound(r *report, args []string) {
 	reach(r, []string{"api.test"})
 	for _, name := range all {
 		for begin := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-			said, err := speak(frontAddress, "CONNECT "+name+":80 HTTP/1.1\r\n\r\n")
-			if strings.Contains(said, "limit") && time.Since(begin) < patience {
+			reply, err := speak(frontAddress, "CONNECT "+name+":80 HTTP/1.1\r\n\r\n")
+			if strings.Contains(reply, "limit") && time.Since(begin) < patience {
 				continue
 			}
-			if err != nil || !strings.HasPrefix(said, "HTTP/1.1 403 ") || !strings.Contains(said, "private_address") {
-				r.breach("CONNECT %s: %q, %v", name, said, err)
+			if err != nil || !strings.HasPrefix(reply, "HTTP/1.1 403 ") || !strings.Contains(reply, "private_address") {
+				r.breach("CONNECT %s: %q, %v", name, reply, err)
 			}
 			break
 		}
@@ -251,10 +251,10 @@ func nested(r *report, targets []string) {
 			if err != nil {
 				continue
 			}
-			said, err := exchange(c, "CONNECT "+target+" HTTP/1.1\r\nHost: "+target+"\r\n\r\ninside")
+			reply, err := exchange(c, "CONNECT "+target+" HTTP/1.1\r\nHost: "+target+"\r\n\r\ninside")
 			c.Close()
-			if err == nil && !strings.HasPrefix(said, "HTTP/1.1 200") {
-				err = errors.New(said)
+			if err == nil && !strings.HasPrefix(reply, "HTTP/1.1 200") {
+				err = errors.New(reply)
 			}
 			r.deniedSoon("CONNECT "+target+" in "+name, err)
 		}

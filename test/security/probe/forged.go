@@ -93,8 +93,8 @@ func (t *taken) get(id uint64, host, path string) (string, error) {
 	c, err := takeConn(id)
 	if err != nil { // the host may have sent the reason
 		_ = t.SetDeadline(time.Now().Add(time.Second))
-		said, _ := t.answer()
-		return "", fmt.Errorf("%w: %+v", err, said)
+		reply, _ := t.answer()
+		return "", fmt.Errorf("%w: %+v", err, reply)
 	}
 	defer c.Close()
 	c.greet()
@@ -111,9 +111,9 @@ func (t *taken) get(id uint64, host, path string) (string, error) {
 
 // helloFrom is the control of the relay: an allowed host answers.
 func (r *report) helloFrom(t *taken, id uint64) {
-	said, err := t.get(id, "api.test", "/")
-	if err == nil && !strings.Contains(said, "hello from api.test") {
-		err = fmt.Errorf("it said %q", said)
+	reply, err := t.get(id, "api.test", "/")
+	if err == nil && !strings.Contains(reply, "hello from api.test") {
+		err = fmt.Errorf("it replied %q", reply)
 	}
 	r.works("a connection of the forged agent", err)
 }
@@ -172,15 +172,15 @@ func forgedAsks(r *report) {
 			for _, id := range []uint64{uint64(i), 1<<64 - 1} { // a new id, and one that all use
 				a.ID = id
 				err := t.ask(a)
-				var said wire.Answer
+				var reply wire.Answer
 				if err == nil {
-					said, err = t.answer()
+					reply, err = t.answer()
 				}
-				if err != nil || said.ID != id || said.OK || said.Reason == "" {
-					r.breach("%s: %+v, %v", what, said, err)
+				if err != nil || reply.ID != id || reply.OK || reply.Reason == "" {
+					r.breach("%s: %+v, %v", what, reply, err)
 					return
 				}
-				fmt.Printf("%s: %s\n", what, said.Reason)
+				fmt.Printf("%s: %s\n", what, reply.Reason)
 			}
 		}
 		r.helloFrom(t, 1<<41)
@@ -279,11 +279,11 @@ func forgedConns(r *report) {
 				c.greet()
 			}
 			say(c)
-			said, err := io.ReadAll(c)
-			if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() || strings.Contains(string(said), "hello from other") {
-				r.breach("%s: %q, %v", what, said, err)
+			reply, err := io.ReadAll(c)
+			if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() || strings.Contains(string(reply), "hello from other") {
+				r.breach("%s: %q, %v", what, reply, err)
 			}
-			fmt.Printf("%s: %d answers\n", what, strings.Count(string(said), "hello from api.test"))
+			fmt.Printf("%s: %d answers\n", what, strings.Count(string(reply), "hello from api.test"))
 			c.Close()
 		}
 		c := open(443)
@@ -311,18 +311,18 @@ func forgedFlood(r *report) {
 			return
 		}
 		defer t.Close()
-		var said string
+		var reply string
 		for id, begin := uint64(1), time.Now(); time.Since(begin) < 2*time.Minute; id++ {
 			_ = t.SetDeadline(time.Now().Add(patience))
-			if said, err = t.get(id, "api.test", "/mark"); err != nil || strings.Contains(said, "settled") {
+			if reply, err = t.get(id, "api.test", "/mark"); err != nil || strings.Contains(reply, "settled") {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if err != nil || !strings.Contains(said, "settled") {
-			r.breach("the host does not settle: %q, %v", said, err)
+		if err != nil || !strings.Contains(reply, "settled") {
+			r.breach("the host does not settle: %q, %v", reply, err)
 		}
-		fmt.Print(said)
+		fmt.Print(reply)
 	}
 	settle()
 	floods := []func(i uint64) wire.Ask{

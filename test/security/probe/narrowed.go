@@ -80,9 +80,9 @@ func narrowed(r *report, _ []string) {
 	lost := open("pinned.test")
 	kept, err := net.DialTimeout("tcp", "api.test:80", patience)
 	r.works("a connection that stays", err)
-	said, err := fetch("api.test", "/narrow/"+os.Getenv("LANE_SESSION"))
-	if err == nil && said != "narrowed: <nil>\n" {
-		err = errors.New(said)
+	reply, err := fetch("api.test", "/narrow/"+os.Getenv("LANE_SESSION"))
+	if err == nil && reply != "narrowed: <nil>\n" {
+		err = errors.New(reply)
 	}
 	r.works("narrow the rules", err)
 	cut(lost)
@@ -92,16 +92,16 @@ func narrowed(r *report, _ []string) {
 		r.deniedSoon("the address of before", err)
 	}
 	if kept != nil {
-		said, err := get(kept, "api.test", "/")
-		if err == nil && !strings.Contains(said, "hello from api.test") {
-			err = fmt.Errorf("it said %q", said)
+		reply, err := get(kept, "api.test", "/")
+		if err == nil && !strings.Contains(reply, "hello from api.test") {
+			err = fmt.Errorf("it replied %q", reply)
 		}
 		r.works("what is still allowed", err)
 	}
 	lost = open("api.test")
-	said, err = fetch("api.test", "/close/"+os.Getenv("LANE_SESSION"))
+	reply, err = fetch("api.test", "/close/"+os.Getenv("LANE_SESSION"))
 	if err == nil {
-		r.breach("the connection that asked for the end has an answer: %q", said)
+		r.breach("the connection that asked for the end has an answer: %q", reply)
 	}
 	cut(lost)
 	gone("api.test")

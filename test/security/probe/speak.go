@@ -87,9 +87,9 @@ func servers(r *report, others []string) {
 		r.deniedSoon(fmt.Sprintf("the name %q first, then the right one", name), handshake(append(raw, hello("api.test")...), whole))
 	}
 	hiddenServers(r, others[0])
-	said, err := speak("api.test:443", page("/", "api.test"))
-	if err == nil && !strings.Contains(said, "HTTP/1") {
-		err = fmt.Errorf("%q", said)
+	reply, err := speak("api.test:443", page("/", "api.test"))
+	if err == nil && !strings.Contains(reply, "HTTP/1") {
+		err = fmt.Errorf("%q", reply)
 	}
 	r.deniedSoon("HTTP on the port of TLS", err)
 }
@@ -98,13 +98,13 @@ func servers(r *report, others []string) {
 func requests(r *report, others []string) {
 	const right = "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n"
 	try := func(what, raw string, want int) {
-		said, err := speak("api.test:80", raw)
+		reply, err := speak("api.test:80", raw)
 		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 			r.breach("%s: nothing for %v", what, patience)
 		}
-		hellos, ours := strings.Count(said, "hello from "), strings.Count(said, "hello from api.test\n")
+		hellos, ours := strings.Count(reply, "hello from "), strings.Count(reply, "hello from api.test\n")
 		if hellos != ours || ours > want {
-			r.breach("%s: %d answers, %d of the host, %d may be: %q", what, hellos, ours, want, said)
+			r.breach("%s: %d answers, %d of the host, %d may be: %q", what, hellos, ours, want, reply)
 			return
 		}
 		fmt.Printf("%s: %d answers of the host\n", what, ours)
@@ -222,13 +222,13 @@ func crowd(r *report, args []string) {
 
 // settle waits until the host has no more descriptors than at the first time.
 func settle(r *report, _ []string) {
-	var said string
+	var reply string
 	var err error
 	for begin := time.Now(); time.Since(begin) < 2*time.Minute; time.Sleep(100 * time.Millisecond) {
-		if said, err = fetch("api.test", "/mark"); err == nil && strings.Contains(said, "settled") {
-			fmt.Println(said[strings.LastIndex(said, "settled"):])
+		if reply, err = fetch("api.test", "/mark"); err == nil && strings.Contains(reply, "settled") {
+			fmt.Println(reply[strings.LastIndex(reply, "settled"):])
 			return
 		}
 	}
-	r.breach("the host does not settle: %q, %v", said, err)
+	r.breach("the host does not settle: %q, %v", reply, err)
 }

@@ -28,16 +28,16 @@ func Handles(pid int, s unix.Signal) bool {
 	if err != nil {
 		return true // it has ended
 	}
-	told := false
+	signaled := false
 	for line := range bytes.Lines(raw) {
 		name, value, _ := bytes.Cut(bytes.TrimSpace(line), []byte(":\t"))
 		if string(name) != "SigCgt" && string(name) != "SigIgn" {
 			continue
 		}
-		told = true
+		signaled = true
 		if mask, err := strconv.ParseUint(string(value), 16, 64); err == nil && mask&(1<<(s-1)) != 0 {
 			return true
 		}
 	}
-	return !told
+	return !signaled
 }

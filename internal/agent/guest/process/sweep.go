@@ -19,7 +19,7 @@ const termTries = 8
 
 // Terminate sends TERM to the processes that list returns, in at least two rounds, and until a round finds no new one: the table may
 // lack a process that starts while it is read. The caller closes the processes.
-func Terminate(list func() []*Process) (told []*Process) {
+func Terminate(list func() []*Process) (signaled []*Process) {
 	known := make(map[int]uint64)
 	for round := range termTries {
 		fresh := 0
@@ -31,13 +31,13 @@ func Terminate(list func() []*Process) (told []*Process) {
 			fresh++
 			p.Signal(unix.SIGTERM)
 			p.Signal(unix.SIGCONT) // a stopped process cannot handle TERM
-			known[p.pid], told = p.start, append(told, p)
+			known[p.pid], signaled = p.start, append(signaled, p)
 		}
 		if fresh == 0 && round > 0 {
 			break
 		}
 	}
-	return told
+	return signaled
 }
 
 // Sweep kills the processes that list returns, until there are none and gone, called after a pause, agrees. It stops them before

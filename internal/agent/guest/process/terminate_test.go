@@ -17,7 +17,7 @@ func TestTerminate(t *testing.T) {
 		t.Fatal(err)
 	}
 	round := 0
-	told := Terminate(func() []*Process {
+	signaled := Terminate(func() []*Process {
 		if round++; round == 1 {
 			return nil
 		}
@@ -30,11 +30,11 @@ func TestTerminate(t *testing.T) {
 		}
 		return nil
 	})
-	if len(told) != 1 || round < 2 {
-		t.Errorf("%d processes in %d rounds", len(told), round)
+	if len(signaled) != 1 || round < 2 {
+		t.Errorf("%d processes in %d rounds", len(signaled), round)
 		_ = cmd.Process.Kill()
 	}
-	for _, p := range told {
+	for _, p := range signaled {
 		p.Close()
 	}
 	var ended *exec.ExitError

@@ -182,7 +182,7 @@ func TestNames(t *testing.T) {
 }
 
 // shake performs the front's handshake for a program's bytes.
-func shake(sent string) (to wire.Open, c conn, refusal []byte, said string) {
+func shake(sent string) (to wire.Open, c conn, refusal []byte, request string) {
 	var out bytes.Buffer
 	to, refusal = handshake(bufio.NewReaderSize(strings.NewReader(sent), maxHead), &out, &c)
 	return to, c, refusal, out.String()

@@ -13,8 +13,8 @@ import (
 // bornWith are network devices that the kernel makes in every namespace.
 var bornWith = []string{"tunl0", "sit0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6tnl0", "ip6gre0"}
 
-// testWalls runs hostile programs against an isolated runtime. They never run without isolation.
-func testWalls(t *testing.T, o Options) {
+// testProtections runs hostile programs against an isolated runtime. They never run without isolation.
+func testProtections(t *testing.T, o Options) {
 	if !o.Isolated {
 		t.Skip("this runtime has no isolation")
 	}
