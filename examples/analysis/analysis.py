@@ -55,7 +55,7 @@ class Analysis:
     def code(self, code):
         """Executes code, and returns its results as text. It keeps the pictures unopened: they are untrusted."""
         run = self.session.code(code, timeout=120, replay=True)  # a context that has hibernated without its interpreter executes its earlier code first
-        told = run.stdout[-4000:] + (run.value[:4000] + "\n" if run.value else "")
+        text = run.stdout[-4000:] + (run.value[:4000] + "\n" if run.value else "")
         for result in run.results:
             for kind, suffix in (("image/png", "png"), ("image/svg+xml", "svg")):
                 if kind in result.get("data", {}):
@@ -64,12 +64,12 @@ class Analysis:
                     path = pathlib.Path("out", f"picture-{self.pictures}.{suffix}")
                     path.parent.mkdir(exist_ok=True)
                     path.write_bytes(base64.b64decode(data) if suffix == "png" else data.encode())
-                    told += f"a picture ({kind})\n"
+                    text += f"a picture ({kind})\n"
         if run.error:
-            told += run.error["traceback"][-4000:]
+            text += run.error["traceback"][-4000:]
         if run.context.get("state") == "replaced":
-            told += "[the interpreter is new: its variables are gone]\n"
-        return told or "done\n"
+            text += "[the interpreter is new: its variables are gone]\n"
+        return text or "done\n"
 
     def fits(self, **programs):
         """Tries each program in a fork, and continues in the best one. Forks have the files; their interpreters are new."""
@@ -122,13 +122,13 @@ def converse(analysis, messages):
         for call in message.get("tool_calls") or []:
             try:
                 tool = {"code": analysis.code, "fits": analysis.fits}[call["function"]["name"]]
-                told = tool(**json.loads(call["function"]["arguments"]))
+                text = tool(**json.loads(call["function"]["arguments"]))
             except BelljarError as e:
-                told = f"error: {e}\n"
+                text = f"error: {e}\n"
             except (KeyError, TypeError, ValueError) as e:
-                told = f"the call is wrong: {e!r}\n"
-            print("".join(f"  {line}\n" for line in told.splitlines()), end="")
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": told})
+                text = f"the call is wrong: {e!r}\n"
+            print("".join(f"  {line}\n" for line in text.splitlines()), end="")
+            messages.append({"role": "tool", "tool_call_id": call["id"], "content": text})
         if not message.get("tool_calls"):
             return
     raise SystemExit(f"analysis: it is not done after {MOST_TURNS} turns")

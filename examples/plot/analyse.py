@@ -58,23 +58,23 @@ def run(belljar, data, arguments):
         return f"error: {e}"
     except (ValueError, TypeError, KeyError) as e:
         return f"the arguments are wrong: {e!r}"
-    told = done.stdout[-4000:] + done.stderr[-4000:]
+    text = done.stdout[-4000:] + done.stderr[-4000:]
     if not done.ok:
-        told += f"[{done.message}]\n"
+        text += f"[{done.message}]\n"
     for artifact in done.artifacts():
         name = pathlib.PurePosixPath(artifact["path"]).name
         image = done.artifact(artifact["path"]) if 0 < artifact["size"] <= LARGEST else b""
         size = size_of(image)
         if size is None:
-            told += f"{name} is no picture that can be shown\n"
+            text += f"{name} is no picture that can be shown\n"
             continue
         home = pathlib.Path("out", name)
         home.parent.mkdir(exist_ok=True)
         home.write_bytes(image)
-        told += f"{name} (image/png, {size[0]} x {size[1]}, {len(image)} bytes)\n"
-    for line in told.splitlines():
+        text += f"{name} (image/png, {size[0]} x {size[1]}, {len(image)} bytes)\n"
+    for line in text.splitlines():
         print("  " + line)
-    return told or "it printed nothing"
+    return text or "it printed nothing"
 
 
 def main(file, question):

@@ -7,11 +7,11 @@ QUESTIONS = [("7 * 8", "56"), ("the capital of Portugal", "lisbon"), ("2 ** 10",
 right = 0
 for question, answer in QUESTIONS:
     print(f"{question}? ", end="", flush=True)
-    said = sys.stdin.readline()
-    if not said:
-        print("\nnobody there")
+    line = sys.stdin.readline()
+    if not line:
+        print("\nno input")
         sys.exit(2)
-    good = said.strip().lower() == answer
+    good = line.strip().lower() == answer
     right += good
     print("right" if good else f"no, {answer}")
 print(f"{right} of {len(QUESTIONS)} right")

@@ -51,8 +51,8 @@ export function token(): string | undefined {
 
 /** failureOf returns the error of an answer to such a request. It asks for a new sign-in if that is missing. */
 export function failureOf(status: number, body: unknown): BelljarError {
-  const told = (body as { error?: ErrorBody } | undefined)?.error;
-  const error = errorOf(told?.code ? told : { code: "internal", message: `the server answered with status ${status}` }, { status });
+  const reported = (body as { error?: ErrorBody } | undefined)?.error;
+  const error = errorOf(reported?.code ? reported : { code: "internal", message: `the server answered with status ${status}` }, { status });
   noteFailure(error);
   return error;
 }

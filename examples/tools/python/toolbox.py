@@ -57,23 +57,23 @@ class Toolbox:
         if language not in self.LANGUAGES:
             raise ValueError(f"language is one of {', '.join(self.LANGUAGES)}")
         run = self.session.run(code=code, language=language, timeout=self.timeout)
-        return self._said(run.stdout + run.stderr, "" if run.ok else run.message)
+        return self._result(run.stdout + run.stderr, "" if run.ok else run.message)
 
     def _shell(self, command):
         done = self.session.shell(command, timeout=self.timeout)
-        return self._said(done.output, f"exit code {done.exit_code}" if done.exit_code else "")
+        return self._result(done.output, f"exit code {done.exit_code}" if done.exit_code else "")
 
     def _write_file(self, path, contents):
         self.session.files.write(path, contents, overwrite=True)
         return "written"
 
     def _read_file(self, path):
-        return self._said(self.session.files.read_text(path, errors="replace"), "")
+        return self._result(self.session.files.read_text(path, errors="replace"), "")
 
     def _list_files(self):
         return "\n".join(entry["path"] for entry in self.session.files.list(recursive=True, limit=200)) or "nothing is there"
 
-    def _said(self, text, end):
+    def _result(self, text, end):
         """Returns the model's view of an output: of a long one, the beginning and the end."""
         if len(text) > self.most:
             left = len(text) - self.most

@@ -64,17 +64,17 @@ export class Toolbox {
         const language = text("language");
         if (!languages.includes(language)) throw new Wrong(`language is one of ${languages.join(", ")}`);
         const run = await this.#session.run({ language, code: text("code"), timeout_sec: this.#timeoutSec });
-        return this.#said(run.stdout + run.stderr, run.ok ? "" : run.message);
+        return this.#result(run.stdout + run.stderr, run.ok ? "" : run.message);
       }
       case "shell": {
         const done = await this.#session.exec(text("command"), { timeoutMs: this.#timeoutSec * 1000 });
-        return this.#said(done.output, done.exitCode === 0 ? "" : `exit code ${done.exitCode}`);
+        return this.#result(done.output, done.exitCode === 0 ? "" : `exit code ${done.exitCode}`);
       }
       case "write_file":
         await this.#session.files.write(text("path"), text("contents"), { overwrite: true });
         return "written";
       case "read_file":
-        return this.#said(await this.#session.files.text(text("path")), "");
+        return this.#result(await this.#session.files.text(text("path")), "");
       case "list_files": {
         const { entries } = await this.#session.files.list(".", { recursive: true, limit: 200 });
         return (entries ?? []).map((entry) => entry.path).join("\n") || "nothing is there";
@@ -84,7 +84,7 @@ export class Toolbox {
   }
 
   /** Returns the model's view of an output: of a long one, the beginning and the end. */
-  #said(text: string, end: string): string {
+  #result(text: string, end: string): string {
     const half = this.#most / 2;
     if (text.length > this.#most) {
       text = `${text.slice(0, half)}\n[${text.length - this.#most} characters left out]\n${text.slice(-half)}`;

@@ -291,7 +291,7 @@ def test_no_belljar(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "script, says",
     [
-        ("echo 'no namespaces here' >&2; exit 3", "no namespaces here"), ("echo hello; cat", "something else"), ("echo '{}'; cat", "something else"),
+        ("echo 'no namespaces here' >&2; exit 3", "no namespaces here"), ("echo hello; cat", "first line"), ("echo '{}'; cat", "first line"),
         ("exit 0", "ended before it was ready"),
     ],
 )  # fmt: skip

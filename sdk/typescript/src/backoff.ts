@@ -20,10 +20,10 @@ export class Passing extends Error {
 }
 
 /**
- * told returns the caller's error for an error.
+ * unwrapped returns the caller's error for an error.
  * @internal
  */
-export function told(error: unknown): unknown {
+export function unwrapped(error: unknown): unknown {
   return error instanceof Passing ? error.error : error;
 }
 

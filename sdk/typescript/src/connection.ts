@@ -1,4 +1,4 @@
-import { Passing, sleep, told, Tries } from "./backoff.js";
+import { Passing, sleep, unwrapped, Tries } from "./backoff.js";
 import { wellFormed } from "./bytes.js";
 import { Call, closing, foreign, Watch, type CallOptions } from "./call.js";
 import { CanceledError, invalid, RuntimeUnavailableError, type BelljarError } from "./error.js";
@@ -175,7 +175,7 @@ export class Connection {
     if (!(error instanceof Passing)) throw error;
     const spent = ask?.body instanceof ReadableStream || (ask?.once && !error.undone);
     const pause = spent ? undefined : tries.again(error);
-    if (pause === undefined) throw told(error);
+    if (pause === undefined) throw unwrapped(error);
     await sleep(pause, call.signal).catch(() => {
       throw call.over();
     });
@@ -254,10 +254,10 @@ export class Connection {
     const cause = systemOf(error);
     const stays = cause && !watch.call.over() && this.#unusable(cause, error);
     if (stays) return stays;
-    const nobody = !watch.silent && isNobody(cause);
-    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, nobody && cause !== undefined);
+    const refused = !watch.silent && isRefused(cause);
+    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, refused && cause !== undefined);
     // A wrong address is more likely than a brief outage.
-    return nobody && !this.#met ? told(failure) : failure;
+    return refused && !this.#met ? unwrapped(failure) : failure;
   }
 
   // unusable returns the error for a server whose TLS will not work on a retry either.
@@ -279,7 +279,7 @@ export class Connection {
   broken(watch: Watch, message: string, error: unknown, undone = false): unknown {
     const over = watch.call.over() ?? this.exited?.();
     if (over) return over;
-    const cause = watch.silent ? new Error(`the server said nothing for ${watch.silenceMs / 1000} s`) : error;
+    const cause = watch.silent ? new Error(`the server sent nothing for ${watch.silenceMs / 1000} s`) : error;
     return new Passing(
       new RuntimeUnavailableError(
         { code: "runtime_unavailable", message: `${message}: ${reasonOf(cause)}`, hint: "check the address, and that belljar serve is running there" },
@@ -417,12 +417,12 @@ function systemOf(error: unknown): SystemError | undefined {
 }
 
 function reasonOf(error: unknown): string {
-  const said = systemOf(error) ?? error;
-  return said instanceof Error ? said.message || (said as SystemError).code : String(said);
+  const cause = systemOf(error) ?? error;
+  return cause instanceof Error ? cause.message || (cause as SystemError).code : String(cause);
 }
 
-// isNobody reports whether a request apparently failed because nothing listens at the address.
-function isNobody(cause: SystemError | undefined): boolean {
+// isRefused reports whether a request apparently failed because nothing listens at the address.
+function isRefused(cause: SystemError | undefined): boolean {
   if (cause) return ["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EACCES"].includes(cause.code);
   return typeof document !== "undefined"; // a browser gives no reason
 }

@@ -1,7 +1,7 @@
 import { bytesOf, textOf } from "./bytes.js";
 import type { Opened } from "./connection.js";
 import { join } from "./connection.js";
-import { told } from "./backoff.js";
+import { unwrapped } from "./backoff.js";
 import { invalid } from "./error.js";
 import type { RequestBody } from "./transport.js";
 
@@ -56,7 +56,7 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
     try {
       yield* this.pieces();
     } catch (error) {
-      throw told(error);
+      throw unwrapped(error);
     }
   }
 

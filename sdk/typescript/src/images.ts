@@ -1,6 +1,6 @@
 import type { CallOptions } from "./call.js";
 import { kindOf, route, type Ask, type Connection } from "./connection.js";
-import { told } from "./backoff.js";
+import { unwrapped } from "./backoff.js";
 import { bodyOf, type Content } from "./content.js";
 import { errorOf, RuntimeUnavailableError, type ErrorBody } from "./error.js";
 import { eventsOf, objectOf } from "./events.js";
@@ -83,7 +83,7 @@ export class Images {
         if (name === "error") throw errorOf(objectOf<{ error: ErrorBody }>(data).error);
       }
     } catch (error) {
-      throw told(error);
+      throw unwrapped(error);
     }
     throw new RuntimeUnavailableError({
       code: "runtime_unavailable", message: "the connection broke while the server made the image ready",

@@ -21,7 +21,7 @@ export class RunInput {
   /** Resolves when input has ended, with the reason. */
   readonly closed: Promise<InputEnd>;
   #reason: InputEnd | undefined;
-  #told: Partial<ErrorBody> = {}; // the server's data about the reason
+  #details: Partial<ErrorBody> = {}; // the server's data about the reason
   #ended = false; // stdin_close has been sent
   #finish!: (reason: InputEnd) => void;
 
@@ -79,9 +79,9 @@ export class RunInput {
 
   /** end closes the program's input for all clients: the program reads end of file. It waits for that, and throws if the program did not get all input. */
   async end(): Promise<void> {
-    const told = this.#send({ type: "stdin_close" });
+    const sending = this.#send({ type: "stdin_close" });
     this.#ended = true;
-    await told.catch(() => {}); // the cause is reported below
+    await sending.catch(() => {}); // the cause is reported below
     const reason = await this.closed;
     if (reason !== "client" && reason !== "run_ended") throw this.#refusal(reason);
   }
@@ -107,7 +107,7 @@ export class RunInput {
     if (reason === "connection_lost" && this.#signal?.aborted) {
       return new CanceledError({ code: "canceled", message: "the input was given up", details: { reason } }, { cause: this.#signal.reason });
     }
-    return refusal(reason, this.#told, cause);
+    return refusal(reason, this.#details, cause);
   }
 
   // watch reads the server's messages, which come at least every ten seconds. It cuts a connection that is silent for silenceMs.
@@ -127,7 +127,7 @@ export class RunInput {
       if (frame.type !== "event") continue;
       if (frame.event === "stdin_closed") {
         const { reason, message, hint, ...details } = (frame.data ?? {}) as { reason?: unknown; message?: string; hint?: string };
-        if (message !== undefined) this.#told = { message, hint: hint ?? "", details };
+        if (message !== undefined) this.#details = { message, hint: hint ?? "", details };
         this.#finish(String(reason ?? "client"));
       }
       if (frame.event === "end") {
@@ -138,8 +138,8 @@ export class RunInput {
   }
 }
 
-function refusal(reason: InputEnd, told: Partial<ErrorBody>, cause?: unknown): BelljarError {
-  const body = { message: `standard input is closed: ${reason}`, ...told, details: { reason, ...told.details } };
+function refusal(reason: InputEnd, reply: Partial<ErrorBody>, cause?: unknown): BelljarError {
+  const body = { message: `standard input is closed: ${reason}`, ...reply, details: { reason, ...reply.details } };
   switch (reason) {
     case "stdin_max_frame_bytes":
       return new PayloadTooLargeError({ code: "payload_too_large", ...body });

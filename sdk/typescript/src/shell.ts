@@ -145,9 +145,9 @@ class Command {
           return objectOf<Done>(data);
         case "error": {
           const { error } = objectOf<{ error: ErrorBody }>(data);
-          const told = errorOf(error);
+          const failure = errorOf(error);
           // The server could not continue the stream, but the command continues.
-          throw this.runId !== undefined && told.code === "runtime_unavailable" ? new Passing(told) : told;
+          throw this.runId !== undefined && failure.code === "runtime_unavailable" ? new Passing(failure) : failure;
         }
       }
     }

@@ -148,16 +148,16 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
     for (let event = await this.next(); event; event = await this.next()) yield event;
   }
 
-  #said = 0; // bytes
+  #sent = 0; // bytes
   #read = 0; // bytes that the server has certainly read
-  #asked: number | undefined; // #said at the last ping, until that is answered
+  #asked: number | undefined; // #sent at the last ping, until that is answered
 
   // receive waits for a message. It pings a silent server, which answers in order, and waits while the program does not read its input: then
   // silence means nothing.
   async #receive(): Promise<Received> {
     const timer = setInterval(() => {
-      if (this.#asked !== undefined) return void (this.#said === this.#read && this.#socket.cut());
-      this.#asked = this.#said;
+      if (this.#asked !== undefined) return void (this.#sent === this.#read && this.#socket.cut());
+      this.#asked = this.#sent;
       this.#socket.send('{"type":"ping"}').catch(() => {}); // the connection's end reports the error
     }, Math.min(pingMs, this.#doorway.connection.options.silenceMs));
     try {
@@ -234,7 +234,7 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   }
 
   async #send(data: string | Uint8Array): Promise<void> {
-    this.#said += data.length;
+    this.#sent += data.length;
     try {
       await this.#socket.send(data);
     } catch (error) {

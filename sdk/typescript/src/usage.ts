@@ -1,4 +1,4 @@
-import { told } from "./backoff.js";
+import { unwrapped } from "./backoff.js";
 import type { CallOptions } from "./call.js";
 import { kindOf, type Connection } from "./connection.js";
 import { errorOf, RuntimeUnavailableError, type ErrorBody } from "./error.js";
@@ -23,7 +23,7 @@ export async function* watchUsage(connection: Connection, path: string, options?
       if (name === "error") throw errorOf(objectOf<{ error: ErrorBody }>(data).error);
     }
   } catch (error) {
-    throw told(error);
+    throw unwrapped(error);
   }
   throw new RuntimeUnavailableError({ code: "runtime_unavailable", message: "the connection broke while the usage was watched", hint: "watch again" });
 }

@@ -233,10 +233,10 @@ test("silence is given up, also within an answer", async (t) => {
   const quiet = await fake(t, () => {});
   const error = await errorOf(client(t, quiet.url, { silenceMs: 200, patienceMs: 0 }).me());
   assert.ok(error instanceof RuntimeUnavailableError);
-  assert.match(String((error.cause as Error).message), /said nothing/);
+  assert.match(String((error.cause as Error).message), /sent nothing/);
 
   const half = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/json" }).write("{"));
-  assert.match(String(((await errorOf(client(t, half.url, { silenceMs: 200, patienceMs: 0 }).me())).cause as Error).message), /said nothing/);
+  assert.match(String(((await errorOf(client(t, half.url, { silenceMs: 200, patienceMs: 0 }).me())).cause as Error).message), /sent nothing/);
 });
 
 test("an upload may take as long as it goes on", async (t) => {

@@ -118,7 +118,7 @@ test("fragments make one message, and pings between them are answered", async (t
   assert.deepEqual([peer.got[0]!.opcode, peer.got[0]!.payload.toString()], [10, "are you there"]);
 });
 
-test("the server's close is answered and told, behind what came before", async (t) => {
+test("the server's close is answered and reported after what came before", async (t) => {
   const { socket, peer } = await connected(t);
   peer.stream.write(Buffer.concat([frame(0x81, "last"), frame(0x88, Buffer.concat([Buffer.from([4010 >> 8, 4010 & 255]), Buffer.from("replaced")]))]));
   assert.deepEqual(await within("the message", socket.receive()), { kind: "text", data: "last" });

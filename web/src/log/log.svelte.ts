@@ -4,7 +4,7 @@ import type { Connection } from "./feed.ts";
 import type { Row } from "./row.ts";
 import type { Query } from "./search.ts";
 import { startWorker } from "./start.ts";
-import type { Ask, Stream, Told } from "./wire.ts";
+import type { Ask, Message, Stream } from "./wire.ts";
 import workerUrl from "./worker.ts?worker&url";
 
 /** logPath returns the API's path of a run's log. */
@@ -64,7 +64,7 @@ export class Log {
     prepare();
     this.#worker = spare!;
     spare = undefined;
-    this.#worker.onmessage = ({ data }: MessageEvent<Told>) => this.#told(data);
+    this.#worker.onmessage = ({ data }: MessageEvent<Message>) => this.#receive(data);
     this.#worker.onerror = () => (this.refused = new Error("The part of this page that reads logs has failed. Reload the page."));
     const headers = { "X-Belljar-Source": "Web", ...(token() ? { Authorization: `Bearer ${token()}` } : {}) };
     this.ask({ do: "open", url: apiBase + logPath(runId), headers: headers as Record<string, string>, files: sessionId !== undefined });
@@ -94,29 +94,29 @@ export class Log {
     this.#worker.terminate();
   }
 
-  #told(told: Told): void {
-    switch (told.is) {
+  #receive(message: Message): void {
+    switch (message.is) {
       case "state":
-        this.rows = told.rows;
-        this.lines = told.lines;
-        this.size = told.size;
-        this.connection = told.connection;
-        if (told.connection.state === "waiting") this.broke ??= { message: told.connection.message, at: new Date().toISOString() };
-        if (told.connection.state === "refused") this.refused ??= failureOf(told.connection.status, told.connection.body);
+        this.rows = message.rows;
+        this.lines = message.lines;
+        this.size = message.size;
+        this.connection = message.connection;
+        if (message.connection.state === "waiting") this.broke ??= { message: message.connection.message, at: new Date().toISOString() };
+        if (message.connection.state === "refused") this.refused ??= failureOf(message.connection.status, message.connection.body);
         return;
       case "rows":
-        this.window = told;
+        this.window = message;
         return;
       case "search":
-        this.hits = told.hits;
-        this.searching = told.busy;
-        this.searchProblem = told.problem;
+        this.hits = message.hits;
+        this.searching = message.busy;
+        this.searchProblem = message.problem;
         return;
       case "place":
-        if (told.nth !== undefined) this.nth = told.nth;
-        return this.onplace(told.position);
+        if (message.nth !== undefined) this.nth = message.nth;
+        return this.onplace(message.position);
       case "event":
-        return this.#onevent(told.event, told.data);
+        return this.#onevent(message.event, message.data);
     }
   }
 }

@@ -23,7 +23,7 @@ export type Ask =
   | { do: "retry" };
 
 /** Messages from the worker. */
-export type Told =
+export type Message =
   | { is: "state"; rows: number; lines: number; size: number; connection: Connection }
   | { is: "rows"; first: number; rows: Row[] }
   | { is: "search"; hits: number; busy: boolean; problem?: string | undefined }

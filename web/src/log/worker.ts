@@ -7,7 +7,7 @@ import { markOf, type RawFrame } from "./marks.ts";
 import { showRow, styleBefore, type Row } from "./row.ts";
 import type { Style } from "./ansi.ts";
 import { block, expression, matchesStream, searchBlock, type Block, type Query } from "./search.ts";
-import type { Ask, Stream, Told } from "./wire.ts";
+import type { Ask, Message, Stream } from "./wire.ts";
 import { startWorker } from "./start.ts";
 
 const expressionName = "expressions";
@@ -41,7 +41,7 @@ function serve(): void {
   let hits: number[] = [];
   let at: number | undefined; // the row of the last requested hit: the page may send two requests before it shows one
 
-  const tell = (told: Told) => self.postMessage(told);
+  const tell = (message: Message) => self.postMessage(message);
   const macrotask = tasks();
 
   const rowsShown = () => (stream === "both" ? lines.rows : chosen.length);
@@ -176,14 +176,14 @@ function serve(): void {
     const worker = query.regexp ? new Guarded() : undefined;
     tell({ is: "search", hits: 0, busy: true });
     try {
-      let told = performance.now();
+      let reported = performance.now();
       for (let place = { row: 0, within: 0 }; turn === searching; ) {
         // A growing line is searched once it has ended, or the log has.
         const rest = lines.rows - place.row;
         if (rest <= (connection.state === "ended" || connection.state === "refused" ? 0 : 1)) {
           if (connection.state === "ended" || connection.state === "refused") break;
-          if (told > 0) done();
-          told = 0;
+          if (reported > 0) done();
+          reported = 0;
           await wait2(200);
           continue;
         }
@@ -196,9 +196,9 @@ function serve(): void {
         }
         place = next.next;
         if (!worker) await macrotask();
-        if (performance.now() - told > 100) {
-          tell({ is: "search", hits: hits.length, busy: told > 0 });
-          told &&= performance.now();
+        if (performance.now() - reported > 100) {
+          tell({ is: "search", hits: hits.length, busy: reported > 0 });
+          reported &&= performance.now();
         }
       }
       if (turn === searching) done();

@@ -38,8 +38,8 @@ export const watchedFetch: typeof fetch = async (input, init) => {
   try {
     const answer = await send(input, init);
     if (away.since) asked(true);
-    const told = Date.parse(answer.headers.get("Date") ?? "") - performance.now();
-    if (told > (clock ?? -Infinity)) clock = told;
+    const offset = Date.parse(answer.headers.get("Date") ?? "") - performance.now();
+    if (offset > (clock ?? -Infinity)) clock = offset;
     return answer;
   } catch (error) {
     if (!init?.signal?.aborted && !away.since) asked(false);

@@ -20,12 +20,12 @@ function answer(frames: unknown[], whole: boolean): Response {
 }
 
 async function read(answers: ((from: number) => Response | Error)[]): Promise<{ seqs: number[]; events: string[]; states: string[]; asked: number[]; last: Connection }> {
-  const told = { seqs: [] as number[], events: [] as string[], states: [] as string[], asked: [] as number[], last: { state: "opening" } as Connection };
+  const seen = { seqs: [] as number[], events: [] as string[], states: [] as string[], asked: [] as number[], last: { state: "opening" } as Connection };
   await follow({
     url: "http://server/logs", headers: {}, signal: new AbortController().signal, pause: () => undefined, wait: async () => {},
     async fetch(url) {
       const from = Number(new URL(String(url)).searchParams.get("from_seq"));
-      told.asked.push(from);
+      seen.asked.push(from);
       const next = answers.shift();
       assert.ok(next, "asked too often");
       const got = next(from);
@@ -33,54 +33,54 @@ async function read(answers: ((from: number) => Response | Error)[]): Promise<{ 
       return got;
     },
     frame(frame) {
-      if (frame.type === "stdout") told.seqs.push(frame.seq);
-      else told.events.push(frame.event ?? frame.type);
+      if (frame.type === "stdout") seen.seqs.push(frame.seq);
+      else seen.events.push(frame.event ?? frame.type);
     },
     changed(now) {
-      told.states.push(now.state);
-      told.last = now;
+      seen.states.push(now.state);
+      seen.last = now;
     },
   });
-  return told;
+  return seen;
 }
 
 test("a whole log", async () => {
-  const told = await read([() => answer([out(1), out(2), end(3)], true)]);
-  assert.deepEqual(told.seqs, [1, 2]);
-  assert.deepEqual(told.states, ["opening", "open", "ended"]);
+  const seen = await read([() => answer([out(1), out(2), end(3)], true)]);
+  assert.deepEqual(seen.seqs, [1, 2]);
+  assert.deepEqual(seen.states, ["opening", "open", "ended"]);
 });
 
 test("a connection that breaks is opened again behind what has come: no gap, no duplicate", async () => {
-  const told = await read([
+  const seen = await read([
     () => answer([out(1), out(2)], false),
     () => new TypeError("refused"),
     () => answer([out(2), out(3), out(3)], false), // a server that repeats itself
     () => answer([out(4), end(5)], true),
   ]);
-  assert.deepEqual(told.seqs, [1, 2, 3, 4]);
-  assert.deepEqual(told.asked, [1, 3, 3, 4]);
-  assert.deepEqual(told.states, ["opening", "open", "waiting", "waiting", "open", "waiting", "open", "ended"]);
+  assert.deepEqual(seen.seqs, [1, 2, 3, 4]);
+  assert.deepEqual(seen.asked, [1, 3, 3, 4]);
+  assert.deepEqual(seen.states, ["opening", "open", "waiting", "waiting", "open", "waiting", "open", "ended"]);
 });
 
 test("lost frames are reported", async () => {
-  const told = await read([() => answer([{ type: "event", event: "resume", seq: 10, data: { lost_count: 9 } }, out(10), end(11)], true)]);
-  assert.deepEqual([told.seqs, told.events], [[10], ["resume", "end"]]);
+  const seen = await read([() => answer([{ type: "event", event: "resume", seq: 10, data: { lost_count: 9 } }, out(10), end(11)], true)]);
+  assert.deepEqual([seen.seqs, seen.events], [[10], ["resume", "end"]]);
 });
 
-test("a gap without a word is asked for again, once, and then told", async () => {
-  const told = await read([() => answer([out(1), out(4)], true), () => answer([out(4), end(5)], true)]);
-  assert.deepEqual([told.seqs, told.events, told.asked], [[1, 4], ["resume", "end"], [1, 2]]);
+test("a gap without a word is asked for again, once, and then seen", async () => {
+  const seen = await read([() => answer([out(1), out(4)], true), () => answer([out(4), end(5)], true)]);
+  assert.deepEqual([seen.seqs, seen.events, seen.asked], [[1, 4], ["resume", "end"], [1, 2]]);
 });
 
 test("refusals end it, and a server that is busy does not", async () => {
   const refuse = (status: number) => () => new Response(JSON.stringify({ error: { code: "x", message: "no" } }), { status });
-  const told = await read([refuse(503), refuse(429), refuse(404)]);
-  assert.deepEqual(told.last, { state: "refused", status: 404, body: { error: { code: "x", message: "no" } } });
+  const seen = await read([refuse(503), refuse(429), refuse(404)]);
+  assert.deepEqual(seen.last, { state: "refused", status: 404, body: { error: { code: "x", message: "no" } } });
 });
 
 test("a log that the server has no more of is whole", async () => {
-  const told = await read([() => answer([out(1)], true), () => answer([], true), () => answer([], true)]);
-  assert.deepEqual([told.seqs, told.last.state], [[1], "ended"]);
+  const seen = await read([() => answer([out(1)], true), () => answer([], true), () => answer([], true)]);
+  assert.deepEqual([seen.seqs, seen.last.state], [[1], "ended"]);
 });
 
 test("a proxy that keeps an answer back until it is whole: the log is asked for in parts", async () => {
@@ -105,8 +105,8 @@ test("a proxy that keeps an answer back until it is whole: the log is asked for 
 });
 
 test("notes borrow a seq", async () => {
-  const told = await read([() => answer([out(1), { type: "event", event: "stdin_closed", seq: 1, data: { reason: "client" } }, out(2), end(3)], true)]);
-  assert.deepEqual([told.seqs, told.events], [[1, 2], ["stdin_closed", "end"]]);
+  const seen = await read([() => answer([out(1), { type: "event", event: "stdin_closed", seq: 1, data: { reason: "client" } }, out(2), end(3)], true)]);
+  assert.deepEqual([seen.seqs, seen.events], [[1, 2], ["stdin_closed", "end"]]);
 });
 
 test("marks", () => {

@@ -89,12 +89,12 @@ class _Server:
                 raise self._failed("belljar ended before it was ready")
             line += piece
         try:
-            told = json.loads(line)
-            if isinstance(told["socket"], str) and isinstance(told["api_key"], str):
-                return dict(told)
+            address = json.loads(line)
+            if isinstance(address["socket"], str) and isinstance(address["api_key"], str):
+                return dict(address)
         except (ValueError, KeyError, TypeError):
             pass
-        raise self._failed(f"belljar said something else than that it is ready: {bytes(line[:200])!r}")
+        raise self._failed(f"the first line of belljar is unexpected: {bytes(line[:200])!r}")
 
     def words(self) -> str:
         """Returns the server's last output, once it has ended."""
@@ -104,10 +104,10 @@ class _Server:
     def _failed(self, message: str) -> RuntimeUnavailableError:
         self.stop()
         output = self.words()
-        said, own, hint = output.rpartition("\nhint: ")  # belljar's own hint, if it gives one
+        text, own, hint = output.rpartition("\nhint: ")  # belljar's own hint, if it gives one
         if not own:
-            said, hint = output, "\"belljar doctor\" shows what this host can isolate"
-        return RuntimeUnavailableError(f"{message}: {said}" if said else message, details={"output": output}, hint=hint)
+            text, hint = output, "\"belljar doctor\" shows what this host can isolate"
+        return RuntimeUnavailableError(f"{message}: {text}" if text else message, details={"output": output}, hint=hint)
 
     @property
     def alive(self) -> bool:
@@ -248,9 +248,9 @@ class Local:
 
     def over(self) -> UnreachableError:
         """Returns the error for each caller once the server has ended."""
-        said = self._server.words()
+        output = self._server.words()
         return UnreachableError(
-            "the private belljar has ended" + (f": {said}" if said else ""), details={"output": said}, hint="make a new client; what ran in this one is gone"
+            "the private belljar has ended" + (f": {output}" if output else ""), details={"output": output}, hint="make a new client; what ran in this one is gone"
         )
 
     def dead(self, seconds: float) -> bool:

@@ -77,10 +77,10 @@ def judge(head: Head, body: Any) -> BaseException:
     if isinstance(body, dict) and "error" not in body and "detail" in body:  # the format of other servers of the thread API
         body = body["detail"] if isinstance(body["detail"], dict) else {"error": body["detail"]}
     own: Any = body.get("error") if isinstance(body, dict) else None
-    told = isinstance(own, dict) and isinstance(own.get("code"), str)
+    explained = isinstance(own, dict) and isinstance(own.get("code"), str)
     flat = isinstance(own, str)  # the format of the thread API
     after = retry_after(head.get("retry-after")) if head.status in (429, 503) else None
-    if told:
+    if explained:
         assert isinstance(own, dict)
         error = _of(head, own["code"], str(own.get("message", "")), own.get("details"), str(own.get("hint") or ""), after)
     elif flat:
@@ -96,9 +96,9 @@ def judge(head: Head, body: Any) -> BaseException:
             return error  # waiting will not help soon
         says = "retry_after_sec" in error.details
         limited = error.code == "rate_limited"
-        most = 2 if (told or flat) and not limited and not says else None
-        return Passing(error, after, most, refused=(told or flat) and limited)
-    if head.status in (502, 504) and not told and not flat:
+        most = 2 if (explained or flat) and not limited and not says else None
+        return Passing(error, after, most, refused=(explained or flat) and limited)
+    if head.status in (502, 504) and not explained and not flat:
         return Passing(error)  # a proxy in front of the server reports that it is unreachable
     return error
 

@@ -214,7 +214,7 @@ def of_code(code: str) -> type[BelljarError]:
     return TABLE[code][0] if code in TABLE else BelljarError
 
 
-def told(error: Mapping[str, Any]) -> BelljarError:
+def of_reply(error: Mapping[str, Any]) -> BelljarError:
     """Returns the exception for an error that the server sent in a stream."""
     return of_code(error["code"])(error["message"], code=error["code"], details=error.get("details"), hint=error.get("hint") or "")
 

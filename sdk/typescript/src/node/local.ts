@@ -85,7 +85,7 @@ function answer(child: ChildProcess, timeoutMs: number): Promise<Ready> {
       if (!text.includes("\n")) return;
       try {
         const ready = JSON.parse(text.slice(0, text.indexOf("\n"))) as Ready;
-        if (typeof ready.socket !== "string") throw new Error("it said something else than that it is ready");
+        if (typeof ready.socket !== "string") throw new Error("its first line is unexpected");
         settle(undefined, ready);
       } catch (error) {
         settle(error as Error);
@@ -137,6 +137,6 @@ class Log {
 
   /** hint returns the program's own hint, or a default. */
   get hint(): string {
-    return /hint: (.*)/.exec(this.kept)?.[1] ?? "details.log has what it said";
+    return /hint: (.*)/.exec(this.kept)?.[1] ?? "details.log has its output";
   }
 }

@@ -7,11 +7,11 @@ export function isEnd(phase: Run["phase"]): boolean {
   return phase === "completed" || phase === "failed" || phase === "killed" || phase === "timed_out";
 }
 
-type Told = Pick<Run, "phase" | "exit_code" | "started_at" | "finished_at" | "created_at"> &
+type Reported = Pick<Run, "phase" | "exit_code" | "started_at" | "finished_at" | "created_at"> &
   Partial<Pick<Run, "reason_code" | "message" | "signal" | "approval" | "estimated_start_time" | "build">>;
 
 /** outcomeOf returns the outcome of a run, or the reason why it waits: "Failed after 1.2 s: exit status 1". */
-export function outcomeOf(run: Told, now = Date.now()): string {
+export function outcomeOf(run: Reported, now = Date.now()): string {
   const begun = run.started_at ? Date.parse(run.started_at) : undefined;
   const took = begun === undefined ? undefined : duration((run.finished_at ? Date.parse(run.finished_at) : now) - begun);
   switch (run.phase) {
@@ -35,14 +35,14 @@ export function outcomeOf(run: Told, now = Date.now()): string {
   }
 }
 
-function killed(run: Told, took: string | undefined): string {
+function killed(run: Reported, took: string | undefined): string {
   if (run.reason_code === "canceled_by_user" && (!run.message || run.message === run.reason_code)) {
     return took ? `Cancelled after ${took}` : "Cancelled before it began";
   }
   return `Ended ${took ? `after ${took}` : "before it began"}: ${messageOf(run)}`;
 }
 
-function failed(run: Told, took: string | undefined): string {
+function failed(run: Reported, took: string | undefined): string {
   const when = took ? `Failed after ${took}` : "Failed before it began";
   switch (run.reason_code) {
     case "nonzero_exit":
@@ -59,10 +59,10 @@ function failed(run: Told, took: string | undefined): string {
   return `${when}: ${exited(run)}${messageOf(run)}`;
 }
 
-function exited(run: Told): string {
+function exited(run: Reported): string {
   return run.exit_code !== null && !run.signal ? `exit status ${run.exit_code}, ` : "";
 }
 
-function messageOf(run: Told): string {
+function messageOf(run: Reported): string {
   return (run.message || (run.reason_code ?? "").replaceAll("_", " ") || "no reason is known").replace(/\.$/, "");
 }

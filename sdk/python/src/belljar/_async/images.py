@@ -78,13 +78,13 @@ class AsyncImages:
             async with incoming:
                 async for events in incoming.events():
                     for name, data in events:
-                        told = _load(data)
+                        event = _load(data)
                         if name == "progress" and progress is not None:
-                            await settle(progress(cast("types.ImageProgress", told)))
+                            await settle(progress(cast("types.ImageProgress", event)))
                         elif name == "done":
-                            return cast("types.Image", told)
+                            return cast("types.Image", event)
                         elif name == "error":
-                            raise errors.told(told["error"])
+                            raise errors.of_reply(event["error"])
             raise Passing(UnreachableError("the connection broke while the server made the image ready", details={"image": ref}))
 
         return await self._transport.repeat(ask, take)

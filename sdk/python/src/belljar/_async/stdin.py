@@ -119,7 +119,7 @@ class AsyncStdin:
             self._socket.cut()
 
 
-def _refusal(reason: str, told: dict[str, Any]) -> BelljarError:
+def _refusal(reason: str, reply: dict[str, Any]) -> BelljarError:
     """Returns the error for a write after the input has ended."""
     kind: type[BelljarError] = ConflictError
     if reason == "stdin_max_frame_bytes":
@@ -128,5 +128,5 @@ def _refusal(reason: str, told: dict[str, Any]) -> BelljarError:
         kind = QuotaExceededError
     elif reason == "connection_lost":
         kind = UnreachableError
-    details = {name: value for name, value in told.items() if name not in ("message", "hint")}
-    return kind(told.get("message") or f"standard input is closed: {reason}", details={**details, "reason": reason}, hint=str(told.get("hint") or ""))
+    details = {name: value for name, value in reply.items() if name not in ("message", "hint")}
+    return kind(reply.get("message") or f"standard input is closed: {reason}", details={**details, "reason": reason}, hint=str(reply.get("hint") or ""))

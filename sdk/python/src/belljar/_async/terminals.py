@@ -93,18 +93,18 @@ class AsyncTerminal:
                 self._fault = InternalError(f"the server ended the terminal: {message.code} {message.reason}".rstrip())
             return b""
         try:
-            told = json.loads(message.data)
-            kind = told["type"]
+            event = json.loads(message.data)
+            kind = event["type"]
             if kind in ("output", "history"):
-                data: str = told["data"]
-                return a2b_base64(data) if told.get("encoding") == "base64" else data.encode("utf-8", "surrogatepass")
+                data: str = event["data"]
+                return a2b_base64(data) if event.get("encoding") == "base64" else data.encode("utf-8", "surrogatepass")
             if kind == "session":
-                self.raw, self.token = told["terminal"], told["session_id"]
+                self.raw, self.token = event["terminal"], event["session_id"]
             elif kind == "exit":
-                self.exit_code, self.reason = told["exit_code"], "exit"
+                self.exit_code, self.reason = event["exit_code"], "exit"
             elif kind == "error":
-                error = errors.of_code(told["code"])
-                self._fault = error(told["message"], code=told["code"], details=told.get("details"), hint=told.get("hint") or "")
+                error = errors.of_code(event["code"])
+                self._fault = error(event["message"], code=event["code"], details=event.get("details"), hint=event.get("hint") or "")
             elif kind == "session_not_found":
                 self._fault = NotFoundError("this terminal or session does not exist, or has ended")
         except (ValueError, KeyError, TypeError) as e:

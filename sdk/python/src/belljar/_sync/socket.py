@@ -24,7 +24,7 @@ class Socket:
     def __init__(self, transport: Transport, wire: Wire, decoder: ws.Decoder) -> None:
         self._transport, self._wire, self._decoder = transport, wire, decoder
         self._gone = False
-        self._said = 0  # counts starts and ends of messages
+        self._messages = 0  # counts starts and ends of messages
         self._read = 0  # the count of messages that the server has certainly read
         self._asked: Optional[int] = None  # the count at the last ping, until that is answered
 
@@ -43,13 +43,13 @@ class Socket:
 
     def send(self, kind: int, data: bytes, timeout: Optional[float] = None) -> None:
         """Sends a message. ``timeout`` bounds each pause in sending: the server reads nothing while the program reads no input."""
-        self._said += 1
+        self._messages += 1
         try:
             self._wire.send(ws.encode(kind, data), timeout)
         except OSError as e:
             self.cut()  # part of the message may have been sent
             raise self._transport.broken(e, "the connection broke") from e
-        self._said += 1
+        self._messages += 1
 
     def say(self, message: Mapping[str, Any], timeout: Optional[float] = None) -> None:
         """Sends a JSON object, like :meth:`send`."""
@@ -96,10 +96,10 @@ class Socket:
         The server reads in order, pings included, and waits while the program does not read its input: then
         there is no pong.
         """
-        if self._asked == self._read == self._said:
+        if self._asked == self._read == self._messages:
             raise TimeoutError("the other side says nothing")
         if self._asked is None and not self._wire.busy:
-            self._asked = self._said
+            self._asked = self._messages
             self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
 
     def leave(self) -> None:

@@ -244,10 +244,10 @@ class Transport:
     def _locate(self) -> None:
         """Waits for the private belljar, and gets its address."""
         assert self.local is not None
-        told = aside(self.local.ready)
+        server = aside(self.local.ready)
         if not self._located:  # another thread may have been first
-            self.address = Address("unix:" + told["socket"])
-            self.headers = [*self.headers, ("X-API-KEY", told["api_key"])]
+            self.address = Address("unix:" + server["socket"])
+            self.headers = [*self.headers, ("X-API-KEY", server["api_key"])]
             self._located = True
 
     def _dial(self, timeout: float = DIAL, tunnel: bool = False) -> Wire:

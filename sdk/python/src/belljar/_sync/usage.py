@@ -30,12 +30,12 @@ def watch_usage(transport: Transport, at: str) -> Iterator[types.UsageSample]:
                     if name == "end":
                         return
                     try:
-                        told = json.loads(data)
+                        message = json.loads(data)
                     except ValueError as e:
                         raise InternalError(f"the stream cannot be read: {e}") from None
                     if name == "error":
-                        raise errors.told(told["error"])
-                    yield cast("types.UsageSample", told)
+                        raise errors.of_reply(message["error"])
+                    yield cast("types.UsageSample", message)
     except Passing as failure:
         raise failure.error from failure.__cause__
     raise UnreachableError("the connection broke while the usage was watched", hint="watch again")
