@@ -246,6 +246,29 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// Requests that reach a restarted server at once all find the session of their client.
+func TestRestartRequestsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	first := w.httpServer(nil)
+	_, c := first.peer(t, "ann", "?mode=code")
+	for range 30 {
+		if err := first.door.Close(); err != nil {
+			t.Fatal(err)
+		}
+		first = w.httpServer(nil)
+		c.url = first.URL + "/mcp"
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				if got := bodyOf(t, c.post(context.Background(), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, i))); !strings.HasPrefix(got, "200") {
+					t.Errorf("request %d: %s", i, got)
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
 // A session that has ended is never resumed, however many end after it.
 func TestRestartManyEnded(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}`

@@ -113,6 +113,14 @@ func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSes
 		if hs.caller.ID != caller.ID || hs.caller.Role != caller.Role {
 			return nil, sessionNotFound()
 		}
+		if !hs.earlier {
+			return hs, nil
+		}
+		d.resuming.Lock() // until the request that resumes it is done
+		defer d.resuming.Unlock()
+		if hs = d.session(id); hs == nil {
+			return nil, sessionNotFound()
+		}
 		return hs, nil
 	}
 	var t token
