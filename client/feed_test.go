@@ -22,6 +22,25 @@ func TestFailedFeedIsForgotten(t *testing.T) {
 	}
 }
 
+// A server that waits for the reader of its response is not silent.
+func TestResponseWaitsForReader(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") }))
+	t.Cleanup(s.Close)
+	c, err := New(Options{URL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	resp, err := c.attempt(t.Context(), request{method: http.MethodGet, path: "/"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.Body.(*receiving).w.timer.Stop() {
+		t.Error("the timer of the server's silence runs before the first read")
+	}
+}
+
 // The run of an earlier request gets its input only once, even if the server first refuses the repeated request.
 func TestReplayAfterRefusal(t *testing.T) {
 	var asked atomic.Int32

@@ -43,6 +43,7 @@ type follower struct {
 	next     uint64 // the first seq that the reader has not seen
 	yield    func(belljar.Frame, error) bool
 	left     bool // the reader has stopped
+	aside    bool // the error of the run's input is for another reader
 	received bool // the current connection has received a frame
 }
 
@@ -56,6 +57,9 @@ func (f *follower) run(ctx context.Context) error {
 		f.received = false
 		err := f.follow(ctx)
 		if f.left {
+			return nil
+		}
+		if err == nil && f.aside {
 			return nil
 		}
 		if err == nil {

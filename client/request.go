@@ -191,6 +191,7 @@ func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Res
 	}
 	w.start()
 	resp, err := c.http.Do(req)
+	w.stop() // until the caller reads the body
 	if err != nil {
 		defer w.end()
 		return nil, c.unreachable(ctx, err)

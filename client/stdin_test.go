@@ -47,6 +47,21 @@ func TestPlainLargeStdin(t *testing.T) {
 	}
 }
 
+// TestPlainStagedStdinTooLarge: the caller gets the error of the input even if the client also waits for the run's end, to remove
+// the session that it has made for the files.
+func TestPlainStagedStdinTooLarge(t *testing.T) {
+	c := newWorld(t, nil, func(o *service.Options) {
+		o.MaxStdin = stdin.Limits{MaxBytes: 2 << 20, BytesPerSec: 8 << 20, MaxFrameBytes: 16 << 10, IdleTimeoutSec: 1000}
+	}).client()
+	for range 8 {
+		req := shell("cat >/dev/null; sleep 1000")
+		req.Input = bytes.NewReader(make([]byte, 2<<20+1))
+		req.Upload = archive(t, map[string]string{"big": strings.Repeat("x", belljar.MaxInlineBytes+1)})
+		_, _, err := tryFinish(t, c, req)
+		want(t, err, belljar.CodeQuotaExceeded)
+	}
+}
+
 // TestPlainStdinTooLarge: a program never continues with a part of its input.
 func TestPlainStdinTooLarge(t *testing.T) {
 	c := newWorld(t, nil, func(o *service.Options) {

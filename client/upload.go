@@ -137,11 +137,8 @@ func unpack(ctx context.Context, c *Client, session string, archive io.Reader) e
 
 // endSession ends a session when its only run has ended. If the client is closed before, the session expires.
 func endSession(c *Client, run, session string) {
-	for _, err := range c.Runs().Frames(c.ctx, run, belljar.Tail) {
-		if err != nil {
-			break
-		}
-	}
+	f := &follower{c: c, id: run, next: belljar.Tail, yield: func(belljar.Frame, error) bool { return true }, aside: true}
+	_ = f.run(c.ctx)
 	if c.ctx.Err() != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), detachTimeout)
 		defer cancel()
