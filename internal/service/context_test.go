@@ -213,7 +213,7 @@ func TestContextsThatDoNotStart(t *testing.T) {
 
 // A session has a maximum of contexts, and an idle interpreter ends.
 func TestContextLimits(t *testing.T) {
-	b := newBench(t, func(o *service.Options) { o.Contexts = service.ContextLimits{Most: 1, Idle: time.Millisecond} })
+	b := newBench(t, func(o *service.Options) { o.Contexts = service.ContextLimits{Most: 1, Idle: 2 * time.Second} })
 	id := b.open().ID
 	all := b.service.As(service.Local()).Contexts()
 	made, err := all.Create(t.Context(), id, belljar.ContextSpec{Language: "bash"})

@@ -104,7 +104,7 @@ func TestMemoryHogInASession(t *testing.T) {
 	})
 	id, _ := session["session_id"].(string)
 	run := func(line string) map[string]any {
-		run, ok := s.start("?wait=600s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}})
+		run, ok := s.start("?wait=600s", map[string]any{"spec_version": "1.0", "session_id": id, "command": []string{"sh", "-c", line}, "timeout_sec": 600})
 		if !ok {
 			t.Fatal("not started")
 		}

@@ -42,7 +42,7 @@ func TestNodeMemory(t *testing.T) {
 	run := func(id, script string) map[string]any {
 		t.Helper()
 		_, run := s.ask(http.MethodPost, api+"/runs?wait=true", map[string]any{
-			"spec_version": "1.0", "session_id": id, "command": []string{"/bin/sh", "-c", script},
+			"spec_version": "1.0", "session_id": id, "command": []string{"/bin/sh", "-c", script}, "timeout_sec": 600,
 		})
 		return run
 	}

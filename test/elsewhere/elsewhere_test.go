@@ -26,6 +26,7 @@ import (
 	root "github.com/belljar/belljar"
 	"github.com/belljar/belljar/client"
 	"github.com/belljar/belljar/test/need"
+	"github.com/belljar/belljar/test/peer"
 	"github.com/belljar/belljar/test/program"
 	"github.com/belljar/belljar/test/sprites"
 )
@@ -65,7 +66,7 @@ func start(t testing.TB, env ...string) *belljar {
 	t.Helper()
 	program.NeedNative(t)
 	program.Agent(t)
-	b := &belljar{t: t, data: t.TempDir(), listen: "127.0.0.1:0", env: env}
+	b := &belljar{t: t, data: t.TempDir(), listen: net.JoinHostPort(peer.Address(t), "0"), env: env}
 	b.begin()
 	t.Cleanup(b.end)
 	return b
@@ -311,7 +312,7 @@ func script(t *testing.T) string {
 // refuses starts a server that must not start, and must print the reason without a secret.
 func refuses(t *testing.T, reason string, env ...string) {
 	t.Helper()
-	b := &belljar{t: t, data: t.TempDir(), listen: "127.0.0.1:0", env: env}
+	b := &belljar{t: t, data: t.TempDir(), listen: net.JoinHostPort(peer.Address(t), "0"), env: env}
 	cmd := b.command()
 	err := cmd.Run()
 	if err == nil || !strings.Contains(b.words(), reason) || !strings.Contains(b.words(), "hint:") {

@@ -151,7 +151,7 @@ func (j *jar) netCommand(stdin string, args ...string) wire.Exec {
 }
 
 // prompt is the longest time in milliseconds of an immediate failure, on a slow and busy machine. Resolvers wait for longer.
-const prompt = 2500
+const prompt = 4500
 
 // at checks the output of a program, and that it came immediately.
 func (j *jar) at(want, stdin string, args ...string) {

@@ -98,7 +98,7 @@ test("signing out ends the token, here and in other tabs", async (t) => {
   await v.open("sandbox/runs");
   await v.open("sandbox/sessions", second);
   const had = (await token(v.page))!;
-  const { id } = await v.api.runs.start({ command: ["cat"], interactive: true });
+  const { id } = await v.api.runs.start({ command: ["cat"], interactive: true, stdin_idle_timeout_sec: 300 });
   const log = await fetch(`${v.place.url}/api/v1/sandbox/runs/${id}/logs?follow=true`, { headers: { Authorization: `Bearer ${had}` } });
   await v.page.evaluate((id) => {
     sessionStorage.setItem("belljar.draft", "{}");
