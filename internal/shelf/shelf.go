@@ -312,15 +312,30 @@ func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (*La
 func (s *Shelf) newLock() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lock, err := os.CreateTemp(s.Dir, "layer-*"+lockExt)
-	if err != nil {
-		return nil, err
-	}
-	if err = flock.Try(lock, false); err != nil { // a sweep of another process has it
+	for {
+		lock, err := os.CreateTemp(s.Dir, "layer-*"+lockExt)
+		if err != nil {
+			return nil, err
+		}
+		if err = flock.Try(lock, false); err == nil && inPlace(lock) {
+			return lock, nil
+		}
 		_ = lock.Close()
-		return nil, err
+		if err != nil && !errors.Is(err, flock.ErrBusy) {
+			return nil, err
+		}
+		// A sweep of another process removes it.
 	}
-	return lock, nil
+}
+
+// inPlace reports whether a file is still the one with its name.
+func inPlace(f *os.File) bool {
+	its, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(its, named)
 }
 
 // Sweep removes layers without a key, and the least recently used ones above Keep. Held layers stay.

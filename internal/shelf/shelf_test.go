@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -390,4 +391,36 @@ func TestDropByAnOldRecord(t *testing.T) {
 		t.Error("a layer that was recalled was removed")
 	}
 	wantLayer("recalled", recalled.Dir)
+}
+
+// TestNewLockDuringASweep checks that layers can be made while another process, which finds their locks at any moment, sweeps.
+func TestNewLockDuringASweep(t *testing.T) {
+	s := &Shelf{Dir: t.TempDir(), Keep: 100}
+	other := &Shelf{Dir: s.Dir, Keep: 100}
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	for range 2 {
+		sweeps.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					other.Sweep()
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		lock, err := s.newLock()
+		if err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		if _, err := os.Stat(lock.Name()); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		_ = lock.Close()
+	}
 }
