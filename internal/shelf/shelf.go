@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -174,7 +175,9 @@ func (s *Shelf) write(key string, rec record) error {
 	_, err = f.Write(raw)
 	if err = errors.Join(err, f.Close()); err == nil {
 		s.setLoose(rec.Folder, rec.Gone)
+		s.mu.Lock()
 		err = os.Rename(f.Name(), s.in(key+recordExt))
+		s.mu.Unlock()
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
@@ -255,7 +258,7 @@ func (s *Shelf) Forget(key string) {
 		_ = os.Remove(s.in(key + recordExt)) // no key has it then
 		return
 	}
-	s.drop(rec.Folder, s.in(key+recordExt))
+	s.drop(rec, key)
 }
 
 // Recall reverts Forget for a layer that is still held.
@@ -309,15 +312,30 @@ func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (*La
 func (s *Shelf) newLock() (*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lock, err := os.CreateTemp(s.Dir, "layer-*"+lockExt)
-	if err != nil {
-		return nil, err
-	}
-	if err = flock.Try(lock, false); err != nil { // a sweep of another process has it
+	for {
+		lock, err := os.CreateTemp(s.Dir, "layer-*"+lockExt)
+		if err != nil {
+			return nil, err
+		}
+		if err = flock.Try(lock, false); err == nil && inPlace(lock) {
+			return lock, nil
+		}
 		_ = lock.Close()
-		return nil, err
+		if err != nil && !errors.Is(err, flock.ErrBusy) {
+			return nil, err
+		}
+		// A sweep of another process removes it.
 	}
-	return lock, nil
+}
+
+// inPlace reports whether a file is still the one with its name.
+func inPlace(f *os.File) bool {
+	its, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Stat(f.Name())
+	return err == nil && os.SameFile(its, named)
 }
 
 // Sweep removes layers without a key, and the least recently used ones above Keep. Held layers stay.
@@ -343,7 +361,7 @@ func (s *Shelf) Sweep() {
 			continue
 		case rec.Gone:
 			s.setLoose(rec.Folder, true)
-			s.drop(rec.Folder, s.in(e.Name()))
+			s.drop(rec, key)
 		default:
 			all = append(all, kept{key, info.ModTime(), rec})
 			total += rec.Bytes
@@ -357,7 +375,7 @@ func (s *Shelf) Sweep() {
 				oldest = i
 			}
 		}
-		if l := all[oldest]; s.drop(l.Folder, s.in(l.key+recordExt)) {
+		if l := all[oldest]; s.drop(l.record, l.key) {
 			total -= l.Bytes
 		}
 		all = append(all[:oldest], all[oldest+1:]...)
@@ -368,7 +386,7 @@ func (s *Shelf) Sweep() {
 		switch {
 		case isLock && !known[folder]:
 			s.setLoose(folder, true)
-			s.drop(folder, "")
+			s.drop(record{Folder: folder}, "")
 		case strings.HasSuffix(name, newExt):
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour { // its process was killed
 				_ = os.Remove(s.in(name))
@@ -392,23 +410,47 @@ func (s *Shelf) seize(folder string) (*os.File, error) {
 	return f, nil
 }
 
-// drop removes a layer that is not held, and its record first, unless rec is "". It reports whether it did.
-func (s *Shelf) drop(folder, rec string) bool {
-	f, err := s.seize(folder)
+// drop removes a layer that is not held, and the record of its key first, unless key is "". It reports whether it did. What the caller knows may be old:
+// while the layer was held, it may have got a key, or been recalled.
+func (s *Shelf) drop(rec record, key string) bool {
+	f, err := s.seize(rec.Folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	if rec != "" {
-		_ = os.Remove(rec)
+	if err == nil {
+		defer f.Close()
+		defer flock.Unlock(f)
+	}
+	if !s.unname(rec, key) {
+		return false
 	}
 	if err != nil { // it was removed
 		return true
 	}
-	defer f.Close()
-	defer flock.Unlock(f)
-	if err := os.RemoveAll(s.in(folder)); err != nil {
+	if err := os.RemoveAll(s.in(rec.Folder)); err != nil {
 		return false
 	}
-	_ = os.Remove(s.in(folder + lockExt))
+	_ = os.Remove(s.in(rec.Folder + lockExt))
+	return true
+}
+
+// unname removes the record of a key, unless it is of another layer by now. It reports whether the layer may be removed.
+func (s *Shelf) unname(rec record, key string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if key == "" {
+		return !slices.ContainsFunc(s.Keys(), func(key string) bool {
+			now, err := s.read(key)
+			return err == nil && now.Folder == rec.Folder
+		})
+	}
+	now, err := s.read(key)
+	switch {
+	case err != nil || now.Folder != rec.Folder:
+		return true
+	case rec.Gone && !now.Gone:
+		return false
+	}
+	_ = os.Remove(s.in(key + recordExt))
 	return true
 }

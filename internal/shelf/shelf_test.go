@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -335,4 +336,91 @@ func TestForget(t *testing.T) {
 	put("f").Release()
 	held.Release()
 	wantLeft("replaced by another process", 3)
+}
+
+// TestDropByAnOldRecord checks that what a sweep has read before does not cost a key its layer: the key may be newer, or have a newer layer.
+func TestDropByAnOldRecord(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
+	put := func(key string) *Layer {
+		t.Helper()
+		l, err := s.Put(key, nil, time.Now(), stream(t, file{name: "x", text: "x"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	wantLayer := func(key, dir string) {
+		t.Helper()
+		l, err := s.Get(key)
+		if err != nil || l == nil || l.Dir != dir {
+			t.Errorf("%s: %v, %v", key, l, err)
+		}
+		l.Release()
+	}
+	adopted, err := s.Make(func(string) error { return nil })
+	if err == nil {
+		err = s.Adopt("adopted", adopted, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	adopted.Release()
+	if s.drop(record{Folder: filepath.Base(adopted.Dir)}, "") {
+		t.Error("a layer that got a key was removed")
+	}
+	wantLayer("adopted", adopted.Dir)
+
+	put("replaced").Release()
+	old, err := s.read("replaced")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := put("replaced")
+	second.Release()
+	s.drop(old, "replaced")
+	wantLayer("replaced", second.Dir)
+
+	recalled := put("recalled")
+	s.Forget("recalled")
+	if old, err = s.read("recalled"); err != nil {
+		t.Fatal(err)
+	}
+	s.Recall("recalled")
+	recalled.Release()
+	if s.drop(old, "recalled") {
+		t.Error("a layer that was recalled was removed")
+	}
+	wantLayer("recalled", recalled.Dir)
+}
+
+// TestNewLockDuringASweep checks that layers can be made while another process, which finds their locks at any moment, sweeps.
+func TestNewLockDuringASweep(t *testing.T) {
+	s := &Shelf{Dir: t.TempDir(), Keep: 100}
+	other := &Shelf{Dir: s.Dir, Keep: 100}
+	var sweeps sync.WaitGroup
+	defer sweeps.Wait()
+	over := make(chan struct{})
+	defer close(over)
+	for range 2 {
+		sweeps.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+					other.Sweep()
+				}
+			}
+		})
+	}
+	for i := range 300 {
+		lock, err := s.newLock()
+		if err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		if _, err := os.Stat(lock.Name()); err != nil {
+			t.Fatalf("after %d: %v", i, err)
+		}
+		_ = lock.Close()
+	}
 }

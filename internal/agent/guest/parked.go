@@ -222,11 +222,11 @@ func (p *parked) become(l *launcher) error {
 	if _, _, err := p.control.Receive(takeTime); err != nil {
 		return err
 	}
-	if p.forker != nil && !p.forker.pass(from, e) {
+	if p.forker == nil {
+		inherit(e, from)
+	} else if !p.forker.pass(from, e) {
 		return fault.ErrDisconnected
 	}
-	e.pid, e.keeper, e.program, e.settled, e.status, e.group, e.outlets = from.pid, from.keeper, from.program, from.settled, from.status, from.group, from.outlets
-	e.forker = p.forker
 	for _, o := range e.outlets {
 		o.e = e
 	}
@@ -237,6 +237,12 @@ func (p *parked) become(l *launcher) error {
 	_ = p.control.Send("go")
 	p.control.Close()
 	return nil
+}
+
+// inherit makes the processes of another exec those of e.
+func inherit(e, from *exec) {
+	e.pid, e.keeper, e.program, e.settled, e.status, e.group, e.outlets = from.pid, from.keeper, from.program, from.settled, from.status, from.group, from.outlets
+	e.forker = from.forker
 }
 
 // prepare opens the interpreter's end of its socket.

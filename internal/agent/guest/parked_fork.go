@@ -95,6 +95,7 @@ func (p *parked) pass(from, to *exec) bool {
 	if p.children[from.pid] != from {
 		return false
 	}
+	inherit(to, from) // under the lock: the process may end at once, and its end is then reported to the command
 	p.children[from.pid] = to
 	return true
 }

@@ -68,6 +68,12 @@ func (c *command) provide() error {
 	if sh.over() {
 		return fault.New(wire.CodeNotFound, "shell %q has been ended", c.e.spec.Shell.Name)
 	}
+	if sh.leaves(sh.proc) { // it would be killed in the middle of the command
+		select {
+		case <-sh.proc.exec.exited:
+		case <-time.After(process.KillTime):
+		}
+	}
 	if sh.proc != nil && isClosed(sh.proc.exec.exited) {
 		sh.proc.close()
 		sh.proc, c.replaced = nil, !c.e.spec.Shell.Fresh

@@ -43,6 +43,9 @@ func (sh *shell) rest(idle time.Duration) {
 	defer sh.a.mu.Unlock()
 	sh.used = time.Now()
 	if idle > 0 && isClosed(sh.last) && !sh.a.closing {
+		if sh.idle != nil { // of a later command, which has ended already
+			sh.idle.Stop()
+		}
 		sh.idle = time.AfterFunc(idle, sh.retire)
 	}
 }
@@ -52,8 +55,16 @@ func (sh *shell) retire() {
 	sh.a.mu.Lock()
 	defer sh.a.mu.Unlock()
 	if sh.living != nil && isClosed(sh.last) {
+		sh.retired = sh.living
 		sh.living.exec.end(ending{cause: wire.CauseEnded})
 	}
+}
+
+// leaves reports whether a process of the shell is ending because it was idle.
+func (sh *shell) leaves(p *shellProcess) bool {
+	sh.a.mu.Lock()
+	defer sh.a.mu.Unlock()
+	return p != nil && sh.retired == p
 }
 
 // listShells lists the shells that have a name.

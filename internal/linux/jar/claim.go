@@ -72,7 +72,7 @@ func (j *Jar) claim(ctx context.Context, from, to string, settle func(Box) error
 	if ctx.Err() != nil {
 		return true, context.Cause(ctx)
 	}
-	if j.Ended() {
+	if j.dead() {
 		return true, r.o.Errors.Gone
 	}
 	return true, nil

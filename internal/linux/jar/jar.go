@@ -111,6 +111,19 @@ func (j *Jar) Ended() bool {
 	}
 }
 
+// dead reports whether the first process has ended. It knows that before Ended does, which needs the lock.
+func (j *Jar) dead() bool {
+	if j.Ended() {
+		return true
+	}
+	conn, err := j.pidfd.SyscallConn()
+	over := false
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { over = roster.Ended(int(fd)) })
+	}
+	return over || err != nil
+}
+
 // Await returns when the jar has ended, or the cause of ctx's end.
 func (j *Jar) Await(ctx context.Context) error {
 	if j.Ended() {

@@ -117,6 +117,32 @@ func TestClaim(t *testing.T) {
 	nothingLeft(t, r)
 }
 
+// A jar that ends while it is claimed is gone.
+func TestClaimOfAJarThatEnds(t *testing.T) {
+	r := open(t, tempDir(t))
+	made := birth(t, r, "blank", false)
+	process, err := unix.PidfdOpen(made.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(process)
+	r.Reached = func(point string) {
+		if point != PointNamed {
+			return
+		}
+		if err := unix.PidfdSendSignal(process, unix.SIGKILL, nil, 0); err != nil {
+			t.Error(err)
+		}
+		if n, err := unix.Poll([]unix.PollFd{{Fd: int32(process), Events: unix.POLLIN}}, 60_000); n != 1 {
+			t.Errorf("it lives on: %v", err)
+		}
+	}
+	if got, err := r.Claim(t.Context(), "blank", "mine", func(Box) error { return nil }); got != nil || !errors.Is(err, errGone) {
+		t.Errorf("%v, %v", got, err)
+	}
+	nothingLeft(t, r)
+}
+
 // The length of a folder's name does not limit sockets.
 func TestLongFolder(t *testing.T) {
 	dir := filepath.Join(tempDir(t), strings.Repeat("long/", 30))

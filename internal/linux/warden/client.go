@@ -111,7 +111,7 @@ func (c *Client) Figures(dir string) (Figures, error) {
 // prune drops groups that are gone.
 func (c *Client) prune() {
 	for dir := range c.watched {
-		if !there(dir) {
+		if inodeOf(dir) == 0 {
 			delete(c.watched, dir)
 		}
 	}

@@ -34,8 +34,9 @@ func Mounts() []string { return []string{"", "workspace", "tmp", "run", "dev", "
 type watch struct {
 	Group
 	files
-	max  int64 // the kernel's limit, as the last look found or set it
-	seen Figures
+	inode uint64 // of its folder
+	max   int64  // the kernel's limit, as the last look found or set it
+	seen  Figures
 
 	event   int // reports a charge above the threshold; -1 while there is none
 	arming  bool

@@ -92,11 +92,12 @@ func (l *loop) watch(g Group) error {
 	if l.stop {
 		return os.ErrClosed
 	}
-	old := l.watched[g.Dir]
-	if old != nil && old.Group == g {
+	old, inode := l.watched[g.Dir], inodeOf(g.Dir)
+	if old != nil && old.Group == g && old.inode == inode { // another inode is a group that was removed and made again
 		return nil
 	}
 	one := newWatch(g)
+	one.inode = inode
 	if old == nil {
 		l.active++
 	} else {
@@ -334,10 +335,10 @@ func (l *loop) drop(one *watch) {
 	one.end()
 }
 
-// tidy drops groups that are gone.
+// tidy drops groups that are gone, also if another has their name.
 func (l *loop) tidy() {
 	for _, one := range l.watched {
-		if !there(one.Dir) {
+		if inode := inodeOf(one.Dir); inode == 0 || inode != one.inode {
 			l.forget(one)
 		}
 	}
@@ -354,9 +355,13 @@ func (l *loop) abandon() {
 	}
 }
 
-func there(dir string) bool {
+// inodeOf returns the inode of a folder; 0 if it is gone. No later cgroup has the same one.
+func inodeOf(dir string) uint64 {
 	var st unix.Stat_t
-	return unix.Lstat(dir, &st) == nil
+	if unix.Lstat(dir, &st) != nil {
+		return 0
+	}
+	return st.Ino
 }
 
 // populated reports whether a group, or one below it, has a process.

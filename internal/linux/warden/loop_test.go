@@ -4,6 +4,7 @@ package warden
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,44 @@ func TestWatchRemovesTheThreshold(t *testing.T) {
 		if b, err := os.ReadFile(high); err != nil || !strings.HasPrefix(string(b), "max") {
 			t.Errorf("a watch over %d MiB leaves memory.high at %q (%v)", size/mib, b, err)
 		}
+	}
+}
+
+// A group that was removed and made again under its name is watched, too: the earlier watch is of the dead group.
+func TestWatchOfAGroupMadeAgain(t *testing.T) {
+	l := &loop{logger: slog.New(slog.DiscardHandler), poll: -1, wake: -1, watched: map[string]*watch{}, events: map[int32]*watch{}}
+	g := Group{Dir: filepath.Join(t.TempDir(), "group"), Version: 2, Bytes: 64 * mib}
+	again := func() {
+		t.Helper()
+		if err := os.Mkdir(g.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watched := func() *watch {
+		t.Helper()
+		if err := l.watch(g); err != nil {
+			t.Fatal(err)
+		}
+		return l.watched[g.Dir]
+	}
+	again()
+	first := watched()
+	if l.tidy(); watched() != first || l.active != 1 {
+		t.Errorf("a living group is watched anew, %d active", l.active)
+	}
+	if err := os.Rename(g.Dir, g.Dir+".old"); err != nil { // it keeps its inode, which the next could have otherwise
+		t.Fatal(err)
+	}
+	again()
+	if second := watched(); second == first || l.active != 1 {
+		t.Errorf("the watch of the dead group remains, %d active", l.active)
+	}
+	if err := os.Rename(g.Dir, g.Dir+".older"); err != nil {
+		t.Fatal(err)
+	}
+	again()
+	if l.tidy(); len(l.watched) != 0 || l.active != 0 {
+		t.Errorf("%d dead groups are watched, %d active", len(l.watched), l.active)
 	}
 }
 

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -33,9 +34,11 @@ func (e *engine) ask(ctx context.Context) (*facts, error) {
 	}
 	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
 	if err != nil {
-		e.mu.Lock()
-		e.facts = nil
-		e.mu.Unlock()
+		if !errors.Is(ctx.Err(), context.Canceled) { // else only the caller has left
+			e.mu.Lock()
+			e.facts = nil
+			e.mu.Unlock()
+		}
 		return nil, err
 	}
 	if ping.OSType != "" && ping.OSType != "linux" {

@@ -117,6 +117,10 @@ func (p *Pool) drain() error {
 	p.mu.Unlock()
 	p.stop()
 	p.work.Wait()
+	p.mu.Lock()
+	left = append(left, p.left...) // no birth follows that would retry these
+	p.left = nil
+	p.mu.Unlock()
 	return destroyAll(left)
 }
 

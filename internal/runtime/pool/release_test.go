@@ -103,3 +103,29 @@ func TestDestroyLater(t *testing.T) {
 		}
 	})
 }
+
+// Close destroys what could not be destroyed before, or reports it.
+func TestCloseDestroysWhatIsLeft(t *testing.T) {
+	for name, away := range map[string]error{"it works again": nil, "it still fails": errors.New("away")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStub()
+				p, err := pool.New(s, pool.Options{Size: 2})
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Warm(of("sha256:a"))
+				later(time.Second)
+				s.set(func() { s.keeps = errors.New("busy") })
+				p.Yield()
+				s.set(func() { s.keeps = away })
+				if err := p.Close(); !errors.Is(err, away) {
+					t.Errorf("%v, want %v", err, away)
+				}
+				if n := len(s.living()); (n > 0) != (away != nil) {
+					t.Errorf("%d sandboxes live", n)
+				}
+			})
+		})
+	}
+}
