@@ -304,3 +304,63 @@ func TestCancelledStart(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// acceptingService is a server that accepts a run, and answers once the client has cancelled the start.
+type acceptingService struct {
+	belljar.Service
+	accepted chan string // ids of runs
+	answer   chan struct{}
+}
+
+// Runs gives access to runs.
+func (s acceptingService) Runs() belljar.Runs { return acceptingRuns{s.Service.Runs(), s} }
+
+type acceptingRuns struct {
+	belljar.Runs
+	s acceptingService
+}
+
+// Start loses the answer if the request is cancelled, as a connection does.
+func (r acceptingRuns) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, error) {
+	run, err := r.Runs.Start(context.WithoutCancel(ctx), req)
+	if err != nil {
+		return run, err
+	}
+	r.s.accepted <- run.ID
+	select {
+	case <-r.s.answer:
+		return run, nil
+	case <-ctx.Done():
+		return belljar.Run{}, ctx.Err()
+	}
+}
+
+// A start that is cancelled after the server has accepted the run stops the run.
+func TestCancelledAfterAccepted(t *testing.T) {
+	s := acceptingService{service(t), make(chan string), make(chan struct{}, 1)}
+	e := start(t, with(s))
+	e.initialize([]string{makeFolder(t, nil)}, nil)
+	for _, way := range []string{"request", "progress"} {
+		id := e.ask("workspace/executeCommand", map[string]any{
+			"command": "tldw.sandbox.run", "arguments": []any{map[string]any{"command": []string{"sleep", "30"}}},
+		})
+		create := e.wait(func(m message) bool { return m.Method == "window/workDoneProgress/create" })
+		run := <-s.accepted
+		if way == "request" {
+			e.notify("$/cancelRequest", map[string]any{"id": id})
+		} else {
+			e.notify("window/workDoneProgress/cancel", map[string]any{"token": create.object(t)["token"]})
+		}
+		e.call("textDocument/codeLens", map[string]any{"textDocument": map[string]any{"uri": "file:///none"}}) // its answer follows the cancellation
+		s.answer <- struct{}{}
+		if m := e.answer(id); m.Error == nil || m.Error.Code != -32800 {
+			t.Errorf("%s: %+v", way, m)
+		}
+		if _, _, err := belljar.Collect(t.Context(), s.Service.Runs(), run); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Service.Runs().Get(t.Context(), run); err != nil || got.Phase != belljar.PhaseKilled {
+			t.Errorf("%s: %v, %v", way, got.Phase, err)
+		}
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -259,7 +260,7 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	case p.folder == nil:
 		p.spec.BaseImage = s.image(p.settings)
 		r.files = texts{own: p.texts}
-		r.started, err = service.Runs().Start(ctx, belljar.RunRequest{RunSpec: p.spec})
+		r.started, err = accept(ctx, service, belljar.RunRequest{RunSpec: p.spec})
 	case p.args.Archive != "":
 		r.started, err = s.startArchive(ctx, service, p)
 		r.files = texts{}
@@ -272,14 +273,39 @@ func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
 	}
 	followed, leave := context.WithCancelCause(s.ctx)
 	s.mu.Lock()
-	r.id, r.leave = r.started.ID, leave
-	s.remember(r)
+	cancelled := ctx.Err() != nil
+	if !cancelled {
+		r.id, r.leave = r.started.ID, leave
+		s.remember(r)
+	}
 	s.mu.Unlock()
+	if cancelled {
+		leave(nil)
+		stopping, stop := context.WithTimeout(context.WithoutCancel(ctx), mostAccepting)
+		defer stop()
+		err = errors.Join(context.Canceled, s.stop(stopping, service, r.started.ID))
+		s.progress(r, "end", words(err))
+		return nil, err
+	}
 	s.background(func(context.Context) {
 		defer leave(nil)
 		s.follow(followed, r)
 	})
 	return r, nil
+}
+
+// mostAccepting limits how long a cancelled start waits for the server's answer.
+const mostAccepting = 5 * time.Second
+
+// accept starts a run. A cancellation does not end it at once: the run's id would be lost, and its program would go on.
+func accept(ctx context.Context, service belljar.Service, req belljar.RunRequest) (belljar.Run, error) {
+	if err := ctx.Err(); err != nil {
+		return belljar.Run{}, err
+	}
+	starting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(mostAccepting, stop) })()
+	return service.Runs().Start(starting, req)
 }
 
 // startFolder sends a folder and starts the run in its session. It makes the session again, once, if it has ended in the meantime.
@@ -298,7 +324,7 @@ func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *ru
 		}
 		r.files = texts{base: f.root.FS(), own: p.texts}
 		p.spec.SessionID = x.id
-		started, err = service.Runs().Start(ctx, belljar.RunRequest{RunSpec: p.spec})
+		started, err = accept(ctx, service, belljar.RunRequest{RunSpec: p.spec})
 		if err == nil || try > 0 || !gone(ctx, service, x.id) {
 			return started, err
 		}
@@ -326,5 +352,5 @@ func (s *Server) startArchive(ctx context.Context, service belljar.Service, p *p
 	spec := p.spec
 	spec.Runtime, spec.BaseImage, spec.WorkspaceExec = p.settings.Runtime, s.image(p.settings), true
 	spec.TrustLevel, spec.Isolation = p.settings.Policy.TrustLevel, p.settings.Policy.Isolation
-	return service.Runs().Start(ctx, belljar.RunRequest{RunSpec: spec, Upload: content})
+	return accept(ctx, service, belljar.RunRequest{RunSpec: spec, Upload: content})
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -134,6 +135,27 @@ func TestImpatientOneShot(t *testing.T) {
 	}
 	if text := report(); strings.Contains(text, run.ID) {
 		t.Errorf("its end is reported twice: %s", text)
+	}
+}
+
+// A detached run whose state cannot be read for now is reported by a later result.
+func TestImpatientUnreadable(t *testing.T) {
+	w := newWorld(t)
+	w.down = new(atomic.Bool)
+	p := w.peer("ann", code())
+	sandbox := p.open()
+	id := p.ask("tools/call", map[string]any{"name": "sandbox_exec", "arguments": map[string]any{"sandbox_id": sandbox, "cmd": waiting()}})
+	run := begun(t, w, "ann")
+	p.send(map[string]any{"jsonrpc": "2.0", "method": "notifications/cancelled", "params": map[string]any{"requestId": id, "reason": "context deadline exceeded"}})
+	p.answer(id)
+	list := func() string { return p.tool("sandbox_fs_list", map[string]any{"sandbox_id": sandbox}).good(t).text }
+	w.down.Store(true)
+	if text := list(); strings.Contains(text, run.ID) {
+		t.Errorf("while runs cannot be read: %s", text)
+	}
+	w.down.Store(false)
+	if text := list(); !strings.Contains(text, run.ID) {
+		t.Errorf("afterwards: %s", text)
 	}
 }
 

@@ -124,13 +124,18 @@ func (c *call) detachedNotes() string {
 	for _, d := range detached {
 		run, err := c.Runs().Get(c, d.ID)
 		switch {
+		case belljar.CodeOf(err) == belljar.CodeNotFound:
 		case err != nil:
+			c.detach(d) // the next result may be able to tell
 		case d.SessionID != "":
 			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its command continues as exec_id %s in sandbox_id %s (%s): "+
 				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, d.SessionID, run.Phase)
 		case run.Phase.Terminal():
 			out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
 			if err != nil {
+				if ignoreNotFound(err) != nil {
+					c.detach(d)
+				}
 				continue
 			}
 			text, _ := report(run, &out, maxDetachedOutput, "All of it is the resource "+outputURI(run.ID)+".")

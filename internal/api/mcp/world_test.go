@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type world struct {
 	service *service.Service
 	kit     *mcp.Kit
 	opened  func(belljar.Session) belljar.Session // if set, changes the session that the service returns to the door
+	down    *atomic.Bool                          // if set and true, the door cannot read runs
 }
 
 // hooked is a service with the world's opened.
@@ -50,6 +52,26 @@ type hookedSessions struct {
 func (h hookedSessions) Open(ctx context.Context, r belljar.SessionRequest) (belljar.Session, bool, error) {
 	s, created, err := h.Sessions.Open(ctx, r)
 	return h.opened(s), created, err
+}
+
+// flaky is a service whose runs cannot be read while it is down.
+type flaky struct {
+	belljar.Service
+	down *atomic.Bool
+}
+
+func (f flaky) Runs() belljar.Runs { return flakyRuns{f.Service.Runs(), f.down} }
+
+type flakyRuns struct {
+	belljar.Runs
+	down *atomic.Bool
+}
+
+func (f flakyRuns) Get(ctx context.Context, id string) (belljar.Run, error) {
+	if f.down.Load() {
+		return belljar.Run{}, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server starts again"}
+	}
+	return f.Runs.Get(ctx, id)
 }
 
 func newWorld(t *testing.T, change ...func(*service.Options)) *world {
@@ -241,6 +263,9 @@ type lines struct {
 
 // served returns the service for a user's client.
 func (w *world) served(user string) belljar.Service {
+	if w.down != nil {
+		return flaky{w.as(user), w.down}
+	}
 	if w.opened == nil {
 		return w.as(user)
 	}

@@ -139,7 +139,7 @@ func (v *Attachment) relay(ctx context.Context, at belljar.Attachment, typed *ty
 	ctx, done := context.WithCancelCause(ctx)
 	defer done(nil)
 	if cols, rows := Size(v.Stdout); v.raw {
-		if err := at.Resize(cols, rows); err != nil {
+		if err := accepted(at.Resize(cols, rows)); err != nil {
 			return 0, err
 		}
 	}
@@ -208,10 +208,18 @@ func (v *Attachment) sendInput(ctx context.Context, at belljar.Attachment, typed
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if err != nil {
+		if err = accepted(err); err != nil {
 			return err
 		}
 	}
+}
+
+// accepted returns the error of an input. It is nil if the attachment has ended, because Next reports why.
+func accepted(err error) error {
+	if belljar.CodeOf(err) == belljar.CodeConflict {
+		return nil
+	}
+	return err
 }
 
 // read buffers input until the detach sequence. If the input is not a terminal, its end is sent as the terminal's end-of-file

@@ -20,9 +20,10 @@ type fakeTerminals struct {
 	belljar.Terminals
 
 	mu       sync.Mutex
-	visits   [][]any // events of each attachment, or an error that breaks it
+	visits   [][]any // events of each attachment, channels to wait for, or an error that breaks it
 	typed    bytes.Buffer
 	attached int
+	refuse   func() error // if set, the result of a write
 }
 
 func (d *fakeTerminals) Attach(context.Context, string) (belljar.Attachment, error) {
@@ -49,6 +50,9 @@ func (c *fakeAttachment) Resize(int, int) error      { return nil }
 func (c *fakeAttachment) Close() error               { return nil }
 
 func (c *fakeAttachment) Write(_ context.Context, b []byte) error {
+	if c.fakeTerminals.refuse != nil {
+		return c.fakeTerminals.refuse()
+	}
 	c.fakeTerminals.mu.Lock()
 	defer c.fakeTerminals.mu.Unlock()
 	c.fakeTerminals.typed.Write(b)
@@ -62,6 +66,14 @@ func (c *fakeAttachment) Next(ctx context.Context) (belljar.TerminalEvent, error
 	}
 	next := c.show[0]
 	c.show = c.show[1:]
+	if wait, ok := next.(<-chan struct{}); ok {
+		select {
+		case <-wait:
+			return c.Next(ctx)
+		case <-ctx.Done():
+			return belljar.TerminalEvent{}, context.Cause(ctx)
+		}
+	}
 	if err, ok := next.(error); ok {
 		return belljar.TerminalEvent{}, err
 	}
@@ -105,6 +117,31 @@ func TestVisitComesBack(t *testing.T) {
 	}
 	if !strings.Contains(notes, "the connection is lost") || !strings.Contains(notes, "back again") {
 		t.Errorf("notes %q", notes)
+	}
+}
+
+// A write may notice a broken connection first. It is a lost connection nevertheless.
+func TestVisitComesBackAfterAWrite(t *testing.T) {
+	writes, over := make(chan struct{}, 2), make(chan struct{})
+	refuse := func() error {
+		writes <- struct{}{}
+		return &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal no longer accepts input"}
+	}
+	d := &fakeTerminals{refuse: refuse, visits: [][]any{
+		{(<-chan struct{})(over), &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "connection reset"}}, {exit(0)},
+	}}
+	r, w := io.Pipe()
+	defer w.Close()
+	go func() {
+		defer close(over)
+		for range 2 { // the second proves that the first has ended nothing
+			_, _ = w.Write([]byte("x"))
+			<-writes
+		}
+	}()
+	status, _, notes, err := runVisit(t, d, r)
+	if status != 0 || err != nil || !strings.Contains(notes, "the connection is lost") {
+		t.Errorf("%d, %v, %q", status, err, notes)
 	}
 }
 

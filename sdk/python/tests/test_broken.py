@@ -292,6 +292,25 @@ async def test_requests_that_cannot_be_made(connect: Any, stage: Any) -> None:
     assert not [r for r in s.requests if r.startswith(b"POST")]
 
 
+async def test_a_close_right_after_a_cancelled_run_waits_for_its_cancellation(stage: Any) -> None:
+    asked = threading.Event()
+
+    def never(a: Any) -> None:
+        a.request()
+        asked.set()
+        a.gone()
+
+    s = stage(never, ok({**RUN, "phase": "running"}))
+    client = b.AsyncBelljar(s.url)
+    task = asyncio.create_task(client.run(["a"]))
+    await asyncio.to_thread(asked.wait)
+    task.cancel()
+    await client.close()
+    assert any(b"/runs/r1/cancel" in r for r in s.requests)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_a_close_that_is_cancelled_closes_all_the_same(stage: Any) -> None:
     client = b.AsyncBelljar(stage(ok(ME)).url)
     await client.me()

@@ -223,6 +223,13 @@ async def test_terminals_that_break(connect: Any, stage: Any) -> None:
     await got(terminal.close())
 
 
+async def test_the_answer_to_a_close_is_no_exit(connect: Any, stage: Any) -> None:
+    terminal = await got(connect(stage(lambda a: (greet(a, frame((1000).to_bytes(2, "big"), ws.CLOSE)), a.gone())).url).terminals.attach("t1"))
+    terminal._left = True  # a close() in another task, while a read waits
+    assert (await got(terminal._next(LONG)), terminal.reason) == (b"", "")
+    await got(terminal._socket.close())
+
+
 async def test_a_text_that_does_not_come(connect: Any, stage: Any) -> None:
     def act(a: Any) -> None:
         greet(a, frame({"type": "output", "data": "first\n"}), frame({"type": "output", "data": "sec"}))

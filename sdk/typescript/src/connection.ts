@@ -321,6 +321,8 @@ export class Connection {
 
   /** close finishes the work for abandoned calls, and then ends all calls and connections. */
   async close(): Promise<void> {
+    // A call that was aborted just now tells a turn later what work it leaves.
+    if ([...this.#calls].some((call) => call.signal.aborted)) await new Promise((resolve) => setTimeout(resolve));
     if (this.#leaving.size > 0) await Promise.all(this.#leaving);
     this.#closing.abort(closing);
     for (const call of this.#calls) call.stop(closing);

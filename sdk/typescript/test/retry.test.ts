@@ -354,16 +354,21 @@ test("an abandoned run is cancelled, also before its id is known", async (t) => 
     if (request.url!.includes("wait=30s")) return; // no answer yet
     json(response, 200, { ...run, id: "r7", phase: "running", stdout: undefined });
   });
-  const belljar = client(t, server.url);
-  const stop = new AbortController();
-  const running = errorOf(belljar.run(["sleep", "600"], { signal: stop.signal }));
-  await until("the request", () => server.asked.length === 1);
-  stop.abort();
-  assert.ok((await running) instanceof CanceledError);
-  await until("the cancellation", () => cancelled !== "");
-  assert.equal(cancelled, "/api/v1/sandbox/runs/r7/cancel");
-  assert.equal(server.asked[1]!.headers["idempotency-key"], server.asked[0]!.headers["idempotency-key"]);
-  assert.equal(server.asked[1]!.body, server.asked[0]!.body);
+  for (const closes of [false, true]) {
+    const belljar = client(t, server.url);
+    const stop = new AbortController();
+    server.asked.length = 0;
+    const running = errorOf(belljar.run(["sleep", "600"], { signal: stop.signal }));
+    await until("the request", () => server.asked.length === 1);
+    cancelled = "";
+    stop.abort();
+    if (closes) await belljar.close(); // at once: it waits for the cancellation
+    else await until("the cancellation", () => cancelled !== "");
+    assert.equal(cancelled, "/api/v1/sandbox/runs/r7/cancel");
+    assert.ok((await running) instanceof CanceledError);
+    assert.equal(server.asked[1]!.headers["idempotency-key"], server.asked[0]!.headers["idempotency-key"]);
+    assert.equal(server.asked[1]!.body, server.asked[0]!.body);
+  }
 });
 
 test("a session that waits for its approval ends with the call's time", async (t) => {

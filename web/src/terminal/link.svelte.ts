@@ -42,7 +42,7 @@ export class Link {
   #round = new AbortController();
   #unparsed = 0;
   #drained: (() => void) | undefined;
-  #early: (string | Uint8Array)[] | undefined = []; // input before the terminal was first open
+  #early: (string | Uint8Array)[] | undefined = []; // input before the terminal was first open, or while the screen is behind
   #silent = 0; // writes of old output: the screen's answers to them are not input
   #resizing: ReturnType<typeof setTimeout> | undefined;
 
@@ -55,8 +55,9 @@ export class Link {
 
   /** type sends the user's input. */
   type(data: string | Uint8Array): void {
+    if (this.#silent > 0) return;
     if (this.state === "connecting") this.#early?.push(data);
-    if (this.state !== "open" || this.#silent > 0) return;
+    if (this.state !== "open") return;
     if (this.problem) this.problem = undefined;
     this.#terminal?.write(data).catch(() => {}); // the connection's end reports the error
   }
@@ -152,6 +153,8 @@ export class Link {
         case "output":
           this.#write(event.data);
           if (this.#unparsed <= mostUnparsed) break;
+          this.#early = [];
+          this.state = "connecting"; // type keeps the keys for the next attachment: a Ctrl+C must not be lost
           void terminal.close();
           await new Promise<void>((resolve) => (this.#drained = resolve));
           return "behind";

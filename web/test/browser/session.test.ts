@@ -240,6 +240,24 @@ test("a question that is closed does not stop what was asked for", async (t) => 
   assert.equal(await page.getByRole("alert").count(), 0);
 });
 
+test("a file that is made late opens no editor in another page", async (t) => {
+  const { page, session } = await begin(t);
+  let go = () => {};
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/raw/, async (route) => {
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.continue();
+  }, { times: 1 }));
+  await named(page, "New notebook").click();
+  await within("the request", asked);
+  await page.getByRole("link", { name: "Sessions", exact: true }).first().click();
+  await page.waitForURL(/sandbox\/sessions$/);
+  go();
+  await until("the file exists", async () => (await session.files.list()).entries.some((entry) => entry.path === "notebook.ipynb"));
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  assert.match(page.url(), /sandbox\/sessions$/);
+});
+
 test("the tree has what programs have written, and keeps the place of what is deleted", async (t) => {
   const { page, session, row } = await begin(t, { "a/x.txt": "", "b.txt": "", "c.txt": "" });
   await row("c.txt").waitFor();
@@ -573,6 +591,27 @@ test("rules that are typed while others come in force stay", async (t) => {
   await read;
   await named(page, "Put in force").waitFor();
   assert.equal(await hosts.inputValue(), "one.example.com\ntwo.example.com");
+});
+
+test("rules that the server refuses stay as they were typed", async (t) => {
+  const { v, page } = await begin(t, {}, "?panel=network");
+  v.allow(/403/);
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  const listed = rules.getByLabel("reach what is listed, within the server's rules");
+  await listed.check();
+  const hosts = rules.getByLabel("Hosts, networks and addresses");
+  await hosts.fill("refused.example.com");
+  await named(page, "Put in force").click();
+  await rules.getByRole("alert").waitFor();
+  // The page reads the rules again when their tab is left, and when it is shown again.
+  for (const name of ["Runs", "Network"]) {
+    const read = page.waitForResponse((answer) => answer.request().method() === "GET" && answer.url().endsWith("/network"));
+    await page.getByRole("tab", { name }).click();
+    await read;
+  }
+  await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve))));
+  assert.ok(await listed.isChecked());
+  assert.equal(await hosts.inputValue(), "refused.example.com");
 });
 
 test("a preview that was ended is not offered", async (t) => {

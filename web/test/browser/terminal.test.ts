@@ -269,8 +269,9 @@ test("a screen that falls behind leaves, and comes back for the history", soak, 
   await screen.type("seq 1 800000; echo the end $((6*7))\n"); // 5.4 MB
   await until("the page has left the terminal", async () => (await v.api.terminals.get(terminal!.terminal_id)).attached === 0);
   assert.deepEqual(sockets, []);
+  await v.page.keyboard.type("echo kept $((6*7))\n"); // input while it is behind
   await v.page.evaluate(() => (window as unknown as { release: () => void }).release());
-  await screen.shows(/800000\s+the end 42/);
+  await screen.shows(/800000\s+the end 42[^]*kept 42/);
   assert.deepEqual(sockets, ["again"]);
   assert.equal(await screen.strip.count(), 0); // no notice for the user
 });

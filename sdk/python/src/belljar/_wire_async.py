@@ -264,6 +264,8 @@ class AsyncLeaving:
             task.exception()  # the caller is gone and gets no report
 
     async def wait(self) -> None:
+        for _ in range(2):  # a task that was cancelled just now starts its work when it runs again
+            await asyncio.sleep(0)
         here = {task for task in self._tasks if task.get_loop() is asyncio.get_running_loop()}
         if here:
             await asyncio.wait(here)

@@ -88,6 +88,8 @@ class AsyncTerminal:
         if message is None:
             return None
         if message.kind == ws.CLOSE:
+            if self._left:  # the answer to our own close says nothing about the program
+                return b""
             self.reason = self.reason or REASONS.get(message.code, "failed")
             if self.reason == "failed" and self._fault is None:
                 self._fault = InternalError(f"the server ended the terminal: {message.code} {message.reason}".rstrip())
