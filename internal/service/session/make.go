@@ -172,7 +172,7 @@ func (s *Sessions) enter(ctx context.Context, x *Session, key *store.Key) (prior
 		case key != nil && other.key != nil && other.key.Key == key.Key:
 			return other.key, nil
 		default:
-			return nil, scopeTaken(x.scope, other.id)
+			return nil, scopeTaken(x.scope, other.id, errScopeInUse)
 		}
 	}
 }
