@@ -167,13 +167,13 @@ func (t *terminal) follow() {
 			t.state.ExitCode = &code
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
 		}
-		t.release()
 	}
+	close(t.over) // before viewers know the exit, and open their next terminal at once
+	t.release()
 	last := *t.last
 	t.mu.Unlock()
 	t.stop()
 	proc.Close()
-	close(t.over)
 	if err == nil && exit.Cause == wire.CauseKillFailed {
 		opts.Destroy(t.sessionID, t.box)
 	}

@@ -4,11 +4,13 @@ package terminal
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/clock"
 )
 
@@ -68,4 +70,41 @@ func TestWindowOfAClockSetBack(t *testing.T) {
 	if _, err := ann.Get(ctx, term.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("it lives on: %v", err)
 	}
+}
+
+// A client that knows that its terminal has exited can open its next one at once.
+func TestOpenAfterExit(t *testing.T) {
+	w := newWorld(t)
+	w.opts.Limits.PerSession = 1
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	ann := w.As(w.session.Owner())
+	open := func() *terminal {
+		t.Helper()
+		term, err := ann.Open(ctx, w.session.state.ID, belljar.TerminalSpec{Command: []string{"cat"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.table.get(term.ID)
+	}
+	first := open()
+	a, err := first.attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock() // it cannot know the exit yet
+	err = first.process().Signal(wire.SIGHUP)
+	select {
+	case <-first.over:
+	case <-time.After(10 * time.Second):
+		err = errors.New("the terminal is not over before its viewer knows the exit")
+	}
+	a.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := a.Next(ctx); err != nil || e.Kind != belljar.TerminalExit {
+		t.Errorf("%+v, %v", e, err)
+	}
+	open()
 }
