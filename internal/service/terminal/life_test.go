@@ -5,7 +5,9 @@ package terminal
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,4 +109,38 @@ func TestOpenAfterExit(t *testing.T) {
 		t.Errorf("%+v, %v", e, err)
 	}
 	open()
+}
+
+// A client that attaches while the reattach window ends has the terminal, or is refused: its terminal does not end at once.
+func TestAttachAtTheEndOfTheWindow(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	term, err := w.As(w.session.Owner()).Open(ctx, w.session.state.ID, belljar.TerminalSpec{Command: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := w.table.get(term.ID)
+	<-ended.over // its process takes the signals of all terminals below
+	for range 20000 {
+		x := w.make(w.session, belljar.Terminal{ID: "t"})
+		x.proc = ended.process()
+		var due sync.WaitGroup
+		var begun atomic.Bool
+		due.Go(func() {
+			begun.Store(true)
+			x.checkDetached(time.Time{})
+		})
+		for spins := 0; !begun.Load(); spins++ { // both begin in the same instant if there are two processors
+			if spins > 100000 {
+				runtime.Gosched()
+			}
+		}
+		a, err := x.attach()
+		due.Wait()
+		x.stop()
+		if err == nil && a.last != nil {
+			t.Fatalf("its client has it, and it ends: %+v", *a.last)
+		}
+	}
 }
