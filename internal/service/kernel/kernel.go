@@ -118,6 +118,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 			return err
 		}
 		if !fresh && spec.Cwd != e.cwd {
+			x.Contexts().leave(e)
 			return &belljar.Error{
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q has started in another directory", e.name),
 				Details: map[string]any{"context": e.name, "cwd": e.cwd}, Hint: "use another name, or delete it first",
@@ -128,10 +129,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 			made, err = v.start(ctx, x, e)
 		}
 		if err != nil {
-			if fresh {
-				x.Contexts().remove(e.name, time.Time{})
-			}
-			if _, gone := x.Contexts().find(e.name); gone != nil {
+			if x.Contexts().leave(e) {
 				_ = v.end(ctx, x, e, listTime) // otherwise the agent keeps its name, language and folder
 			}
 			return err
