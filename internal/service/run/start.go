@@ -49,12 +49,12 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err != nil {
 		return nil, first, err
 	}
-	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota)
-	if err != nil {
-		return nil, first, err
-	}
 	id := belljar.NewID()
 	if p.sealed, err = s.opts.Secrets.Seal(id, p.request.Secrets, p.Broker); err != nil {
+		return nil, first, err
+	}
+	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota) // last: a refusal from here on must close it
+	if err != nil {
 		return nil, first, err
 	}
 	r = s.create(caller, p, id, s.now())
