@@ -20,7 +20,7 @@ func TestScopeInUse(t *testing.T) {
 	}
 	s.table.adopt(bare("1"))
 	x := bare("2")
-	if _, err := s.enter(t.Context(), x, nil); !errors.Is(err, errScopeInUse) || belljar.CodeOf(err) != belljar.CodeConflict {
+	if err := s.enter(t.Context(), x); !errors.Is(err, errScopeInUse) || belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("%v", err)
 	}
 	if err := scopeTaken(x.scope, "1", errScopeTaken); errors.Is(err, errScopeInUse) {
