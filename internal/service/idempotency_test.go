@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
 )
 
 func keyed(key, script string) belljar.RunRequest {
@@ -126,4 +128,67 @@ func TestBadKeys(t *testing.T) {
 		}
 	}
 	b.run(keyed(strings.Repeat("é", 128), "true")).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// held is a store that calls a function before it inserts a session.
+type held struct {
+	store.Store
+	insert func()
+}
+
+func (s *held) Sessions() store.Sessions { return heldSessions{s.Store.Sessions(), s} }
+
+type heldSessions struct {
+	store.Sessions
+	s *held
+}
+
+func (h heldSessions) Insert(ctx context.Context, row store.Session, key *store.Key) (*store.Key, error) {
+	h.s.insert()
+	return h.Sessions.Insert(ctx, row, key)
+}
+
+// A repeated request is not refused for what the first one holds, although that is not on record yet: it waits.
+func TestRepeatedBeforeItIsOnRecord(t *testing.T) {
+	runs, sessions := &records{}, &held{}
+	b := newBench(t, one, recorded(runs), func(o *service.Options) {
+		sessions.Store, o.Store = o.Store, sessions
+		o.QueueLength, o.MaxSessions = -1, 1
+	})
+	run, session := keyed("run", "exec sleep 1000"), spec()
+	session.IdempotencyKey = "session"
+	early := func(what string, repeat func(ctx context.Context) error) {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		if err := repeat(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	runs.insert = func() error {
+		early("a run", func(ctx context.Context) error {
+			_, err := b.Start(ctx, run)
+			return err
+		})
+		return nil
+	}
+	sessions.insert = func() {
+		early("a session", func(ctx context.Context) error {
+			_, err := b.mine().Create(ctx, session)
+			return err
+		})
+	}
+	first := b.start(run)
+	if again := b.start(run); again.ID != first.ID {
+		t.Errorf("run %s, then %s", first.ID, again.ID)
+	}
+	if err := b.Cancel(b.context(), first.ID); err != nil {
+		t.Error(err)
+	}
+	made, err := b.mine().Create(b.context(), session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := b.mine().Create(b.context(), session); err != nil || again.ID != made.ID {
+		t.Errorf("session %s, then %s, %v", made.ID, again.ID, err)
+	}
 }

@@ -78,25 +78,25 @@ func (s busySessions) Insert(ctx context.Context, row store.Session, key *store.
 	return s.Sessions.Insert(ctx, row, key)
 }
 
-// A repeated request with a scope gets the session even before its key is on record. Only different requests are refused.
+// A repeated request with a scope gets the session although its key was not on record yet. Only different requests are refused.
 func TestSessionRepeatedAtOnce(t *testing.T) {
 	st := &busyStore{Store: memory.New()}
 	b := newBench(t, func(o *service.Options) { o.Store = st })
 	req := spec()
 	req.IdempotencyKey, req.Scope = "k", belljar.Scope{Namespace: "agent", ID: "a", Key: "main"}
-	again := make(chan error, 1)
+	again, changed := make(chan error, 1), make(chan error, 1)
 	st.busy = func() {
 		other := req
 		other.TimeoutSec = 5
-		_, err := b.mine().Create(b.context(), other)
-		refusedAs(t, "another request with that key", err, belljar.CodeIdempotency)
+		for over, req := range map[chan error]belljar.SessionRequest{again: req, changed: other} {
+			go func() {
+				_, err := b.mine().Create(b.context(), req)
+				over <- err
+			}()
+		}
 		other.IdempotencyKey = "other"
-		_, err = b.mine().Create(b.context(), other)
+		_, err := b.mine().Create(b.context(), other)
 		refusedAs(t, "another key", err, belljar.CodeConflict)
-		go func() {
-			_, err := b.mine().Create(b.context(), req)
-			again <- err
-		}()
 	}
 	if _, err := b.mine().Create(b.context(), req); err != nil {
 		t.Fatal(err)
@@ -104,6 +104,7 @@ func TestSessionRepeatedAtOnce(t *testing.T) {
 	if err := <-again; err != nil {
 		t.Error(err)
 	}
+	refusedAs(t, "another request with that key", <-changed, belljar.CodeIdempotency)
 }
 
 // balky is a runtime that fails to make sandboxes while it is broken.

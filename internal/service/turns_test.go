@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 )
 
 // one configures a service that executes one run at a time.
@@ -172,6 +173,46 @@ func TestSlotIsHeldUntilTheSandboxIsGone(t *testing.T) {
 	}
 	close(g.gone)
 	b.follow(second.ID).want(t, belljar.PhaseCompleted, 0, "")
+}
+
+// If the next run could be refused because of a run's sandbox, the response follows the removal of that.
+func TestResponseFreesTheSlot(t *testing.T) {
+	for name, change := range map[string]func(*service.Options){
+		"no queue": func(o *service.Options) { o.QueueLength = -1 },
+		"caps":     func(o *service.Options) { o.MemoryAdmission = admission.AdmitCaps },
+	} {
+		rt := &mourner{}
+		b := newBench(t, one, change, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }))
+		rt.destroyed = func(id string) {
+			if run, err := b.Get(context.Background(), id); err != nil || run.Phase.Terminal() {
+				t.Errorf("%s: its sandbox goes after its end: %s, %v", name, run.Phase, err)
+			}
+		}
+		for range 3 {
+			b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+		}
+	}
+}
+
+// mourner is a runtime that calls a function before it destroys a sandbox.
+type mourner struct {
+	runtime.Runtime
+	destroyed func(id string)
+}
+
+func (m *mourner) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	box, err := m.Runtime.Create(ctx, spec)
+	return &mourned{box, m}, err
+}
+
+type mourned struct {
+	runtime.Sandbox
+	by *mourner
+}
+
+func (m *mourned) Destroy(ctx context.Context) error {
+	m.by.destroyed(m.ID())
+	return m.Sandbox.Destroy(ctx)
 }
 
 // lingering is a runtime whose sandboxes are not removed until gone is closed.

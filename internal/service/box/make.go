@@ -40,7 +40,8 @@ type Maker struct {
 	Disks     Disks // nil has none
 	Log       *slog.Logger
 
-	sides sync.Map // the ids of side sandboxes in use
+	sides     sync.Map // the ids of side sandboxes in use
+	unwinding sync.Map // the ids of sandboxes whose cancelled creation has not ended, each with a channel that is closed then
 }
 
 // Order is an order to make one sandbox.
@@ -138,10 +139,18 @@ func (m *Maker) fetch(ctx context.Context, caller belljar.Caller, p *placement.P
 }
 
 // create makes the sandbox, but does not wait for a runtime that is slow to cancel: a sandbox that it still returns is destroyed later.
+// The next creation with the id waits for that, because a runtime refuses an id in use.
 func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (runtime.Sandbox, error) {
 	type creation struct {
 		sandbox runtime.Sandbox
 		err     error
+	}
+	if gone, unwinds := m.unwinding.Load(id); unwinds {
+		select {
+		case <-gone.(chan struct{}):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 	made := make(chan creation, 1)
 	spec, create := p.Spec(id, m.Lifetime), m.builder(p)
@@ -160,10 +169,14 @@ func (m *Maker) create(ctx context.Context, id string, p *placement.Placement) (
 		}
 		return c.sandbox, c.err
 	case <-ctx.Done():
+		gone := make(chan struct{})
+		m.unwinding.Store(id, gone)
 		m.Work(func() {
 			if c := <-made; c.err == nil {
 				m.Destroy(id, c.sandbox)
 			}
+			m.unwinding.Delete(id)
+			close(gone)
 		})
 		return nil, context.Cause(ctx)
 	}

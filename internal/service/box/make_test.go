@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -125,6 +126,51 @@ func TestMakeDoesNotWait(t *testing.T) {
 	close(finish)
 	<-destroyed
 	work.Wait()
+}
+
+// TestMakeAgain: a sandbox that is made again waits until its cancelled creation has ended, and what came of it is destroyed.
+func TestMakeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, finish, destroyed := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		made := 0
+		m := maker(scripted{create: func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+			if made++; made > 1 {
+				select {
+				case <-destroyed:
+				default:
+					t.Error("the first sandbox is still there")
+				}
+				return &stub{}, nil
+			}
+			close(begun)
+			<-finish
+			return &lateStub{destroyed: destroyed}, nil
+		}})
+		m.Work = func(f func()) { go f() }
+		order := box.Order{ID: "s", Placement: placed(m), Made: func(runtime.Sandbox) {}}
+		cancelled := func(when <-chan struct{}) {
+			t.Helper()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			go func() {
+				<-when
+				synctest.Wait()
+				cancel(fault.ErrCanceled)
+			}()
+			if _, err := m.Make(ctx, order); !errors.Is(err, fault.ErrCanceled) {
+				t.Errorf("%v", err)
+			}
+			<-ctx.Done()
+		}
+		cancelled(begun)
+		cancelled(begun) // while it waits
+		go func() {
+			synctest.Wait()
+			close(finish)
+		}()
+		if b, err := m.Make(t.Context(), order); err != nil || b == nil || made != 2 {
+			t.Errorf("%v, %v after %d", b, err, made)
+		}
+	})
 }
 
 type lateStub struct {

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -38,6 +39,31 @@ type Keys struct {
 	Store store.Keys
 	TTL   time.Duration // how long a key is remembered
 	Now   func() time.Time
+
+	turns sync.Map // the keys that requests of this process have a turn with, each with a channel that is closed at its end
+}
+
+// Turn waits until the caller's other request of this process with a key, if there is one, has inserted the key or failed. Until then that
+// request may hold what this one would be refused for. Call done after the same.
+func (k *Keys) Turn(ctx context.Context, endpoint string, caller belljar.Caller, text string) (done func(), err error) {
+	if text == "" {
+		return func() {}, nil
+	}
+	mine, id := make(chan struct{}), [...]string{endpoint, caller.ID, text}
+	for {
+		other, taken := k.turns.LoadOrStore(id, mine)
+		if !taken {
+			return sync.OnceFunc(func() {
+				k.turns.Delete(id)
+				close(mine)
+			}), nil
+		}
+		select {
+		case <-other.(chan struct{}):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // Claim reads a request's key: nil, nil, nil if it has none. If the caller has made the same request within the key's time, prior

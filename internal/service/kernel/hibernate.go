@@ -34,7 +34,7 @@ func (t *Table) Restore(list []store.SavedContext, now time.Time) {
 
 // restore adds a saved context. The caller holds the lock.
 func (t *Table) restore(c store.SavedContext) *entry {
-	e := &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, since: c.Since, queue: t.branch()}
+	e := &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, since: c.Since, queue: t.branch(), users: 1}
 	t.list[c.Name] = e
 	return e
 }

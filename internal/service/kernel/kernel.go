@@ -118,6 +118,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 			return err
 		}
 		if !fresh && spec.Cwd != e.cwd {
+			x.Contexts().leave(e)
 			return &belljar.Error{
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q has started in another directory", e.name),
 				Details: map[string]any{"context": e.name, "cwd": e.cwd}, Hint: "use another name, or delete it first",
@@ -128,13 +129,8 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 			made, err = v.start(ctx, x, e)
 		}
 		if err != nil {
-			if fresh {
-				x.Contexts().remove(e.name, time.Time{})
-			}
-			if _, gone := x.Contexts().find(e.name); gone != nil {
-				ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
-				_ = v.end(ending, x, e) // otherwise the agent keeps its name, language and folder
-				cancel()
+			if x.Contexts().leave(e) {
+				_ = v.end(ctx, x, e, listTime) // otherwise the agent keeps its name, language and folder
 			}
 			return err
 		}
@@ -301,7 +297,7 @@ func (v view) Restart(ctx context.Context, sessionID, name string) (c belljar.Co
 	err = v.executing(ctx, "restart a context", sessionID, startTime, func(ctx context.Context, x Session) error {
 		e, err := x.Contexts().find(name)
 		if err == nil {
-			err = v.end(ctx, x, e)
+			err = v.end(ctx, x, e, startTime)
 			x.Contexts().restart(e, v.opts.Now())
 		}
 		if err == nil {
@@ -326,7 +322,7 @@ func (v view) Delete(ctx context.Context, sessionID, name string) error {
 			return nil
 		}
 		x.Contexts().remove(name, v.opts.Now())
-		if err = v.end(ctx, x, e); err == nil {
+		if err = v.end(ctx, x, e, startTime); err == nil {
 			err = keep(x)
 		}
 		if err == nil {
@@ -344,8 +340,11 @@ func keep(x Session) error {
 	return nil
 }
 
-// end ends the interpreter of a context, its runs, and all processes that they started.
-func (v view) end(ctx context.Context, x Session, e *entry) error {
+// end ends the interpreter of a context, its runs, and all processes that they started. It goes on for the limit if the caller leaves: the context
+// is no longer in the table, or must not replay its earlier code, and a repeated request could find nothing left to do.
+func (v view) end(ctx context.Context, x Session, e *entry, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
 	v.opts.Stop(x.Session().ID, e.name)
 	if err := agent.EndShell(ctx, x.Box().Agent, prefix+e.name); err != nil {
 		return fmt.Errorf("end the interpreter: %w", err)

@@ -48,6 +48,7 @@ type entry struct {
 	since               time.Time // earlier code is not replayed
 	queue               *queue.Queue
 	lost                bool // its session was hibernated, and it has not run code since
+	users               int  // requests that made or used it, without those that failed to start it; at least 1 if it was restored
 }
 
 // NewTable returns a table without contexts. branch makes the queue for the runs of one context.
@@ -72,7 +73,7 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 		if name, ok := strings.CutPrefix(s.Name, prefix); ok {
 			first[name] = s.Runs == 0 || s.Runs == 1 && s.Busy
 			made := now.Add(-time.Duration(s.AgeMS) * time.Millisecond)
-			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch()} // about: we asked later
+			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch(), users: 1} // about: we asked later
 			if dir, below := strings.CutPrefix(s.Cwd, belljar.WorkspaceDir+"/"); below {
 				e.cwd = dir
 			}
@@ -123,10 +124,13 @@ func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made b
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e, language, err := t.check(spec)
+	if e != nil {
+		e.users++
+	}
 	if e != nil || err != nil {
 		return e, false, err
 	}
-	e = &entry{name: spec.Name, language: language, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch()}
+	e = &entry{name: spec.Name, language: language, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch(), users: 1}
 	t.list[e.name] = e
 	return e, true, nil
 }
@@ -175,14 +179,23 @@ func notFound(name string) error {
 	}
 }
 
-// remove removes a context. With a time, code from before is not replayed.
+// remove removes a context. Code from before now is not replayed.
 func (t *Table) remove(name string, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.list, name)
-	if !now.IsZero() {
-		t.from = now
+	t.from = now
+}
+
+// leave reverts enter for a request that failed to start a context. It removes a context that no other request has, and reports whether none of
+// the name is left.
+func (t *Table) leave(e *entry) (gone bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.users--; e.users == 0 && t.list[e.name] == e {
+		delete(t.list, e.name)
 	}
+	return t.list[e.name] == nil
 }
 
 // restart prevents the replay of code from before a time, and resets the loss of variables.

@@ -43,6 +43,7 @@ type runner struct {
 	slack    time.Duration // how much longer than its agent's deadline a command may last
 	lease    time.Duration // lease of a sandbox
 	queueTTL time.Duration
+	queues   bool // runs without a session may wait for a slot
 
 	recordsSurvive, sessionsSurvive bool // see [Options]
 }
@@ -238,9 +239,11 @@ func (c *execution) settle() {
 	if c.out.cut {
 		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
 	}
-	if p.session == nil && (p.Workspace.OnDisk() || c.memory.Quoted(r.id)) { // the response makes its resources available
+	scarce := !c.queues || p.Workspace.OnDisk() || c.memory.Mode == admission.AdmitCaps || c.memory.Quoted(r.id)
+	if p.session == nil && scarce { // the response makes its resources available: the next request could be refused for them
 		c.releaseBox()
 		c.memory.Drop(r.id)
+		r.ticket.Leave()
 		c.conclude(o, usage, files)
 		return
 	}

@@ -23,6 +23,11 @@ func (s *Runs) Start(ctx context.Context, caller belljar.Caller, req belljar.Run
 // accept is Start for a caller that may wait for the run's end (waited), so that it may begin as a draft. For a repeated
 // request, r is nil and first is the response.
 func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.RunRequest, waited bool) (r *Run, first belljar.Run, err error) {
+	done, err := s.opts.Keys.Turn(ctx, idempotency.Runs, caller, req.IdempotencyKey)
+	if err != nil {
+		return nil, first, err
+	}
+	defer done()
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Runs, caller, req.IdempotencyKey, req.RunSpec)
 	if err != nil {
 		return nil, first, err
@@ -49,12 +54,12 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err != nil {
 		return nil, first, err
 	}
-	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota)
-	if err != nil {
-		return nil, first, err
-	}
 	id := belljar.NewID()
 	if p.sealed, err = s.opts.Secrets.Seal(id, p.request.Secrets, p.Broker); err != nil {
+		return nil, first, err
+	}
+	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota) // last: a refusal from here on must close it
+	if err != nil {
 		return nil, first, err
 	}
 	r = s.create(caller, p, id, s.now())

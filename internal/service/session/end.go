@@ -128,6 +128,7 @@ func (x *Session) recordEnd() {
 	row.EndedAt = &now
 	write := func() error { return s.opts.Store.Update(context.Background(), row) }
 	if x.draft { // it could not be recorded, and no caller knows of it
+		x.draft = false // an insert that waits for x.writing would leave a session that starts for ever
 		s.remove(x)
 	} else if err := write(); err != nil {
 		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", x.id, "err", err)

@@ -42,6 +42,11 @@ var errGivenUp = errors.New("the first request was given up")
 
 // try is create, except that it fails with errGivenUp if it waits for a concurrent request with the same key whose caller disconnects.
 func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
+	done, err := s.opts.Keys.Turn(ctx, idempotency.Sessions, caller, req.IdempotencyKey)
+	if err != nil {
+		return belljar.Session{}, err
+	}
+	defer done()
 	key, prior, err := s.opts.Keys.Claim(ctx, idempotency.Sessions, caller, req.IdempotencyKey, req.SessionSpec)
 	if err != nil {
 		return belljar.Session{}, err
@@ -67,20 +72,19 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 		err = errAsks
 	}
 	if err == nil {
-		if prior, err = s.enter(ctx, x, key); err != nil {
+		if err = s.enter(ctx, x); err != nil {
 			x.Approval.withdraw(true)
 		}
 	}
 	if err != nil {
 		return belljar.Session{}, err
 	}
-	switch {
-	case prior != nil:
-	case key == nil && x.Approval.entry == nil:
+	if key == nil && x.Approval.entry == nil {
 		s.beginDraft(x)
-	default:
+	} else {
 		prior, err = s.insertWithKey(ctx, x, key)
 	}
+	done()
 	if err != nil || prior != nil {
 		s.discard(x, err)
 		if err != nil {
@@ -149,12 +153,8 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	return x, err
 }
 
-// enter adds a session to the table, after the previous session of its scope has ended. If a concurrent request with the same key makes that
-// one, prior is that request.
-func (s *Sessions) enter(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
-	if x.key = key; key != nil {
-		key.ObjectID = x.id
-	}
+// enter adds a session to the table, after the previous session of its scope has ended.
+func (s *Sessions) enter(ctx context.Context, x *Session) error {
 	for {
 		other, err := s.table.enter(x, s.opts.MaxPerUser, s.opts.MaxPerNode)
 		if other == nil && err == nil && x.Approval.entry == nil {
@@ -164,15 +164,13 @@ func (s *Sessions) enter(ctx context.Context, x *Session, key *store.Key) (prior
 		}
 		switch {
 		case other == nil:
-			return nil, err
+			return err
 		case other.Snapshot().State.Ended():
 			if err := other.wait(ctx); err != nil {
-				return nil, err
+				return err
 			}
-		case key != nil && other.key != nil && other.key.Key == key.Key:
-			return other.key, nil
 		default:
-			return nil, scopeTaken(x.scope, other.id)
+			return scopeTaken(x.scope, other.id, errScopeInUse)
 		}
 	}
 }
@@ -210,6 +208,7 @@ func (s *Sessions) discard(x *Session, fault error) {
 func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
 	if key != nil {
+		key.ObjectID = x.id
 		if key.Response, err = json.Marshal(row.Session); err != nil {
 			return nil, err
 		}

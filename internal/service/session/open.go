@@ -13,8 +13,11 @@ import (
 	"github.com/belljar/belljar/internal/service/idempotency"
 )
 
-// errScopeTaken means that another session has the scope.
-var errScopeTaken = errors.New("scope is taken")
+// errScopeTaken means that another session has the scope, in the table or on record; errScopeInUse that it was in the table.
+var (
+	errScopeTaken = errors.New("scope is taken")
+	errScopeInUse = fmt.Errorf("%w by a live session", errScopeTaken)
+)
 
 // Open returns the live session of a scope, or makes one. Of concurrent requests, one makes it and the others wait. If making
 // it fails, all of them get the error. If the request that makes it is cancelled, the next one tries.
@@ -54,8 +57,8 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 			continue // it ended meanwhile
 		}
 		opened, err := s.Create(ctx, caller, req)
-		if errors.Is(err, errScopeTaken) && s.table.inScope(caller.ID, key) != nil {
-			continue // a concurrent request was faster
+		if errors.Is(err, errScopeInUse) || errors.Is(err, errScopeTaken) && s.table.inScope(caller.ID, key) != nil {
+			continue // a concurrent request was faster, and may have failed since
 		}
 		return opened, err == nil, err
 	}
@@ -101,13 +104,13 @@ func (s *Sessions) taken(ctx context.Context, x *Session) error {
 			id = row.ID
 		}
 	}
-	return scopeTaken(x.scope, id)
+	return scopeTaken(x.scope, id, errScopeTaken)
 }
 
-func scopeTaken(scope, id string) error {
+func scopeTaken(scope, id string, why error) error {
 	return &belljar.Error{
 		Code: belljar.CodeConflict, Message: fmt.Sprintf("a session with scope %s exists", scope),
 		Details: map[string]any{"session_id": id, "scope_key": scope},
-		Hint:    "open the scope instead of making a session, or close the one that has it", Err: errScopeTaken,
+		Hint:    "open the scope instead of making a session, or close the one that has it", Err: why,
 	}
 }

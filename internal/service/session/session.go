@@ -14,7 +14,6 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/service/snapshot"
-	"github.com/belljar/belljar/internal/store"
 )
 
 // Session is a live session: a sandbox that a caller keeps, its current uses, and its expiry. It leaves the table when its sandbox is
@@ -31,7 +30,6 @@ type Session struct {
 	shell    *queue.Queue         // of its shell's commands, which run one at a time
 	gitPlace *placement.Placement // of the side sandbox that clones its repository; nil for none
 	from     *snapshot.Source     // of a copy; nil for other sessions
-	key      *store.Key           // of the request that makes it, if any
 
 	Network  Network  // its network policy
 	Approval Approval // its pending approval

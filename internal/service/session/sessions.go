@@ -142,6 +142,15 @@ func (s *Sessions) List(ctx context.Context, user string, q belljar.SessionQuery
 			page.Items = append(page.Items, x.Snapshot())
 			continue
 		}
+		if !row.State.Ended() { // it may have ended, and left the table, since it was read
+			row, err = s.opts.Store.Get(ctx, row.ID)
+			if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrCorrupt) {
+				continue
+			}
+			if err != nil {
+				return page, fault.Record("list sessions", err)
+			}
+		}
 		markLost(&row)
 		page.Items = append(page.Items, row.Session)
 	}

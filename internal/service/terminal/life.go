@@ -68,15 +68,13 @@ func (t *terminal) run(proc *agent.Process) {
 
 // checkIdle ends a terminal after its idle time without input and output.
 func (t *terminal) checkIdle() {
-	t.mu.Lock()
-	left := t.limits.Idle - t.all.opts.Clock.Now().Sub(t.active)
-	if left > 0 && t.last == nil {
-		t.timers[len(t.timers)-1] = t.all.opts.Clock.AfterFunc(left, t.checkIdle)
-	}
-	t.mu.Unlock()
-	if left <= 0 {
-		t.end(endedIdle)
-	}
+	t.endIf(endedIdle, func() bool {
+		left := t.limits.Idle - t.all.opts.Clock.Now().Sub(t.active)
+		if left > 0 && t.last == nil {
+			t.timers[len(t.timers)-1] = t.all.opts.Clock.AfterFunc(left, t.checkIdle)
+		}
+		return left <= 0
+	})
 }
 
 // startWindow starts the reattach window if no client is attached. The caller holds the lock.
@@ -91,20 +89,18 @@ func (t *terminal) startWindow() {
 // checkDetached ends a terminal after the reattach window that began at a time, unless a client has attached. The timer decides, because
 // the clock may have been set back meanwhile.
 func (t *terminal) checkDetached(since time.Time) {
-	t.mu.Lock()
-	alone := len(t.attached) == 0 && t.state.DetachedAt.Equal(since)
-	t.mu.Unlock()
-	if alone {
-		t.end(endedDetached)
-	}
+	t.endIf(endedDetached, func() bool { return len(t.attached) == 0 && t.state.DetachedAt.Equal(since) })
 }
 
 // end ends the terminal and its program, sends its viewers the reason, and hides it from callers. The first reason wins. If the program has
 // already ended on its own, the terminal is only forgotten.
-func (t *terminal) end(reason string) {
+func (t *terminal) end(reason string) { t.endIf(reason, func() bool { return true }) }
+
+// endIf is end on a condition. It checks that under the lock, so that no client attaches or types between the check and the end.
+func (t *terminal) endIf(reason string, due func() bool) {
 	t.mu.Lock()
 	exited := t.last != nil && t.last.Kind == belljar.TerminalExit
-	if t.last != nil && !exited {
+	if !due() || t.last != nil && !exited {
 		t.mu.Unlock()
 		return
 	}
@@ -167,13 +163,13 @@ func (t *terminal) follow() {
 			t.state.ExitCode = &code
 			t.last = &belljar.TerminalEvent{Kind: belljar.TerminalExit, ExitCode: code}
 		}
-		t.release()
 	}
+	close(t.over) // before viewers know the exit, and open their next terminal at once
+	t.release()
 	last := *t.last
 	t.mu.Unlock()
 	t.stop()
 	proc.Close()
-	close(t.over)
 	if err == nil && exit.Cause == wire.CauseKillFailed {
 		opts.Destroy(t.sessionID, t.box)
 	}

@@ -4,11 +4,15 @@ package terminal
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/clock"
 )
 
@@ -67,5 +71,76 @@ func TestWindowOfAClockSetBack(t *testing.T) {
 	c.due()
 	if _, err := ann.Get(ctx, term.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("it lives on: %v", err)
+	}
+}
+
+// A client that knows that its terminal has exited can open its next one at once.
+func TestOpenAfterExit(t *testing.T) {
+	w := newWorld(t)
+	w.opts.Limits.PerSession = 1
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	ann := w.As(w.session.Owner())
+	open := func() *terminal {
+		t.Helper()
+		term, err := ann.Open(ctx, w.session.state.ID, belljar.TerminalSpec{Command: []string{"cat"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.table.get(term.ID)
+	}
+	first := open()
+	a, err := first.attach()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock() // it cannot know the exit yet
+	err = first.process().Signal(wire.SIGHUP)
+	select {
+	case <-first.over:
+	case <-time.After(10 * time.Second):
+		err = errors.New("the terminal is not over before its viewer knows the exit")
+	}
+	a.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := a.Next(ctx); err != nil || e.Kind != belljar.TerminalExit {
+		t.Errorf("%+v, %v", e, err)
+	}
+	open()
+}
+
+// A client that attaches while the reattach window ends has the terminal, or is refused: its terminal does not end at once.
+func TestAttachAtTheEndOfTheWindow(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	term, err := w.As(w.session.Owner()).Open(ctx, w.session.state.ID, belljar.TerminalSpec{Command: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := w.table.get(term.ID)
+	<-ended.over // its process takes the signals of all terminals below
+	for range 20000 {
+		x := w.make(w.session, belljar.Terminal{ID: "t"})
+		x.proc = ended.process()
+		var due sync.WaitGroup
+		var begun atomic.Bool
+		due.Go(func() {
+			begun.Store(true)
+			x.checkDetached(time.Time{})
+		})
+		for spins := 0; !begun.Load(); spins++ { // both begin in the same instant if there are two processors
+			if spins > 100000 {
+				runtime.Gosched()
+			}
+		}
+		a, err := x.attach()
+		due.Wait()
+		x.stop()
+		if err == nil && a.last != nil {
+			t.Fatalf("its client has it, and it ends: %+v", *a.last)
+		}
 	}
 }
