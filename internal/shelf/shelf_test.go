@@ -232,17 +232,20 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
+// putX stores a layer with one small file.
+func putX(t *testing.T, s *Shelf, key string) *Layer {
+	t.Helper()
+	l, err := s.Put(key, nil, time.Now(), stream(t, file{name: "x", text: "x"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
 // TestForget checks that a layer without a key is removed with its last use, but not at the end of a process whose sandboxes continue.
 func TestForget(t *testing.T) {
 	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
-	put := func(key string) *Layer {
-		t.Helper()
-		l, err := s.Put(key, nil, time.Now(), stream(t, file{name: "x", text: "x"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
+	put := func(key string) *Layer { return putX(t, s, key) }
 	wantLeft := func(what string, want int) {
 		t.Helper()
 		if left, err := os.ReadDir(s.Dir); err != nil || len(left) != want {
@@ -341,14 +344,7 @@ func TestForget(t *testing.T) {
 // TestDropByAnOldRecord checks that what a sweep has read before does not cost a key its layer: the key may be newer, or have a newer layer.
 func TestDropByAnOldRecord(t *testing.T) {
 	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
-	put := func(key string) *Layer {
-		t.Helper()
-		l, err := s.Put(key, nil, time.Now(), stream(t, file{name: "x", text: "x"}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
+	put := func(key string) *Layer { return putX(t, s, key) }
 	wantLayer := func(key, dir string) {
 		t.Helper()
 		l, err := s.Get(key)

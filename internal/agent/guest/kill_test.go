@@ -22,22 +22,29 @@ func TestGroupWithoutKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	group := emptyGroup(t)
+	in := &exec{a: a, pid: e.pid, keeper: e.keeper, exited: e.exited, empty: e.empty, group: group}
+	if !in.kill() || !isClosed(e.empty) {
+		t.Error("what it has started lives on")
+	}
+}
+
+// emptyGroup returns a cgroup without processes, in an ordinary folder.
+func emptyGroup(t *testing.T) *process.Group {
+	t.Helper()
 	dir, err := os.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	groups := &process.Groups{Dir: dir}
-	defer groups.Close()
+	t.Cleanup(func() { groups.Close() })
 	group, err := groups.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer group.Dir.Close()
+	t.Cleanup(func() { group.Dir.Close() })
 	if err := os.WriteFile(filepath.Join(dir.Name(), "exec-1", "cgroup.events"), []byte("populated 0\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	in := &exec{a: a, pid: e.pid, keeper: e.keeper, exited: e.exited, empty: e.empty, group: group}
-	if !in.kill() || !isClosed(e.empty) {
-		t.Error("what it has started lives on")
-	}
+	return group
 }

@@ -3,32 +3,16 @@
 package guest
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/forkexec"
 )
 
 // A forked process that ends as soon as it has a command ends that command.
 func TestForkedProcessEndsAtOnce(t *testing.T) {
-	dir, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	groups := &process.Groups{Dir: dir}
-	defer groups.Close()
-	group, err := groups.Take()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer group.Dir.Close()
-	if err := os.WriteFile(filepath.Join(dir.Name(), "exec-1", "cgroup.events"), []byte("populated 0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	group := emptyGroup(t)
 	const pid = 4242
 	from, to := newExec(nil, wire.Exec{}), newExec(nil, wire.Exec{})
 	p := &parked{children: map[int]*exec{pid: from}}

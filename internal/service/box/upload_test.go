@@ -11,40 +11,13 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
-	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/test/boxtest"
 )
-
-func newBox(t *testing.T) *box.Box {
-	t.Helper()
-	rt := fake.New(fake.Options{Dir: t.TempDir()})
-	sandbox, err := rt.Create(t.Context(), runtime.Spec{
-		ID: belljar.NewID(), Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100, Medium: runtime.MediumMemory},
-		Network: runtime.Network{Mode: runtime.NetworkNone}, Lifetime: runtime.LifetimeCreator,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(sandbox.Destroy(context.Background()), rt.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	caps, err := rt.Probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := box.Connect(t.Context(), sandbox, caps, runtime.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // TestUpload: inline files overwrite those of the stream, each with its mode.
 func TestUpload(t *testing.T) {
-	b := newBox(t)
+	b := boxtest.New(t)
 	var stream bytes.Buffer
 	w := tar.NewWriter(&stream)
 	for _, name := range []string{"a", "dir/b"} {
@@ -89,7 +62,7 @@ func (b blocked) Read([]byte) (int, error) {
 
 // TestUploadEnds: an upload whose body blocks ends with its context.
 func TestUploadEnds(t *testing.T) {
-	b := newBox(t)
+	b := boxtest.New(t)
 	body := blocked{make(chan struct{})}
 	defer close(body.ended)
 	ctx, cancel := context.WithCancelCause(t.Context())

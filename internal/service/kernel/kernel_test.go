@@ -4,7 +4,6 @@ package kernel
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,11 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
-	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/test/boxtest"
 	"github.com/belljar/belljar/test/leak"
 )
 
@@ -45,27 +43,7 @@ func (x *session) Execution() wire.Exec {
 // newSession returns a session in a sandbox of the fake runtime, and its contexts. stop is called when a context ends.
 func newSession(t *testing.T, stop func()) (*session, belljar.Contexts) {
 	t.Helper()
-	rt := fake.New(fake.Options{Dir: t.TempDir()})
-	sandbox, err := rt.Create(t.Context(), runtime.Spec{
-		ID: "1", Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100, Medium: runtime.MediumMemory},
-		Network: runtime.Network{Mode: runtime.NetworkNone}, Lifetime: runtime.LifetimeCreator,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(sandbox.Destroy(context.Background()), rt.Close()); err != nil {
-			t.Error(err)
-		}
-	})
-	caps, err := rt.Probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	x := &session{path: os.Getenv("PATH"), table: NewTable(Limits{}, func() *queue.Queue { return nil })}
-	if x.box, err = box.Connect(t.Context(), sandbox, caps, runtime.Root{}); err != nil {
-		t.Fatal(err)
-	}
+	x := &session{box: boxtest.New(t), path: os.Getenv("PATH"), table: NewTable(Limits{}, func() *queue.Queue { return nil })}
 	all := New(Options{
 		Acquire: func(context.Context, belljar.Caller, string, bool) (Session, func(), error) { return x, func() {}, nil },
 		Stop:    func(string, string) { stop() },
