@@ -53,7 +53,7 @@ const (
 	// hibernateTime bounds a hibernation without a waiting caller.
 	hibernateTime = 10 * time.Minute
 	// leaveTime is how long a run may take to leave its session, since its caller has the response earlier. The check repeats every leaveStep.
-	leaveTime, leaveStep = time.Second, 5 * time.Millisecond
+	leaveTime, leaveStep = 3 * time.Second, 5 * time.Millisecond
 )
 
 // refusal returns the error for a session that does not hibernate.
@@ -84,7 +84,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 			err = x.asleep.run(ctx, t, spec.Force)
 			unhook()
 			x.asleep.end(t, nil) // err is this caller's: a use that waits has the sandbox, or resumes the session
-		case errors.Is(err, errInUse) && time.Now().Before(late):
+		case errors.Is(err, errInUse) && !active && time.Now().Before(late):
 			select {
 			case <-time.After(leaveStep):
 				stop(nil)
