@@ -123,6 +123,11 @@ func launch(t *testing.T, data string, args ...string) (s *server, ready <-chan 
 	}
 	t.Cleanup(func() {
 		s.kill()
+		for line := range strings.Lines(s.output.String()) {
+			if t.Failed() && strings.Contains(line, "level=ERROR") {
+				t.Log(line)
+			}
+		}
 		s.purge()
 	})
 	announced := make(chan error, 1)
