@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,6 +162,47 @@ func TestFilesOfAnotherUser(t *testing.T) {
 	var st unix.Stat_t
 	if err := unix.Stat(filepath.Join(h.dir, "new"), &st); err != nil || st.Uid != 4321 || st.Gid != 5432 {
 		t.Errorf("%v: %d:%d", err, st.Uid, st.Gid)
+	}
+}
+
+// TestSaveChangingFiles saves a workspace while its files are truncated and written again, as a program without cgroups does. Every save is whole.
+func TestSaveChangingFiles(t *testing.T) {
+	h := begin(t, guest.Config{})
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	t.Cleanup(func() {
+		close(stop)
+		writing.Wait()
+	})
+	for name, size := range map[string]int{"small": 2, "large": 1 << 20} {
+		content := bytes.Repeat([]byte("x"), size)
+		change := func() error { return os.WriteFile(filepath.Join(h.dir, name), content, 0o666) }
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		writing.Go(func() {
+			for err := error(nil); err == nil; err = change() {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+			t.Error("a file cannot be written")
+		})
+	}
+	for range 300 {
+		saved := tar.NewReader(bytes.NewReader(h.file(wire.OpSave, wire.FileRequest{Path: "."}).take()))
+		n := 0
+		for _, err := saved.Next(); err != io.EOF; _, err = saved.Next() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		if n != 2 {
+			t.Fatalf("%d files", n)
+		}
 	}
 }
 

@@ -231,16 +231,32 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 			return err
 		}
 	}
+	// A file that grows meanwhile is cut to its earlier size. A small one is read before its header is written, since programs that rewrite a file
+	// truncate it first.
+	buf := p.f.w.buffers.Get().(*[]byte)
+	defer p.f.w.buffers.Put(buf)
+	begin, err := io.ReadFull(io.LimitReader(file, head.Size), *buf)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		head.Size = int64(begin)
+	case err != nil:
+		return err
+	}
 	if err := p.w.WriteHeader(head); err != nil {
 		return err
 	}
-	// A file that grows meanwhile is cut to its earlier size; one that shrinks is an error.
-	buf := p.f.w.buffers.Get().(*[]byte)
-	defer p.f.w.buffers.Put(buf)
-	n, err := io.CopyBuffer(onlyWriter{p.w}, io.LimitReader(file, head.Size), *buf)
-	if err == nil && n < head.Size {
-		err = fmt.Errorf("%s has shrunk while it was packed", info.Path)
+	if _, err := p.w.Write((*buf)[:begin]); err != nil {
+		return err
 	}
+	rest := head.Size - int64(begin)
+	n, err := io.CopyBuffer(onlyWriter{p.w}, io.LimitReader(file, rest), *buf)
+	switch {
+	case err != nil || n == rest:
+		return err
+	case p.saver == nil:
+		return fmt.Errorf("%s has shrunk while it was packed", info.Path)
+	}
+	_, err = io.CopyN(p.w, zeros{}, rest-n) // the save is reported as inconsistent
 	return err
 }
 
