@@ -31,10 +31,10 @@ func brokering(t *testing.T, data string) (*peer.Peer, func() *server) {
 	t.Setenv("SSL_CERT_FILE", authority)
 	p.Handle("/who", func(w http.ResponseWriter, r *http.Request) {
 		if got := r.Header["Authorization"]; len(got) != 1 || got[0] != "Bearer "+brokered {
-			fmt.Fprintf(w, "nobody %q\n", got)
+			fmt.Fprintf(w, "anonymous %q\n", got)
 			return
 		}
-		fmt.Fprintln(w, "somebody")
+		fmt.Fprintln(w, "granted")
 	})
 	p.Handle("/echo", func(w http.ResponseWriter, r *http.Request) { fmt.Fprintln(w, r.Header.Get("Authorization")) })
 	p.Handle("/away", func(w http.ResponseWriter, r *http.Request) {
@@ -92,17 +92,17 @@ public class Main { public static void main(String[] args) throws Exception {
 		request    map[string]any
 		want       string
 	}{
-		{"curl", "curl", sh(`curl -sS -H "Authorization: Bearer $TOKEN" https://api.test/who`), "somebody\n"},
-		{"curl, HTTP/2", "curl", sh(`curl -sS --http2 -w '%{http_version}\n' https://api.test/who`), "somebody\n1.1\n"},
-		{"python", "python3", map[string]any{"language": "python", "code": "import urllib.request as u\nprint(u.urlopen('https://api.test/who').read().decode(), end='')"}, "somebody\n"},
-		{"node", "node", map[string]any{"language": "node", "code": "fetch('https://api.test/who').then(r => r.text()).then(t => process.stdout.write(t))"}, "somebody\n"},
+		{"curl", "curl", sh(`curl -sS -H "Authorization: Bearer $TOKEN" https://api.test/who`), "granted\n"},
+		{"curl, HTTP/2", "curl", sh(`curl -sS --http2 -w '%{http_version}\n' https://api.test/who`), "granted\n1.1\n"},
+		{"python", "python3", map[string]any{"language": "python", "code": "import urllib.request as u\nprint(u.urlopen('https://api.test/who').read().decode(), end='')"}, "granted\n"},
+		{"node", "node", map[string]any{"language": "node", "code": "fetch('https://api.test/who').then(r => r.text()).then(t => process.stdout.write(t))"}, "granted\n"},
 		{"java", "java", map[string]any{
 			"command": []string{"java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "Main.java"}, "files": []map[string]any{{"path": "Main.java", "content_b64": base64.StdEncoding.EncodeToString([]byte(java))}}, "resources": map[string]any{"memory_mb": 1024},
-		}, "somebody\nHTTP_1_1\n"},
+		}, "granted\nHTTP_1_1\n"},
 		{"git", "git", sh(`git ls-remote https://api.test/repo.git && echo read`), "read\n"},
 		{"placeholder", "sh", sh(`case $TOKEN in belljar-secret-????????????????) echo $SSL_CERT_FILE; [ ! -e /run/secrets ]; esac`), "/run/belljar/ca.pem\n"},
 		{"other hosts", "curl", sh(`curl -sSk -H "Authorization: Bearer $TOKEN" https://other.test/who | grep -c belljar-secret`), "1\n"},
-		{"redirect", "curl", sh(`curl -sSkL --location-trusted https://api.test/away`), "nobody []\n"},
+		{"redirect", "curl", sh(`curl -sSkL --location-trusted https://api.test/away`), "anonymous []\n"},
 		{"echo", "curl", sh(`curl -sS https://api.test/echo`), "Bearer " + strings.Repeat("*", len(brokered)) + "\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestBrokerRestart(t *testing.T) {
 		return run
 	}
 	first := exec(s, "?wait=600s", who)
-	if out, _ := first["stdout"].(string); !strings.HasPrefix(out, "belljar-secret-") || !strings.HasSuffix(out, "\nsomebody\n") {
+	if out, _ := first["stdout"].(string); !strings.HasPrefix(out, "belljar-secret-") || !strings.HasSuffix(out, "\ngranted\n") {
 		t.Fatalf("%q %v", out, first["stderr"])
 	}
 	left := exec(s, "", "echo begun; until [ -e go ]; do sleep 0.1; done; "+who)
@@ -182,7 +182,7 @@ func TestBrokerRestart(t *testing.T) {
 		t.Errorf("a run that outlived its server: %v\n%s", run, next.output)
 	}
 	log, err := next.get(api + "/runs/" + left["run_id"].(string) + "/logs?format=json")
-	if err != nil || !strings.Contains(log, "somebody") {
+	if err != nil || !strings.Contains(log, "granted") {
 		t.Errorf("%v: %s", err, log)
 	}
 	if again := exec(next, "?wait=600s", who); again["stdout"] != first["stdout"] {

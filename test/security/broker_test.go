@@ -61,10 +61,10 @@ func brokered(t *testing.T, tr *trial) func(outcome) {
 	}
 	handle("/who", func(w http.ResponseWriter, _ *http.Request, secret string) {
 		if secret == "Bearer "+lentSecret {
-			fmt.Fprintln(w, "somebody")
+			fmt.Fprintln(w, "granted")
 			return
 		}
-		fmt.Fprintln(w, "nobody")
+		fmt.Fprintln(w, "anonymous")
 	})
 	handle("/away", func(w http.ResponseWriter, r *http.Request, _ string) {
 		http.Redirect(w, r, "https://other.test/who", http.StatusFound)

@@ -13,10 +13,10 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/lifecycle"
+	"github.com/belljar/belljar/test/boxtest"
 	"github.com/belljar/belljar/test/leak"
 )
 
@@ -51,25 +51,9 @@ func (x *session) Execution() wire.Exec {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	rt := fake.New(fake.Options{Dir: t.TempDir()})
 	state := belljar.Session{ID: belljar.NewID(), UserID: "ann", Limits: belljar.Limits{StartupTimeoutSec: 180, Pids: 100, NProc: 100}}
-	sandbox, err := rt.Create(t.Context(), runtime.Spec{
-		ID: state.ID, Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100, Medium: runtime.MediumMemory},
-		Network: runtime.Network{Mode: runtime.NetworkNone}, Lifetime: runtime.LifetimeCreator,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	caps, err := rt.Probe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := box.Connect(t.Context(), sandbox, caps, runtime.Root{})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, end := context.WithCancel(context.Background())
-	w := &world{session: &session{ctx: ctx, state: state, box: b}, work: &lifecycle.Group{}}
+	w := &world{session: &session{ctx: ctx, state: state, box: boxtest.New(t)}, work: &lifecycle.Group{}}
 	opts := Options{
 		Acquire: func(_ context.Context, caller belljar.Caller, id string) (Session, func(), error) {
 			return w.session, func() {}, nil
@@ -87,12 +71,6 @@ func newWorld(t *testing.T) *world {
 		w.work.Refuse()
 		end()
 		w.work.Wait()
-		if err := sandbox.Destroy(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if err := rt.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	return w
 }

@@ -58,7 +58,7 @@ func secureGet(path, headers string) (string, error) {
 // lent is a control: the host gets the secret, which the program does not have.
 func lent(r *report) {
 	reply, err := secureGet("/who", "Authorization: Bearer "+os.Getenv("TOKEN")+"\r\n")
-	if err == nil && !strings.HasSuffix(reply, "somebody\n") {
+	if err == nil && !strings.HasSuffix(reply, "granted\n") {
 		err = fmt.Errorf("it replied %q", reply)
 	}
 	r.works("the secret reaches its host", err)
@@ -97,7 +97,7 @@ func redirected(r *report) {
 	}
 	defer c.Close()
 	reply, err = exchange(c, "GET /who HTTP/1.1\r\nHost: other.test\r\nAuthorization: Bearer "+os.Getenv("TOKEN")+"\r\nConnection: close\r\n\r\n")
-	if err != nil || !strings.Contains(reply, "nobody") {
+	if err != nil || !strings.Contains(reply, "anonymous") {
 		r.breach("the other host replied %q, %v", reply, err)
 	}
 }
@@ -115,7 +115,7 @@ func plaintext(r *report) {
 	_, err := fetch("api.test", "/who")
 	r.deniedSoon("port 80", err)
 	reply, err := speak("api.test:443", page("/who", "api.test"))
-	if strings.Contains(reply, "somebody") {
+	if strings.Contains(reply, "granted") {
 		r.breach("the host got the secret without TLS: %q, %v", reply, err)
 	}
 }
@@ -144,7 +144,7 @@ func ownHeader(r *report) {
 		"Connection: close\r\nTransfer-Encoding: chunked\r\nTrailer: Authorization\r\n\r\n0\r\nAuthorization: guest\r\n",
 	} {
 		reply, err := secureGet("/who", own)
-		if err != nil || strings.Contains(reply, "nobody") || !strings.HasPrefix(reply, "HTTP/1.1 ") {
+		if err != nil || strings.Contains(reply, "anonymous") || !strings.HasPrefix(reply, "HTTP/1.1 ") {
 			r.breach("%q: %q, %v", own, reply, err)
 			continue
 		}
@@ -166,7 +166,7 @@ func otherNames(r *report) {
 		}
 	}
 	for _, target := range []string{"https://other.test/who", "http://api.test/who", "//other.test/who"} {
-		if reply, err := tell("GET " + target + " HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n"); err != nil || strings.Contains(reply, "somebody") && !strings.HasPrefix(target, "//") {
+		if reply, err := tell("GET " + target + " HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n"); err != nil || strings.Contains(reply, "granted") && !strings.HasPrefix(target, "//") {
 			r.breach("target %q: %q, %v", target, reply, err)
 		}
 	}
@@ -176,7 +176,7 @@ func otherNames(r *report) {
 func pipelined(r *report) {
 	const right = "GET /who HTTP/1.1\r\nHost: api.test\r\n\r\n"
 	reply, err := tell(right + right + page("/who", "other.test") + right)
-	if n := strings.Count(reply, "somebody\n"); err != nil || n != 2 || strings.Contains(reply, "nobody") {
+	if n := strings.Count(reply, "granted\n"); err != nil || n != 2 || strings.Contains(reply, "anonymous") {
 		r.breach("%d answers: %q, %v", n, reply, err)
 	}
 }
