@@ -249,6 +249,41 @@ async def test_calls_of_one_that_has_died(kind: Any, mortal: tuple[str, Path]) -
     await got(client.close())
 
 
+@pytest.mark.parametrize("kind", [b.Belljar, b.AsyncBelljar])
+async def test_a_call_of_one_that_dies_slowly(kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its socket refuses connections before the process has ended."""
+    fake, gate = tmp_path / "belljar", tmp_path / "gate"
+    os.mkfifo(gate)
+    fake.write_text(textwrap.dedent(f"""\
+        #!{sys.executable}
+        import socket, sys
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind("{tmp_path}/s")
+        listener.listen()
+        print('{{"socket": "{tmp_path}/s", "api_key": "k"}}', flush=True)
+        conn, _ = listener.accept()
+        listener.close()
+        conn.close()
+        open("{gate}").read()
+        print("out of memory", file=sys.stderr)
+    """))
+    fake.chmod(0o755)
+    client = kind.local(binary=str(fake), patience=LONG)
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> Any:
+        pauses.append(seconds)
+        if len(pauses) == 2:  # one after the answer that never came, one after a refused connection
+            gate.write_text("end")
+            client._transport.local._server.process.wait(LONG)
+        return asyncio.sleep(0) if kind is b.AsyncBelljar else None
+
+    monkeypatch.setattr(f"belljar.{'_async' if kind is b.AsyncBelljar else '_sync'}.transport.pause", pause)
+    with pytest.raises(b.UnreachableError, match="the private belljar has ended: out of memory"):
+        await got(client.me())
+    await got(client.close())
+
+
 @pytest.mark.parametrize("kind", [b.SandboxClient, b.AsyncSandboxClient])
 async def test_a_command_in_one_that_dies_is_not_sent_again(kind: Any, mortal: tuple[str, Path]) -> None:
     client = kind(binary=mortal[0])

@@ -115,6 +115,7 @@ export class Belljar {
       const belljar = new Belljar({ ...options, baseUrl, socketPath, apiKey });
       belljar.#server = server;
       belljar.#connection.exited = () => server.exited();
+      belljar.#connection.met(); // it has announced itself
       return belljar;
     } catch (error) {
       await server.stop();

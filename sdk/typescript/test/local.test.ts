@@ -58,6 +58,13 @@ test("a data folder keeps sessions for the next start, and the death of belljar 
   await assert.rejects(within("the failure", second.me()), { name: "RuntimeUnavailableError", message: /has ended/, hint: /Belljar\.local/ });
 });
 
+test("the death of a belljar that has not answered yet is reported as such", async (t) => {
+  const belljar = await Belljar.local({ binary, set: patient, startTimeoutMs: limitMs });
+  atEnd(t, () => belljar.close());
+  process.kill(belljar.pid!, "SIGKILL");
+  await assert.rejects(within("the failure", belljar.me()), { name: "RuntimeUnavailableError", message: /has ended/ });
+});
+
 test("a program that cannot be started says why", async (t) => {
   const error = async (options: Parameters<typeof Belljar.local>[0]): Promise<RuntimeUnavailableError> => {
     const e = await Belljar.local(options).then(() => assert.fail("it started"), (e: unknown) => e);

@@ -247,7 +247,7 @@ class AsyncTransport:
         if not self._located:  # another thread may have been first
             self.address = Address("unix:" + server["socket"])
             self.headers = [*self.headers, ("X-API-KEY", server["api_key"])]
-            self._located = True
+            self._located = self._met = True  # it has announced itself
 
     async def _dial(self, timeout: float = DIAL, tunnel: bool = False) -> AsyncWire:
         try:
