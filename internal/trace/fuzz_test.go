@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 	}
 	root := files("main.py", "x\n", "a.js", "y\n//# sourceMappingURL=a.js.map", "a.js.map", `{"version":3,"sources":["b.ts"],"mappings":"AAAA"}`, "b.ts", "z")
 	f.Fuzz(func(t *testing.T, text string) {
-		traces := Parse(text)
+		traces := parse(text)
 		if len(traces) > mostTraces {
 			t.Fatalf("%d traces", len(traces))
 		}
@@ -112,12 +112,14 @@ func TestHostile(t *testing.T) {
 		"evals":      "    at f (" + strings.Repeat("eval at f (", 700) + "x:1:1), y:1:1)\n",
 		"ruby":       "a.rb:1:in `f': x (E)\n\tfrom a.rb:1:in `g'\n",
 		"rust":       "thread 'main' panicked at x.rs:1:1:\ny\nstack backtrace:\n  0: f\n",
+		"no value":   "a:1\nx\n^\n(Use `node y\n",
+		"no message": "thread 'main' panicked at ', x:1:1\n",
 		"one line":   "x",
 		"empty":      "\n",
 	} {
 		text := strings.Repeat(unit, (headBytes+tailBytes)/len(unit))
 		began := time.Now()
-		traces := Parse(text)
+		traces := parse(text)
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: %v", name, took)
 		}
@@ -131,6 +133,12 @@ func TestHostile(t *testing.T) {
 		if frames > mostFrames {
 			t.Errorf("%s: %d frames", name, frames)
 		}
+	}
+}
+
+func TestPanic(t *testing.T) {
+	if found := guarded(func() []Trace { panic("a defect") }); found != nil {
+		t.Fatal(found)
 	}
 }
 

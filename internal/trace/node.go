@@ -56,7 +56,7 @@ func (p *parser) node(line string) bool {
 			break
 		}
 	}
-	if end == 0 {
+	if end <= first { // no stack and no message
 		return false
 	}
 	t := Trace{Language: Node, Kind: KindException}

@@ -39,7 +39,7 @@ func (p *parser) rustPanic(rest string) bool {
 	place := strings.TrimSuffix(rest, ":")
 	if place == rest { // before 1.73: 'message', P:L:C
 		i := strings.LastIndex(rest, "', ")
-		if i < 0 || rest[0] != '\'' {
+		if i < 1 || rest[0] != '\'' {
 			return false
 		}
 		t.Message, place = rest[1:i], rest[i+3:]

@@ -4,6 +4,11 @@
 // The text is untrusted. [Parse] bounds it, runs in linear time and returns valid UTF-8.
 package trace
 
+import (
+	"log/slog"
+	"runtime/debug"
+)
+
 // The languages of traces.
 const (
 	Python     = "python"
@@ -64,8 +69,23 @@ const (
 )
 
 // Parse finds the traces of a text, in the order in which they begin. It reads only the first 64 KiB and the last 1 MiB of a long text,
-// and the first 8 KiB of a line. It returns at most 10,000 frames and 1,000 traces.
+// and the first 8 KiB of a line. It returns at most 10,000 frames and 1,000 traces. A defect of a reader costs the traces, not the
+// process: the text is a stranger's.
 func Parse(text string) []Trace {
+	return guarded(func() []Trace { return parse(text) })
+}
+
+func guarded(read func() []Trace) (found []Trace) {
+	defer func() {
+		if r := recover(); r != nil {
+			slog.Error("output cannot be parsed for a failure", "panic", r, "stack", string(debug.Stack()))
+			found = nil
+		}
+	}()
+	return read()
+}
+
+func parse(text string) []Trace {
 	p := &parser{lines: lines(text)}
 	for p.at < len(p.lines) {
 		before := p.at
