@@ -103,11 +103,17 @@ func checkStarted(st *wire.Started, from int64) error {
 // represent infinity.
 func checkExit(e *wire.Exit) error {
 	const mostWord, mostCwd, longest = 100, 3 * 4096, 1e12 // of a folder, bytes that are not UTF-8 arrive as three
+	const mostCPUs, spare, mostRSS = 1024, 60_000, 1 << 50 // spare is in ms: processes may outlive the first one for a grace period
 	texts := []string{string(e.Cause), e.Usage.Source}
 	if e.Shell != nil {
 		texts = append(texts, e.Shell.Program)
 	}
 	bad := e.Code < -1 || e.Code > 255 || e.Signal < 0 || e.Signal > 64 || e.Dropped < 0 || !(e.WallMS >= 0 && e.WallMS <= longest) || len(e.Cwd) > mostCwd
+	span := e.WallMS + spare
+	if e.Shell != nil {
+		span = longest // a shell's jobs may have begun before the command, and count once the shell has waited for them
+	}
+	bad = bad || float64(e.Usage.UserMicros+e.Usage.SystemMicros) > 1000*mostCPUs*span || e.Usage.MaxRSS > mostRSS
 	for _, text := range texts {
 		bad = bad || len(text) > mostWord || plain(text) != text
 	}

@@ -97,6 +97,8 @@ func TestEndThatCannotBe(t *testing.T) {
 	for name, exit := range map[string]wire.Exit{
 		"time": {WallMS: 1e308}, "negative time": {WallMS: -1}, "status": {Code: 256}, "signal": {Signal: -129}, "dropped": {Dropped: -1},
 		"cause": {Cause: "\x1b[2J"}, "cwd": {Cwd: strings.Repeat("/x", 8192)}, "source": {Usage: wire.Usage{Source: strings.Repeat("x", 1<<20)}},
+		"CPU time": {WallMS: 1, Usage: wire.Usage{UserMicros: 1 << 63}}, "CPU time of a short command": {WallMS: 1, Usage: wire.Usage{SystemMicros: 1e12}},
+		"CPU time of a shell": {Shell: &wire.ShellExit{Program: "bash"}, Usage: wire.Usage{UserMicros: 1 << 63}}, "memory": {Usage: wire.Usage{MaxRSS: 1<<50 + 1}},
 		"program": {Shell: &wire.ShellExit{Program: strings.Repeat("x", 1<<20)}},
 	} {
 		p := process(t, wire.Started{}, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
@@ -105,6 +107,16 @@ func TestEndThatCannotBe(t *testing.T) {
 		if _, err := p.Output(within(t), ignore); !errors.Is(err, agent.ErrProtocol) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A shell's CPU time includes that of a job that began long before the command.
+func TestEndOfAShellsOldJob(t *testing.T) {
+	p := process(t, wire.Started{}, func(_ *testing.T, _ wire.Request, _ *wire.Reader, w *wire.Writer) {
+		w.JSON(wire.KindReply, wire.Reply{Exit: &wire.Exit{WallMS: 1, Usage: wire.Usage{UserMicros: 1e12}, Shell: &wire.ShellExit{Program: "bash"}}})
+	})
+	if _, err := p.Output(within(t), ignore); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,7 +1,8 @@
-// Package char keeps UTF-8 characters whole when bytes are cut.
+// Package char keeps UTF-8 characters whole when bytes are cut, and quotes names that could forge a line.
 package char
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -39,4 +40,12 @@ func Short(s string, n int) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:max(n, 0)], "") + "…"
+}
+
+// Quoted returns a file's name for a text. A name with characters that do not print is quoted: it cannot forge a line.
+func Quoted(name string) string {
+	if strings.HasPrefix(name, `"`) || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
+		return strconv.Quote(name)
+	}
+	return name
 }

@@ -34,3 +34,11 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+func TestQuoted(t *testing.T) {
+	for in, want := range map[string]string{"a é": "a é", "a\nb": `"a\nb"`, `"a"`: `"\"a\""`, "\x1b[2J": `"\x1b[2J"`} {
+		if got := Quoted(in); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -64,6 +64,18 @@ func TestCPUQuota(t *testing.T) {
 	b.follow(run.ID)
 }
 
+// A run is charged by the host's figure. Its own figure is the agent's, which a program that took over the agent could forge.
+func TestCPUQuotaByTheHost(t *testing.T) {
+	cpu := 20 * time.Second
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return &meter{rt, runtime.Usage{CPU: &cpu}} }),
+		func(o *service.Options) { o.Quota.CPUSecondsPerDay = 100 })
+	r := b.run(shell("true"))
+	me, err := b.service.As(service.Local()).Node().Me(b.context())
+	if err != nil || me.Used.CPUSecondsToday != 20 || r.ResourceUsage.CPUTimeSec == nil || *r.ResourceUsage.CPUTimeSec > 10 {
+		t.Errorf("%+v of %+v, %v", me.Used, r.ResourceUsage, err)
+	}
+}
+
 // The usage of a session outside of its runs counts towards its owner's day, once, also if the server is restarted meanwhile.
 func TestCPUQuotaOfASession(t *testing.T) {
 	cpu := time.Millisecond // usage of the sandbox, which is read during the first run or after it

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -53,12 +54,12 @@ func (r *Run) KeptLog() int64 {
 }
 
 // Charged returns what the run adds to its owner's daily usage. The figures of runs in a session overlap, so such a run has a separate
-// charge.
+// charge. For any other run, the agent's CPU time counts only if the host has no figure: a program that took over the agent could forge it.
 func (r *Run) Charged() Charge {
 	if r.SessionID != "" {
 		return r.Charge
 	}
-	c := Charge{CPUSeconds: r.CPUSeconds()}
+	c := Charge{CPUSeconds: cmp.Or(r.Charge.CPUSeconds, r.CPUSeconds())}
 	if r.Egress != nil {
 		c.EgressBytes = max(0, r.Egress.BytesIn) + max(0, r.Egress.BytesOut)
 	}

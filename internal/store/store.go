@@ -92,7 +92,8 @@ type Run struct {
 	// Below is the folder of the initial files of its own sandbox's workspace; "" for none.
 	Below string
 
-	// Charge is what the end of a run in a session adds to its owner's daily usage. It is not stored with the run.
+	// Charge is what the end of the run adds to its owner's daily usage, by the host's figures. A run with its own sandbox has only its
+	// CPUSeconds, 0 if the host has no figure. It is not stored with the run.
 	Charge Charge
 
 	Tenant     string // "" for now

@@ -17,6 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // artifact is an artifact of a run, for programs.
@@ -62,7 +63,7 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 		if a.Skipped != "" {
 			uri, about = "", "not kept: "+a.Skipped
 		}
-		line := fmt.Sprintf("%s (%d bytes, %s)\n", quoted(a.Path), a.Size, about)
+		line := fmt.Sprintf("%s (%d bytes, %s)\n", char.Quoted(a.Path), a.Size, about)
 		if len(found) == maxArtifacts || text.Len()+len(line) > c.terms.MaxOutput {
 			hidden++
 			continue
@@ -139,7 +140,7 @@ func isPicture(name string) bool {
 // picture returns a file as a picture and a text about it; the picture is nil if the file is not a valid one. A model refuses the
 // whole conversation after a picture that it cannot read. Claude gets SVG as text, because its models do not accept it.
 func (c *call) picture(name string, data []byte) (sdk.Content, string) {
-	base := quoted(path.Base(name))
+	base := char.Quoted(path.Base(name))
 	if mediaType(name) == svgType {
 		head := bytes.ToLower(data[:min(len(data), 1024)])
 		if !utf8.Valid(data) || !bytes.Contains(head, []byte("<svg")) {

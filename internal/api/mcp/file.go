@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // The inputs and outputs of docs/compatibility.md#tools, with additions.
@@ -110,7 +111,7 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(entry.Path)
-	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), quoted(at)), nil, writeOutput{true, at}}, nil
+	return &reply{fmt.Sprintf("wrote %d bytes to %s", len(data), char.Quoted(at)), nil, writeOutput{true, at}}, nil
 }
 
 func readFile(c *call, in fileInput) (*reply, error) {
@@ -148,7 +149,7 @@ func readFile(c *call, in fileInput) (*reply, error) {
 // pictureOf returns a file of a sandbox as [call.picture] does. part is the beginning of the file.
 func (c *call) pictureOf(sandbox, name string, part api.FilePart) (sdk.Content, string) {
 	if part.Size > maxPicture {
-		return nil, fmt.Sprintf("%s has %d bytes, too many to be shown as a picture (at most %d)", quoted(path.Base(name)), part.Size, maxPicture)
+		return nil, fmt.Sprintf("%s has %d bytes, too many to be shown as a picture (at most %d)", char.Quoted(path.Base(name)), part.Size, maxPicture)
 	}
 	if part.Truncated() {
 		var err error
@@ -174,12 +175,12 @@ func listFiles(c *call, in listInput) (*reply, error) {
 	o := listOutput{Entries: []entry{}, Truncated: list.Truncated}
 	var b strings.Builder
 	for _, e := range list.Entries {
-		name := quoted(e.Path)
+		name := char.Quoted(e.Path)
 		if e.Type == "dir" {
 			name += "/"
 		}
 		if e.Target != "" {
-			name += " -> " + quoted(e.Target)
+			name += " -> " + char.Quoted(e.Target)
 		}
 		line := fmt.Sprintf("%s %10d %s\n", e.Mode, e.Size, name)
 		if b.Len()+len(line) > c.terms.MaxOutput {
@@ -190,7 +191,7 @@ func listFiles(c *call, in listInput) (*reply, error) {
 		o.Entries = append(o.Entries, entry{e.Path, e.Type, e.Size, e.Mode, e.MtimeUnix, e.Target})
 	}
 	if len(list.Entries) == 0 {
-		fmt.Fprintf(&b, "%s is empty\n", quoted(api.InWorkspace(cmp.Or(in.Path, "."))))
+		fmt.Fprintf(&b, "%s is empty\n", char.Quoted(api.InWorkspace(cmp.Or(in.Path, "."))))
 	}
 	if o.Truncated {
 		more := ""
@@ -219,5 +220,5 @@ func deleteFile(c *call, in deleteInput) (*reply, error) {
 		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(in.Path)
-	return &reply{"deleted " + quoted(at), nil, deleteOutput{true, at}}, nil
+	return &reply{"deleted " + char.Quoted(at), nil, deleteOutput{true, at}}, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -164,14 +163,6 @@ func readable(raw []byte) string {
 		raw = raw[n:]
 	}
 	return b.String()
-}
-
-// quoted returns a file's name for a text. A name with characters that do not print is quoted: it cannot forge a line.
-func quoted(name string) string {
-	if strings.HasPrefix(name, `"`) || strings.ContainsFunc(name, func(r rune) bool { return !strconv.IsPrint(r) }) {
-		return strconv.Quote(name)
-	}
-	return name
 }
 
 // section returns a stream as a part of a text; "" if it is empty.

@@ -1,7 +1,6 @@
 package install
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -178,34 +177,21 @@ func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) (
 		own["PIP_CERT"], own["npm_config_cafile"] = own["SSL_CERT_FILE"], own["SSL_CERT_FILE"] // overrides the image's settings
 	}
 	env := append(s.place.Environment("", own), s.tool.env...)
-	var printed, line []byte
+	var out printout
 	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: env, Cwd: cwd, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
 		if !tell && stream != wire.Stdout {
 			return
 		}
-		printed = append(printed, p...)
-		if over := len(printed) - maxPrinted; over > 0 {
-			printed = append(printed[:0], printed[over:]...)
+		out.add(p)
+		if tell {
+			out.lines(p, s.tell)
 		}
-		if !tell {
-			return
-		}
-		line = append(line, p...)
-		for {
-			end := bytes.IndexByte(line, '\n')
-			if end < 0 {
-				break
-			}
-			s.tell(string(line[:end]))
-			line = line[end+1:]
-		}
-		line = line[:min(len(line), maxPrinted)]
 	})
 	var refused *wire.Error
 	if errors.As(err, &refused) && refused.Code == wire.CodeExecFailed {
 		return nil, exit, s.missing()
 	}
-	return printed, exit, err
+	return out.kept(), exit, err
 }
 
 // tell passes on a line of the tool, without terminal control characters, since packages can influence it.

@@ -112,3 +112,21 @@ func TestRecoverSaved(t *testing.T) {
 		}
 	}
 }
+
+// A hijacked agent sends many shells, and names that no context can have.
+func TestForgedContexts(t *testing.T) {
+	shells := []wire.ShellInfo{{Name: prefix + "a\nb"}, {Name: prefix}, {Name: prefix + "own"}}
+	for i := range 1000 {
+		shells = append(shells, wire.ShellInfo{Name: fmt.Sprint(prefix, i)})
+	}
+	table := NewTable(Limits{Most: 1}, func() *queue.Queue { return nil })
+	table.Recover(shells, nil, nil, time.Now())
+	for _, e := range table.all() {
+		if belljar.CheckContextName("name", e.name) != nil {
+			t.Errorf("a context %q", e.name)
+		}
+	}
+	if _, err := table.find("own"); err != nil || len(table.all()) > mostShells {
+		t.Errorf("%d contexts, %v", len(table.all()), err)
+	}
+}

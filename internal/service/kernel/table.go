@@ -59,6 +59,9 @@ func NewTable(limits Limits, branch func() *queue.Queue) *Table {
 // prefix begins a context's name among the shells of an agent.
 const prefix = "context/"
 
+// mostShells is the maximum number of shells that an agent has. It does not depend on Limits.Most, which may be lower than it was.
+const mostShells = 16
+
 // Recover restores the contexts that an agent knows from a previous process, and those on record: the agent of a resumed session knows only
 // those that were used since. err is the agent's error: an older agent does not support contexts.
 func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedContext, now time.Time) {
@@ -69,8 +72,10 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 		return
 	}
 	first := map[string]bool{} // contexts in which no run has ended
-	for _, s := range shells {
-		if name, ok := strings.CutPrefix(s.Name, prefix); ok {
+
+	// A hijacked agent may send any number of shells, with any names.
+	for _, s := range shells[:min(len(shells), mostShells)] {
+		if name, ok := strings.CutPrefix(s.Name, prefix); ok && belljar.CheckContextName("name", name) == nil {
 			first[name] = s.Runs == 0 || s.Runs == 1 && s.Busy
 			made := now.Add(-time.Duration(s.AgeMS) * time.Millisecond)
 			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch(), users: 1} // about: we asked later

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -245,19 +246,20 @@ func (b *bounded) Read(p []byte) (int, error) {
 func (c *captured) warnings(l belljar.Limits) []string {
 	var list []string
 	for _, art := range c.artifacts {
+		name := char.Quoted(char.Short(art.Path, 200)) // a program chooses it, and models read warnings
 		switch art.Skipped {
 		case skippedCap:
-			list = append(list, fmt.Sprintf("artifact %s was not captured: all artifacts of a run are limited to %d MiB", art.Path, l.ArtifactMB))
+			list = append(list, fmt.Sprintf("artifact %s was not captured: all artifacts of a run are limited to %d MiB", name, l.ArtifactMB))
 		case skippedQuota:
-			list = append(list, fmt.Sprintf("artifact %s was not captured: its owner's quota of artifact bytes is used up", art.Path))
+			list = append(list, fmt.Sprintf("artifact %s was not captured: its owner's quota of artifact bytes is used up", name))
 		case skippedFull:
-			list = append(list, fmt.Sprintf("artifact %s was not captured: the server's disk is full", art.Path))
+			list = append(list, fmt.Sprintf("artifact %s was not captured: the server's disk is full", name))
 		case skippedName:
-			list = append(list, fmt.Sprintf("artifact %s was not captured: its name is not UTF-8", art.Path))
+			list = append(list, fmt.Sprintf("artifact %s was not captured: its name is not UTF-8", name))
 		case skippedUnreadable:
-			list = append(list, fmt.Sprintf("artifact %s could not be read", art.Path))
+			list = append(list, fmt.Sprintf("artifact %s could not be read", name))
 		case skippedFailed, skippedChanged:
-			list = append(list, fmt.Sprintf("artifact %s could not be kept", art.Path))
+			list = append(list, fmt.Sprintf("artifact %s could not be kept", name))
 		}
 		if len(list) == 20 {
 			return append(list, "more artifacts were not captured; the list of artifacts has all of them")

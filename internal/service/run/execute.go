@@ -61,6 +61,7 @@ type execution struct {
 	box  *box.Box // nil until there is a sandbox
 	out  *transcript
 	end  outcome.Ending
+	cpu  *time.Duration // of its own sandbox, as the host counts it; nil if unknown
 	net  network
 	tree *git.Tree // of its repository, removed once the command runs; nil for none
 

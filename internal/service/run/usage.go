@@ -41,7 +41,7 @@ func (c *execution) measure(ctx context.Context) {
 	defer cancel()
 	if p.session == nil {
 		if usage, err := c.box.Usage(ctx); err == nil {
-			e.Usage = usage
+			e.Usage, c.cpu = usage, usage.CPU
 		}
 		if p.build != nil && !e.Building {
 			e.Usage = outcome.WithoutBuild(e.Before, e.Usage)
@@ -55,8 +55,12 @@ func (c *execution) measure(ctx context.Context) {
 	e.Usage = outcome.Since(e.Before, c.box.Shared.Now(ctx, c.box))
 }
 
-// charge returns the charge at the end of a run in a session: all that the sandbox has used so far, unless it belongs to another user.
+// charge returns the charge at the end of a run, by the host's figures: all that its sandbox has used so far, unless that is a session of
+// another user.
 func (c *execution) charge(own float64) (used store.Charge) {
+	if c.cpu != nil {
+		used.CPUSeconds = c.cpu.Seconds()
+	}
 	if x := c.plan.session; x != nil && c.box != nil && x.Owner() == c.run.owner {
 		used = c.box.Shared.Charge(c.box.Network, own)
 	}

@@ -155,12 +155,17 @@ func resume(ctx context.Context, w Workspace, state *shelf.Layer) (cwd string, e
 	if err != nil {
 		return "", fault.Record("read a saved state", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, resumeTime) // a hijacked agent may list any number of commands
+	defer cancel()
 	b := w.Box()
 	known, err := b.Agent.List(ctx)
 	if err != nil {
 		return "", err
 	}
 	for _, e := range known {
+		if ctx.Err() != nil {
+			return "", context.Cause(ctx)
+		}
 		if err := b.End(e.ID, endTime); err != nil {
 			return "", err
 		}

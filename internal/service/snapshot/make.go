@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -112,8 +113,8 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 		e.Code, e.Message = belljar.CodeRuntimeUnavailable, "the session's agent cannot save its workspace"
 		e.Hint = "the agent is of an older version than the server: make a new session"
 	case errors.As(err, &refused) && refused.Code == wire.CodeDenied:
-		name := cmp.Or(refused.Path, ".") // the workspace itself
-		e.Code, e.Message = belljar.CodeConflict, fmt.Sprintf("%.200q cannot be read: its permissions, or those of a folder above it, do not allow that", name)
+		name := char.Short(cmp.Or(refused.Path, "."), 200) // "." is the workspace itself; a hijacked agent may send any path
+		e.Code, e.Message = belljar.CodeConflict, fmt.Sprintf("%q cannot be read: its permissions, or those of a folder above it, do not allow that", name)
 		e.Details["path"], e.Hint = name, "a program in the session may change them with chmod"
 	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:
 		e.Code, e.Message = belljar.CodeTooLarge, "the workspace has too many entries, is too deep, or a file has too many attributes"

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -19,5 +20,15 @@ func TestFault(t *testing.T) {
 	err := (&Snapshots{}).fault(t.Context(), living{}, &wire.Error{Code: wire.CodeDenied})
 	if belljar.CodeOf(err) != belljar.CodeConflict || !strings.HasPrefix(err.Error(), `"." cannot be read`) {
 		t.Error(err)
+	}
+}
+
+// An agent's path is cut, in the message and in the details.
+func TestFaultWithALongPath(t *testing.T) {
+	long := strings.Repeat("é", 1<<20)
+	err := (&Snapshots{}).fault(t.Context(), living{}, &wire.Error{Code: wire.CodeDenied, Path: long})
+	own, is := errors.AsType[*belljar.Error](err)
+	if want := long[:200] + "…"; !is || own.Details["path"] != want || !strings.HasPrefix(own.Message, `"`+want+`" cannot be read`) {
+		t.Errorf("%.500v", err)
 	}
 }

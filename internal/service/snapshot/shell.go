@@ -20,6 +20,7 @@ const (
 	maxCommand    = 5 * maxShellState // of the commands for a copy: a quote becomes four characters
 	shellTimeMS   = 10_000
 	endTime       = 5 * time.Second
+	resumeTime    = time.Minute // bounds the end of all commands of a live snapshot
 )
 
 // describeShell makes a bash print its variables and functions: for each its kind, its name, its definition, and for a variable its

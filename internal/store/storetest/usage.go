@@ -47,10 +47,13 @@ func usageOnce(t *testing.T, s store.Store) {
 	inside := ended(openRun("ann", 5), start(), 64, 0) // its figures overlap with those of others
 	inside.SessionID, inside.Egress, inside.Charge = "session", &belljar.EgressReport{BytesIn: 64}, store.Charge{CPUSeconds: 0.25, EgressBytes: 3}
 	addEnded(t, s, inside)
+	counted := ended(openRun("ann", 6), start(), 64, 0) // the host has a figure
+	counted.Charge.CPUSeconds = 0.125
+	addEnded(t, s, counted)
 	ok(t, s.Users().Charge(t.Context(), "ann", store.Charge{CPUSeconds: 0.5, EgressBytes: 7}, start()))
 	ok(t, s.Users().Charge(t.Context(), "ann", store.Charge{CPUSeconds: 1, EgressBytes: 1}, start().Add(24*time.Hour)))
-	want.CPUSecondsToday, want.EgressBytesToday = 2.75, 1010
-	same(t, "after a run in a session, and the session", usageOf(t, s, "ann", start()), want)
+	want.CPUSecondsToday, want.EgressBytesToday = 2.875, 1010
+	same(t, "after a run in a session, a run with the host's figure, and the session", usageOf(t, s, "ann", start()), want)
 	ok(t, s.Runs().Swept(t.Context(), gone.ID, nothing.ID, noFigure.ID, noLog.ID))
 	want.ArtifactBytes, want.LogBytes = 100, 70
 	same(t, "after a sweep", usageOf(t, s, "ann", start()), want)
