@@ -313,7 +313,8 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
-		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Idle: min(thread.DefaultIdle, cfg.MaxSessionTTL), TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log, Health: d.node,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Idle: min(thread.DefaultIdle, cfg.MaxSessionTTL), Timeout: min(thread.DefaultTimeout, cfg.MaxExecTimeout),
+		TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log, Health: d.node,
 	}
 	if cfg.ThreadGuard {
 		var err error
