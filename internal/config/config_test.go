@@ -174,6 +174,10 @@ func TestLaterSourcesWin(t *testing.T) {
 	if _, ok := c.Set("SANDBOX_QUEUE_TTL_SEC"); ok {
 		t.Error("an empty value counts")
 	}
+	c = load(t, Sources{Env: []string{"SANDBOX_PIDS_LIMIT=10000"}})
+	if got, err := c.Limits().Resolve(belljar.Resources{Pids: 9000}, 0, 0, c.MaxLimits()); err != nil || got.NProc != 9000 {
+		t.Errorf("a request of 9000 processes gets %d, %v", got.NProc, err)
+	}
 	c = load(t, Sources{Env: []string{"SANDBOX_CONFIG=" + name}})
 	if c.MaxCPU != 2 {
 		t.Error("SANDBOX_CONFIG names no file")

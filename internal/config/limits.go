@@ -43,6 +43,9 @@ func (c *Config) MaxLimits() belljar.Limits {
 			key.apply()
 		}
 	}
+	if _, set := c.origins[Prefix+"ULIMIT_NPROC"]; !set { // otherwise a request's processes are limited to fewer than PIDS_LIMIT permits
+		most.NProc = max(most.NProc, most.Pids)
+	}
 	return most
 }
 

@@ -111,7 +111,7 @@ func limits(c *Config) []row {
 		{name: "ULIMIT_NOFILE", value: integer(&c.UlimitNoFile, 16, 1<<20), unit: "descriptors", def: "1024", hash: true,
 			doc: "Open files of a process." + unlessSet + "65536."},
 		{name: "ULIMIT_NPROC", value: integer(&c.UlimitNProc, 1, 1<<22), unit: "processes", def: "256", hash: true,
-			doc: "RLIMIT_NPROC. If unset, it follows PIDS_LIMIT." + unlessSet + "4096."},
+			doc: "RLIMIT_NPROC. If unset, it follows PIDS_LIMIT." + unlessSet + "4096, or PIDS_LIMIT if that is more."},
 		{name: "WORKSPACE_CAP_MB", value: integer(&c.WorkspaceCapMB, 1, 16<<20), unit: "MiB", def: "256", hash: true,
 			doc: "Size of /workspace. It is in memory." + unlessSet + "4096."},
 		{name: "TMP_MB", value: integer(&c.TmpMB, 1, 16<<20), unit: "MiB", def: "64", doc: "Size of /tmp. It is in memory." + ifChanged},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -113,7 +114,8 @@ func snapshotOptions(cfg *config.Config, data string) service.SnapshotOptions {
 			MB: cfg.SnapshotMaxMB, Files: cfg.SnapshotMaxFiles, PerUser: orNone(cfg.SnapshotsPerUser), TTL: time.Duration(cfg.SnapshotTTLHours) * time.Hour,
 		},
 		Shelf: &shelf.Shelf{
-			Dir: filepath.Join(data, "snapshots"), Keep: int64(cfg.SnapshotKeepMB) << 20, Max: int64(cfg.SnapshotMaxMB) << 20, Links: true,
+			Dir: filepath.Join(data, "snapshots"), Keep: int64(cfg.SnapshotKeepMB) << 20, Links: true,
+			Max: math.MaxInt64, // a snapshot's size is checked when it is made; SNAPSHOT_MAX_MB may be lower now
 		},
 	}
 }

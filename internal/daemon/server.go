@@ -34,6 +34,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/pool"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
@@ -200,6 +201,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 		d.log.Warn("SANDBOX_DISK_WORKSPACE_MB has no effect", "reason", no.Detail, "hint", no.Hint)
 	}
 	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
+	opts.FreeFiles = func() (uint64, uint64, error) { return freeFiles(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {
 		return nil, err
@@ -313,7 +315,8 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Authenticator, bodies *api.Shares, events event.Sink, mux *http.ServeMux) error {
 	o := thread.Options{
 		Engine: d.service, Auth: callers, Bodies: bodies, Root: cfg.ThreadRoot, MaxFileMB: cfg.ThreadMaxFileMB, MaxFiles: cfg.ThreadMaxFiles,
-		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Idle: min(thread.DefaultIdle, cfg.MaxSessionTTL), TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log, Health: d.node,
+		MaxWorkspaceMB: cfg.ThreadMaxWorkspaceMB, Idle: min(thread.DefaultIdle, cfg.MaxSessionTTL), Timeout: min(thread.DefaultTimeout, cfg.MaxExecTimeout),
+		TempDir: data.path, Room: d.service.Room, Events: events, Logger: d.log, Health: d.node,
 	}
 	if cfg.ThreadGuard {
 		var err error
@@ -436,8 +439,8 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		case free < uint64(cfg.MinFreeMB)<<20/2:
 			checks["disk"] = rest.Check{Detail: fmt.Sprintf("%d MiB are free, fewer than %d", free>>20, cfg.MinFreeMB/2)}
 		default:
-			if free, all, err := freeFiles(data.path); err == nil && all > 0 && free == 0 {
-				checks["disk"] = rest.Check{Detail: "it has no room for another file, as df -i shows"}
+			if free, all, err := freeFiles(data.path); err == nil && all > 0 && (free == 0 || free < all/admission.FilesKept) {
+				checks["disk"] = rest.Check{Detail: fmt.Sprintf("it has room for %d more files, as df -i shows", free)}
 			}
 		}
 		checks["workspace"] = d.workspaceReady(ctx)

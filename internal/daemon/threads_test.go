@@ -31,7 +31,7 @@ func (d threads) Register(mux *http.ServeMux) {
 
 // Clients of the thread API name no image and no limits: its sessions have the server's image and limits.
 func TestThreadsSuitTheServer(t *testing.T) {
-	cfg, err := config.Load(config.Sources{Env: []string{"SANDBOX_WORKSPACE_CAP_MB=64", "SANDBOX_MAX_SESSION_TTL_SEC=600"}})
+	cfg, err := config.Load(config.Sources{Env: []string{"SANDBOX_WORKSPACE_CAP_MB=64", "SANDBOX_MAX_SESSION_TTL_SEC=600", "SANDBOX_MAX_EXEC_TIMEOUT_SEC=29"}})
 	if err != nil {
 		t.Fatal(err)
 	}

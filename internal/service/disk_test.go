@@ -39,6 +39,25 @@ func TestWatermark(t *testing.T) {
 	}
 }
 
+func TestFewFreeFiles(t *testing.T) {
+	free, all := uint64(10), uint64(1000)
+	var fault error
+	b := newBench(t, func(o *service.Options) { o.FreeFiles = func() (uint64, uint64, error) { return free, all, fault } })
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+	free = 9
+	_, err := b.Start(t.Context(), shell("true"))
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeDiskFull || e.Details["free_files"] != uint64(9) || !strings.Contains(e.Hint, "df -i") {
+		t.Errorf("%+v", err)
+	}
+	fault = errors.New("no such disk")
+	if _, err := b.Start(t.Context(), shell("true")); belljar.CodeOf(err) != belljar.CodeInternal {
+		t.Errorf("when it cannot be found out: %v", err)
+	}
+	free, all, fault = 0, 0, nil // a file system without such a limit
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+}
+
 func TestFullAtTheStart(t *testing.T) {
 	kept := &records{insert: func() error { return store.ErrFull }}
 	book := &tightBook{}

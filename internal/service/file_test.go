@@ -403,6 +403,47 @@ func TestFilesKeepASession(t *testing.T) {
 	}
 }
 
+// paused is a client that reads an archive only when it is allowed to.
+type paused struct {
+	begun chan<- struct{}
+	read  <-chan struct{}
+}
+
+func (p paused) Write(b []byte) (int, error) {
+	p.begun <- struct{}{}
+	<-p.read
+	return len(b), nil
+}
+
+// A user can receive few archives at once: each holds its names in the server's memory. Some more wait, and the rest is refused.
+func TestArchivesAtOnce(t *testing.T) {
+	d := newBench(t).cabinet()
+	d.write("file", "content")
+	const most, waiting = 4, 64
+	begun, read, done := make(chan struct{}, 1000), make(chan struct{}), make(chan error, 100)
+	for range most + waiting + 1 {
+		go func() { done <- d.Archive(d.context(), d.ID, "", belljar.UploadTar, paused{begun, read}) }()
+	}
+	for i := 0; i <= most; i++ {
+		select {
+		case <-begun:
+			if i == most {
+				t.Error("one archive too many")
+			}
+		case err := <-done:
+			if belljar.CodeOf(err) != belljar.CodeRateLimited {
+				t.Errorf("the last one: %v", err)
+			}
+		}
+	}
+	close(read)
+	for range most + waiting {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A hundred concurrent clients each get their own content.
 func TestFilesAtOnce(t *testing.T) {
 	d := newBench(t).cabinet()

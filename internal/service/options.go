@@ -141,6 +141,9 @@ type Options struct {
 	// FreeBytes returns the free space on the data disk. Below MinFreeBytes new runs are refused. nil disables the check.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
+	// FreeFiles returns how many files that disk still has room for, and its total number; 0 if it does not count them. While fewer than one in
+	// [admission.FilesKept] are free, new runs are refused. nil disables the check.
+	FreeFiles func() (free, all uint64, err error)
 	// Slack is how much longer than its agent's deadline a command may last before the service destroys the sandbox; 0 is 30 s. An agent needs up
 	// to 10 s for each of two kill steps, and then reports the processes that survived. With less slack, a slow machine would lose the session.
 	Slack time.Duration

@@ -144,7 +144,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Egress: reach, Approvals: asks, InstallMB: install.Memory(o.Packages.MB), GoCache: o.GoCache, Log: s.log,
 	}
 	s.accounts = &admission.Accounts{
-		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes,
+		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes, FreeFiles: o.FreeFiles,
 		Wait: o.Policy.Retention(o.RowDays), NextSweep: nextSweep(o, s.clock.Now),
 	}
 	s.volumes = volume.New(volume.Options{

@@ -35,7 +35,7 @@ type Layer struct {
 	Lock     []belljar.Package
 	Resolved time.Time // when the versions were resolved
 	Bytes    int64     // size of its files
-	Files    int64     // of a tree, folders included
+	Files    int64     // folders and links included
 
 	of   *Shelf
 	lock *os.File
@@ -78,6 +78,12 @@ const (
 	lockExt   = ".lock"
 	newExt    = ".new"
 )
+
+// page is the unit to which a file's size is rounded up, in memory and on most disks.
+const page = 4096
+
+// room returns how much of [Shelf.Keep] a layer uses: a page for each entry covers folders, and the rounding of files.
+func (r record) room() int64 { return r.Bytes + r.Files*page }
 
 // maxEntries bounds the files and folders of one layer.
 const maxEntries = 200_000
@@ -200,7 +206,7 @@ func (s *Shelf) Renew(key string, now time.Time) error {
 // [ErrTooLarge], [ErrBad], or that of the disk.
 func (s *Shelf) Put(key string, lock []belljar.Package, now time.Time, files io.Reader) (*Layer, error) {
 	return s.put(key, record{Lock: lock, Resolved: now}, func(dir string, rec *record) (err error) {
-		rec.Bytes, err = unpack(files, dir, s.Max, s.Links)
+		rec.Bytes, rec.Files, err = unpack(files, dir, s.Max, s.Links)
 		if err = errors.Join(err, os.Chmod(dir, 0o755)); err == nil { // for the users of sandboxes
 			err = flush(dir)
 		}
@@ -221,7 +227,7 @@ func (s *Shelf) PutTree(key string, uid, gid int, now time.Time, files io.Reader
 // PutState makes the layer of a key from a tar stream of files that only this process reads.
 func (s *Shelf) PutState(key string, now time.Time, files io.Reader) (*Layer, error) {
 	return s.put(key, record{Resolved: now, Boot: boot()}, func(dir string, rec *record) (err error) {
-		rec.Bytes, err = unpack(files, dir, s.Max, false)
+		rec.Bytes, rec.Files, err = unpack(files, dir, s.Max, false)
 		return err
 	})
 }
@@ -364,7 +370,7 @@ func (s *Shelf) Sweep() {
 			s.drop(rec, key)
 		default:
 			all = append(all, kept{key, info.ModTime(), rec})
-			total += rec.Bytes
+			total += rec.room()
 		}
 		known[rec.Folder] = true
 	}
@@ -376,7 +382,7 @@ func (s *Shelf) Sweep() {
 			}
 		}
 		if l := all[oldest]; s.drop(l.record, l.key) {
-			total -= l.Bytes
+			total -= l.room()
 		}
 		all = append(all[:oldest], all[oldest+1:]...)
 	}

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -52,7 +53,7 @@ func stream(t testing.TB, files ...file) io.Reader {
 }
 
 func TestShelf(t *testing.T) {
-	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 7*page + 100, Max: 60}
 	if l, err := s.Get("a"); l != nil || err != nil {
 		t.Fatalf("%v, %v", l, err)
 	}
@@ -223,7 +224,7 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = unpack(bytes.NewReader(raw), dir, 1<<20, len(raw)%2 == 0)
+		_, _, _ = unpack(bytes.NewReader(raw), dir, 1<<20, len(raw)%2 == 0)
 		for _, above := range []string{top, filepath.Join(top, "a")} {
 			if entries, err := os.ReadDir(above); err != nil || len(entries) != 1 {
 				t.Fatalf("%s: %v, %v", above, entries, err)
@@ -242,9 +243,28 @@ func putX(t *testing.T, s *Shelf, key string) *Layer {
 	return l
 }
 
+// TestManyEmptyFolders checks that files, folders and links count towards Keep as the space that they use on a disk.
+func TestManyEmptyFolders(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 300 * page, Max: 60}
+	var files []file
+	for i := range 100 {
+		files = append(files, file{name: fmt.Sprintf("%d/below/", i)})
+	}
+	for _, key := range []string{"a", "b"} {
+		l, err := s.Put(key, nil, time.Now(), stream(t, files...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Release()
+	}
+	if keys := s.Keys(); !slices.Equal(keys, []string{"b"}) {
+		t.Errorf("%q are kept", keys)
+	}
+}
+
 // TestForget checks that a layer without a key is removed with its last use, but not at the end of a process whose sandboxes continue.
 func TestForget(t *testing.T) {
-	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 20, Max: 60}
 	put := func(key string) *Layer { return putX(t, s, key) }
 	wantLeft := func(what string, want int) {
 		t.Helper()
@@ -284,7 +304,7 @@ func TestForget(t *testing.T) {
 	s.Forget("c")
 	held.Leave()
 	wantLeft("after a process", 6)
-	next := &Shelf{Dir: s.Dir, Keep: 100}
+	next := &Shelf{Dir: s.Dir, Keep: 1 << 20}
 	if held, err = next.Hold(held.Dir); err != nil || held == nil {
 		t.Fatal(held, err)
 	}
@@ -325,7 +345,7 @@ func TestForget(t *testing.T) {
 	wantLeft("adopted", 3)
 
 	// If processes share a shelf, the one with the last use removes a layer that another has forgotten or replaced.
-	other := &Shelf{Dir: s.Dir, Keep: 100, Max: 60}
+	other := &Shelf{Dir: s.Dir, Keep: 1 << 20, Max: 60}
 	if held, err = other.Get("d"); err != nil || held == nil {
 		t.Fatal(held, err)
 	}
@@ -343,7 +363,7 @@ func TestForget(t *testing.T) {
 
 // TestDropByAnOldRecord checks that what a sweep has read before does not cost a key its layer: the key may be newer, or have a newer layer.
 func TestDropByAnOldRecord(t *testing.T) {
-	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 100, Max: 60}
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 20, Max: 60}
 	put := func(key string) *Layer { return putX(t, s, key) }
 	wantLayer := func(key, dir string) {
 		t.Helper()
@@ -392,7 +412,7 @@ func TestDropByAnOldRecord(t *testing.T) {
 // TestNewLockDuringASweep checks that layers can be made while another process, which finds their locks at any moment, sweeps.
 func TestNewLockDuringASweep(t *testing.T) {
 	s := &Shelf{Dir: t.TempDir(), Keep: 100}
-	other := &Shelf{Dir: s.Dir, Keep: 100}
+	other := &Shelf{Dir: s.Dir, Keep: 1 << 20}
 	var sweeps sync.WaitGroup
 	defer sweeps.Wait()
 	over := make(chan struct{})

@@ -18,9 +18,6 @@ import (
 // paxAttribute begins the names of extended attributes in an archive.
 const paxAttribute = "SCHILY.xattr."
 
-// page is the unit to which a file's size is rounded up in memory.
-const page = 4096
-
 // tree is a workspace that is being unpacked.
 type tree struct {
 	root     *os.Root

@@ -19,12 +19,12 @@ var ErrTooLarge = errors.New("the packages are too large")
 // ErrBad means that a tar stream has an entry that is forbidden in packages.
 var ErrBad = errors.New("the packages cannot be kept")
 
-// unpack creates the files, folders and links of a tar stream, which a sandbox has made, and returns their size. It creates nothing
-// outside dir, gives no permissions besides read and execute, and no link leads out.
-func unpack(files io.Reader, dir string, most int64, links bool) (room int64, err error) {
+// unpack creates the files, folders and links of a tar stream, which a sandbox has made, and returns their size and number. It creates
+// nothing outside dir, gives no permissions besides read and execute, and no link leads out.
+func unpack(files io.Reader, dir string, most int64, links bool) (room, entries int64, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer root.Close()
 	r, buf, total := tar.NewReader(files), make([]byte, 64<<10), int64(0)
@@ -39,23 +39,23 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 			for name, at := range folders { // creating entries in them has changed their times
 				err = errors.Join(err, root.Chtimes(name, at, at))
 			}
-			return room, err
+			return room, int64(made.entries), err
 		}
 		if err != nil {
-			return 0, fmt.Errorf("%w: %w", ErrBad, err)
+			return 0, 0, fmt.Errorf("%w: %w", ErrBad, err)
 		}
 		name := path.Clean(head.Name)
 		if name == "." {
 			continue
 		}
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
-			return 0, fmt.Errorf("%w: %.200q leads out of their folder", ErrBad, head.Name)
+			return 0, 0, fmt.Errorf("%w: %.200q leads out of their folder", ErrBad, head.Name)
 		}
 		if err := made.add(name, head.Typeflag == tar.TypeDir); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		if head.Size < 0 || head.Size > most-total { // the sum could overflow 64 bits
-			return 0, ErrTooLarge
+			return 0, 0, ErrTooLarge
 		}
 		total += head.Size
 		if head.Typeflag == tar.TypeDir {
@@ -63,11 +63,11 @@ func unpack(files io.Reader, dir string, most int64, links bool) (room int64, er
 		}
 		n, err := place(root, name, head, r, buf, links)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		room += n
 	}
-	return 0, ErrTooLarge
+	return 0, 0, ErrTooLarge
 }
 
 // Bounds of the names in one layer. The names of a workspace never exceed them.

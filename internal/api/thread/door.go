@@ -42,6 +42,8 @@ type Options struct {
 	MaxFileMB, MaxFiles, MaxWorkspaceMB int
 	// Idle is the time after which a session without timeout_minutes ends; 0 means 30 minutes.
 	Idle time.Duration
+	// Timeout is the time of a command without a timeout; 0 means [DefaultTimeout].
+	Timeout time.Duration
 	// Image of the sessions' sandboxes; "" means the server's default.
 	Image string
 	// TempDir is the folder for uploads until they are complete; "" means the system's.
@@ -83,6 +85,7 @@ func New(o Options) (*Door, error) {
 	o.MaxFiles = cmp.Or(o.MaxFiles, 1000)
 	o.MaxWorkspaceMB = cmp.Or(o.MaxWorkspaceMB, 500)
 	o.Idle = cmp.Or(o.Idle, DefaultIdle)
+	o.Timeout = cmp.Or(o.Timeout, DefaultTimeout)
 	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
 	if o.Health == nil {
 		o.Health = func() Node { return Node{} }

@@ -20,11 +20,13 @@ type execution struct {
 	Timeout   *float64 `json:"timeout,omitempty"` // seconds
 }
 
+// DefaultTimeout is the time of a command without a timeout.
+const DefaultTimeout = 30 * time.Second
+
 const (
-	defaultTimeout = 30
-	shownCommand   = 200                  // characters of a refused command in the response
-	timedOut       = 124                  // exit code after a timeout, as of timeout(1)
-	forever        = 365 * 24 * time.Hour // longer than any command: its timeout ends the wait
+	shownCommand = 200                  // characters of a refused command in the response
+	timedOut     = 124                  // exit code after a timeout, as of timeout(1)
+	forever      = 365 * 24 * time.Hour // longer than any command: its timeout ends the wait
 )
 
 // execute runs a command to its end. It is cancelled if the client disconnects.
@@ -33,7 +35,7 @@ func (c *call) execute() {
 	if !c.decode(&in) || !c.required([2]string{"session_id", in.SessionID}) || !c.pass(in) {
 		return
 	}
-	limit := float64(defaultTimeout)
+	limit := c.door.opts.Timeout.Seconds()
 	if in.Timeout != nil {
 		limit = *in.Timeout
 	}

@@ -253,7 +253,7 @@ func (x *chat) signal(ctx context.Context) (sent bool, err error) {
 	command, all := []string{"/bin/sh", "-c", interruption, x.id}, x.Engine.Terminals()
 	made, err := all.Open(ctx, x.Session, belljar.TerminalSpec{Command: command})
 	if belljar.CodeOf(err) == belljar.CodeQuotaExceeded {
-		done, err := x.exec(ctx, "signal", signalTime, nil, command...)
+		done, err := x.exec(ctx, "signal", min(signalTime, x.door.opts.ChatLifetime), nil, command...)
 		return err == nil && done.code == 0, err
 	}
 	if err != nil {

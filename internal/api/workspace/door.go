@@ -46,7 +46,7 @@ type Options struct {
 	TokenTTL time.Duration
 	// Templates are the programs that clients may start, by name; see [ParseTemplates].
 	Templates Templates
-	// ChatLifetime is the maximum lifetime of a chat's program.
+	// ChatLifetime is the maximum lifetime of a chat's program, and of the door's own commands.
 	ChatLifetime time.Duration
 	// Origin reports whether the web page of a request, which has an Origin header, may use cookies here; Secure, whether the
 	// request came by HTTPS.

@@ -90,7 +90,7 @@ func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 			return outcome{}, err
 		}
 	}
-	o, err := c.exec(ctx, "git", gitTime, map[string]string{
+	o, err := c.exec(ctx, "git", min(gitTime, c.door.opts.ChatLifetime), map[string]string{
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1",
 		"GIT_CEILING_DIRECTORIES": path.Dir(c.Root), "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C",
 	}, append([]string{

@@ -307,6 +307,19 @@ func TestPollingOpensOnce(t *testing.T) {
 	}
 }
 
+// The door's own commands have no more time than the server permits, rather than being refused.
+func TestShortMaximum(t *testing.T) {
+	w := newWorld(t, source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
+		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) {
+			o.MaxLimits = belljar.MaxLimits()
+			o.MaxLimits.TimeoutSec, o.Limits.TimeoutSec = 9, 9
+		}).Service}
+	}}, func(o *door.Options) { o.ChatLifetime = 9 * time.Second })
+	if got := w.ask("alice", "GET", "/api/git/status", ""); got.status != 200 {
+		t.Error(got)
+	}
+}
+
 // A chat can be interrupted even if its user may have only one run, and whether or not one more terminal is allowed.
 func TestInterruptWithinQuotas(t *testing.T) {
 	for name, change := range map[string]func(*service.Options){

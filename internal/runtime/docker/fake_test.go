@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,29 @@ func TestHonestEngineIsBelieved(t *testing.T) {
 	}
 	if e.made != nil {
 		t.Error("the container is left")
+	}
+}
+
+// Engines refuse more CPUs than they have, so a sandbox with a higher limit gets all.
+func TestMoreCPUsThanTheEngine(t *testing.T) {
+	e := newEngine()
+	e.info.NCPU = 2
+	var asked []int64
+	e.create = func(c *container.InspectResponse) error {
+		asked = append(asked, c.HostConfig.NanoCPUs)
+		return nil
+	}
+	r := talk(t, e, docker.Options{})
+	for _, cpu := range []float64{1.5, 4} {
+		s := spec("x")
+		s.Limits.CPU = cpu
+		var step *runtime.StepError
+		if _, err := r.Create(t.Context(), s); !errors.As(err, &step) || step.Step != "attach" {
+			t.Error(err)
+		}
+	}
+	if !slices.Equal(asked, []int64{1.5e9, 2e9}) {
+		t.Error(asked)
 	}
 }
 

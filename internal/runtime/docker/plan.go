@@ -112,6 +112,10 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if f.isolation(ociRuntime) == runtime.IsolationUserKernel {
 		memory, tasks, each = memory+kernelBytes, kernelTasks+kernelTasksEach*int64(l.Pids), pids
 	}
+	cpu := l.CPU
+	if f.NCPU > 0 { // the engine refuses more than its own, which means the same
+		cpu = min(cpu, float64(f.NCPU))
+	}
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + e.seccomp},
@@ -132,7 +136,7 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 			Type: mount.TypeVolume, Source: volume, Target: agentDir, ReadOnly: true, VolumeOptions: &mount.VolumeOptions{NoCopy: true},
 		}},
 		Resources: container.Resources{
-			CgroupParent: e.opts.CgroupParent, Memory: memory, MemorySwap: memory, NanoCPUs: int64(l.CPU * 1e9), PidsLimit: &tasks,
+			CgroupParent: e.opts.CgroupParent, Memory: memory, MemorySwap: memory, NanoCPUs: int64(cpu * 1e9), PidsLimit: &tasks,
 			Ulimits: []*container.Ulimit{
 				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
 				{Name: "nproc", Soft: each, Hard: each},

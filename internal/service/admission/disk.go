@@ -12,8 +12,33 @@ import (
 // the average, and for work without a user (""); below half of it for all users.
 func (a *Accounts) Room(ctx context.Context, user string) error { return a.RoomFor(ctx, user, 0) }
 
+// FilesKept is the part of a disk's files below which all users are refused: one in FilesKept. Pulls of images stop at twice as many.
+const FilesKept = 100
+
+// roomForFiles refuses new work while the disk is nearly out of inodes, which it can be with many free bytes.
+func (a *Accounts) roomForFiles() error {
+	if a.FreeFiles == nil {
+		return nil
+	}
+	free, all, err := a.FreeFiles()
+	if err != nil {
+		return &belljar.Error{Code: belljar.CodeInternal, Message: "free inodes of the disk could not be found out", Err: err}
+	}
+	if free >= all/FilesKept {
+		return nil
+	}
+	return &belljar.Error{
+		Code: belljar.CodeDiskFull, Message: fmt.Sprintf("the disk has room for %d more files; below %d nothing new begins", free, all/FilesKept),
+		Details: map[string]any{"free_files": free, "minimum_files": all / FilesKept},
+		Hint:    "remove files from the server's disk, as df -i counts them",
+	}
+}
+
 // RoomFor is Room after so many more bytes are used.
 func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error {
+	if err := a.roomForFiles(); err != nil {
+		return err
+	}
 	if a.FreeBytes == nil {
 		return nil
 	}

@@ -32,6 +32,9 @@ type Accounts struct {
 	// FreeBytes returns the free space of the data disk. Below MinFreeBytes new runs are refused. nil disables the check.
 	FreeBytes    func() (uint64, error)
 	MinFreeBytes uint64
+	// FreeFiles returns how many files that disk still has room for, and its total number; 0 if it does not count them. While fewer than one in
+	// FilesKept are free, new runs are refused. nil disables the check.
+	FreeFiles func() (free, all uint64, err error)
 	// Wait describes how long logs are kept.
 	Wait string
 	// NextSweep returns when a user's oldest log is deleted; false if that is not known. It may read all of the user's runs.

@@ -33,6 +33,11 @@ func (v view) Archive(ctx context.Context, id, path string, format belljar.Uploa
 		return err
 	}
 	defer u.end()
+	turn, err := v.turn(u.ctx, v.archives, archivesOfOne, archiveWait, "archives")
+	if err != nil {
+		return u.fault(clean, err)
+	}
+	defer turn.Leave()
 	body, err := u.Agent.OpenTar(u.ctx, u.File(clean))
 	if err != nil {
 		return u.fault(clean, err)
@@ -75,6 +80,13 @@ func (o *output) Write(b []byte) (int, error) {
 const (
 	maxEntries = 200_000
 	maxNames   = 64 << 20 // bytes of all names
+)
+
+// Bounds of concurrent archives, since each holds all of its names.
+const (
+	archivesOfOne   = 4 // of one user
+	archivesWaiting = 64
+	archiveWait     = 20 * time.Second
 )
 
 // repacker rebuilds an archive.

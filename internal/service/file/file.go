@@ -50,11 +50,14 @@ type Options struct {
 type Files struct {
 	opts     Options
 	searches *queue.Queue
+	archives *queue.Queue
 }
 
 // New returns the workspaces of the sessions that opts.Acquire finds.
 func New(opts Options) *Files {
-	return &Files{opts: opts, searches: queue.New(queue.Options{Slots: searches, Length: searchesWaiting})}
+	return &Files{
+		opts: opts, searches: queue.New(queue.Options{Slots: searches, Length: searchesWaiting}), archives: queue.New(queue.Options{Length: archivesWaiting}),
+	}
 }
 
 // As returns the files as one caller sees them.

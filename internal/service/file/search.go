@@ -75,20 +75,7 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 
 // searching waits until this search may begin: a node runs only a few at the same time, and users take turns.
 func (v view) searching(ctx context.Context) (*queue.Ticket, error) {
-	late := time.After(searchTime)
-	turn, err := v.searches.Enter(v.caller.ID, searchesOfOne)
-	if err == nil {
-		select {
-		case <-turn.Ready():
-			return turn, nil
-		case <-ctx.Done():
-			turn.Leave()
-			return nil, context.Cause(ctx)
-		case <-late:
-			turn.Leave()
-		}
-	}
-	return nil, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many searches at once", Hint: "try again in a moment"}
+	return v.turn(ctx, v.searches, searchesOfOne, searchTime, "searches")
 }
 
 // search is one running search.

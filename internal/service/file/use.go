@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/queue"
 )
 
 // answerTime bounds an operation without contents.
@@ -88,4 +89,22 @@ func (v view) wrote(u *use, bytes, files int64) {
 		Name: event.Uploaded, Caller: v.caller, Session: &state, Runtime: state.Runtime,
 		Kind: string(belljar.UploadFile), Count: bytes, Files: files,
 	})
+}
+
+// turn waits until one of at most so many operations of the caller at the same time may begin.
+func (v view) turn(ctx context.Context, q *queue.Queue, most int, patience time.Duration, what string) (*queue.Ticket, error) {
+	late := time.After(patience)
+	turn, err := q.Enter(v.caller.ID, most)
+	if err == nil {
+		select {
+		case <-turn.Ready():
+			return turn, nil
+		case <-ctx.Done():
+			turn.Leave()
+			return nil, context.Cause(ctx)
+		case <-late:
+			turn.Leave()
+		}
+	}
+	return nil, &belljar.Error{Code: belljar.CodeRateLimited, Message: "too many " + what + " at once", Hint: "try again in a moment"}
 }

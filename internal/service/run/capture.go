@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ import (
 // artifacts: a run of a second can leave 4 MiB of them, which stay as long as its record.
 const (
 	maxArtifacts = 10_000
+	maxFolders   = 10_000 // that the stored files imply: each uses a block of the disk, and no quota
 	maxNames     = 4 << 20
 	freeNames    = 64 << 10
 )
@@ -91,13 +93,13 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 
 // find returns the files that match patterns, sorted by path, with warnings for patterns without a match. most bounds the time to match.
 func find(ctx context.Context, b *box.Box, patterns []string, most time.Duration) (found []wire.FileInfo, warnings []string, err error) {
-	sel := selection{patterns: patterns, left: most, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns))}
+	sel := selection{patterns: patterns, left: most, hits: make([]int, len(patterns)), folders: make([]bool, len(patterns)), implied: map[string]bool{}}
 	names, beyond := 0, 0
 	cut, err := b.Agent.Walk(ctx, b.File("."), func(f wire.FileInfo) error {
 		if wanted, err := sel.includes(f); err != nil || !wanted {
 			return err
 		}
-		if names += len(f.Path) + len(f.Target); len(found) == maxArtifacts || names > maxNames {
+		if names += len(f.Path) + len(f.Target); len(found) == maxArtifacts || names > maxNames || !sel.imply(f) {
 			beyond++
 			return nil
 		}
@@ -119,7 +121,27 @@ type selection struct {
 	patterns []string
 	left     time.Duration // time left to match
 	hits     []int
-	folders  []bool // a pattern matched a directory
+	folders  []bool          // a pattern matched a directory
+	implied  map[string]bool // folders of the files that are stored
+}
+
+// imply records the folders of a file that is stored; false if there are too many.
+func (s *selection) imply(f wire.FileInfo) bool {
+	if f.Type != "file" || f.Size == 0 {
+		return true
+	}
+	n := 0
+	for dir := path.Dir(f.Path); dir != "." && !s.implied[dir]; dir = path.Dir(dir) {
+		n++
+	}
+	if len(s.implied)+n > maxFolders {
+		return false
+	}
+	for dir := f.Path; n > 0; n-- {
+		dir = path.Dir(dir)
+		s.implied[dir] = true
+	}
+	return true
 }
 
 // includes reports whether to capture f: a regular file, or a symbolic link, of which only the target is recorded.

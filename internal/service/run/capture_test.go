@@ -3,7 +3,9 @@ package run
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -46,6 +48,21 @@ func TestPatternsThatTakeLong(t *testing.T) {
 		if !errors.Is(err, want) || want == nil && len(found) != 2 {
 			t.Errorf("in %v: %d files, %v", most, len(found), err)
 		}
+	}
+}
+
+// Folders bound the number of artifacts: with few bytes, deep ones would use many blocks of the disk. Empty files and links are not stored.
+func TestArtifactsInManyFolders(t *testing.T) {
+	var files []wire.FileInfo
+	for i := range maxFolders/200 + 10 {
+		files = append(files, wire.FileInfo{Path: fmt.Sprintf("%d/%sf", i, strings.Repeat("d/", 199)), Type: "file", Size: 1})
+	}
+	last := path.Dir(files[len(files)-1].Path)
+	files = append(files, wire.FileInfo{Path: last + "/empty", Type: "file"}, wire.FileInfo{Path: last + "/link", Type: "symlink", Target: "f"},
+		wire.FileInfo{Path: path.Dir(files[0].Path) + "/g", Type: "file", Size: 1})
+	found, warnings, err := find(t.Context(), listing(t, files), []string{"**"}, matchTime)
+	if want := "10 artifacts beyond the first 53 were not captured"; err != nil || len(found) != 53 || len(warnings) != 1 || warnings[0] != want {
+		t.Errorf("%d files, %q, %v", len(found), warnings, err)
 	}
 }
 
