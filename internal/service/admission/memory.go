@@ -71,7 +71,7 @@ func claimOf(user string, p *placement.Placement) *claim {
 	if p.Caps.Protection(runtime.ProtectMemory).Enforced {
 		limit = int64(p.MemoryMB()) << 20
 	}
-	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(max(p.InstallMB, p.MemoryMB()+p.FilesMB())+l.TmpMB)<<20 + besideFiles}
+	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(p.ReservedMB()+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless that exceeds its user's quota. It keeps an existing claim.
