@@ -150,6 +150,23 @@ func (n *Memory) Drop(id string) {
 	}
 }
 
+// Settle releases the part of a claim that only the sandboxes that prepare the claim's own needed.
+func (n *Memory) Settle(id string, p placement.Placement) {
+	p.InstallMB = 0
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.claims[id]
+	if c == nil {
+		return
+	}
+	freed := max(0, c.memory-claimOf(c.user, &p).memory)
+	c.memory -= freed
+	if c.placed && freed != 0 {
+		n.placed -= freed
+		n.notify()
+	}
+}
+
 // notify wakes the waiters for memory. The caller holds the lock.
 func (n *Memory) notify() {
 	if n.changed != nil {

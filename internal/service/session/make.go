@@ -243,6 +243,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	if err != nil {
 		return makeError(x, err)
 	}
+	s.opts.Memory.Settle(x.id, x.Placement())
 	if err := furnish(ctx, x, packages, from, tree); err != nil {
 		return makeError(x, err)
 	}
