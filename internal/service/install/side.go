@@ -68,7 +68,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	p := i.sidePlace(o.Placement)
 	p.Exec = o.Packages.Build
 	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.mirror(t)}}
-	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
+	report, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
 		s.Box = b
 		lock, err := s.run(ctx)
 		if err == nil {
@@ -76,6 +76,9 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 		}
 		return err
 	})
+	if report != nil && o.Charge != nil {
+		o.Charge(report.BytesIn + report.BytesOut)
+	}
 	return err
 }
 
