@@ -255,6 +255,51 @@ func TestSandboxQuota(t *testing.T) {
 	}
 }
 
+// What a sandbox needs only while its packages or presets are prepared counts until then, and not again when its session wakes.
+func TestMemoryAfterPreparation(t *testing.T) {
+	var created func()
+	b := newBench(t, over(func(rt runtime.Runtime) runtime.Runtime { return reporter{rt, func() { created() }} }), limited(func(l *belljar.Limits) { l.MemoryMB, l.WorkspaceMB, l.TmpMB = 100, 56, 64 }), func(o *service.Options) {
+		o.Runtimes[0], o.Policy = claiming{o.Runtimes[0], relays}, service.DefaultPolicy()
+		o.Policy.EgressPresets, o.Policy.PackageMirrors = []string{"go"}, []string{"go=https://go.example.com"}
+	})
+	used := func(when string, want int) {
+		t.Helper()
+		me, err := b.service.As(service.Local()).Node().Me(b.context())
+		if err != nil || me.Used.MemoryMB != want {
+			t.Errorf("%s: %+v, %v", when, me.Used, err)
+		}
+	}
+	n := 0
+	created = func() { used("while a sandbox is made", 300); n++ }
+	x := b.open(func(r *belljar.SessionRequest) {
+		r.NetworkPolicy, r.Egress.Presets = belljar.NetworkAllowlist, []string{"go"}
+	})
+	if used("one", 300); len(x.Presets) != 1 {
+		t.Errorf("%+v", x.Presets)
+	}
+	b.sleeping(x.ID)
+	used("hibernated", 0)
+	(&cabinet{b.service.As(service.Local()).Files(), b, x}).write("a", "") // wakes it
+	used("woken", 300)
+	b.end(x)
+	req := shell("true")
+	req.NetworkPolicy, req.Egress.Presets = belljar.NetworkAllowlist, []string{"go"}
+	if b.run(req); n != 3 {
+		t.Errorf("%d sandboxes", n)
+	}
+}
+
+// reporter is a runtime that reports the creation of a sandbox before it begins.
+type reporter struct {
+	runtime.Runtime
+	before func()
+}
+
+func (r reporter) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	r.before()
+	return r.Runtime.Create(ctx, spec)
+}
+
 // When the response reports the end of a run, its sandbox no longer counts towards its user's quota.
 func TestSandboxQuotaBetweenRuns(t *testing.T) {
 	var destroyed func(id string)

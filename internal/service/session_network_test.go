@@ -13,8 +13,8 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// relays makes a runtime claim that its agents have a relay, although they have none.
-func relays(caps *runtime.Capabilities) { caps.Relay = true }
+// relays makes a runtime claim that its sandboxes have packages, and its agents a relay, although they have none.
+func relays(caps *runtime.Capabilities) { caps.Relay, caps.Layers = true, true }
 
 // A recorded change of a session's network is in the audit trail, with its caller, even if the call fails afterwards.
 func TestNetworkChangeIsRecorded(t *testing.T) {
@@ -39,13 +39,13 @@ func TestNetworkChangeIsRecorded(t *testing.T) {
 	}
 }
 
-// A user whose daily traffic is used up gets no network for a session without one, and no clone. The network of another session can still be narrowed.
+// A user whose daily traffic is used up gets no network for a session without one, no clone and no packages. The network of another session can still be narrowed.
 func TestNetworkQuota(t *testing.T) {
 	var o service.Options
 	clock := newHourglass()
 	b := newBench(t, func(o *service.Options) {
 		o.Runtimes[0], o.Clock, o.Policy = claiming{o.Runtimes[0], relays}, clock, service.DefaultPolicy()
-		o.Policy.EgressAllow, o.Quota.EgressMBPerDay = []string{"*"}, 1
+		o.Policy.EgressAllow, o.Policy.EgressPresets, o.Quota.EgressMBPerDay = []string{"*"}, []string{"pip"}, 1
 	}, parts(&o))
 	sessions := b.service.As(ann).Sessions()
 	var ids []string
@@ -75,6 +75,12 @@ func TestNetworkQuota(t *testing.T) {
 	run.Git = repository
 	_, err = b.service.As(ann).Runs().Start(b.context(), run)
 	refusedAs(t, "a run with a clone", err, belljar.CodeQuotaExceeded)
+	packages := belljar.Packages{Pip: []string{"a"}}
+	_, err = sessions.Create(b.context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", BaseImage: "host", Packages: packages}})
+	refusedAs(t, "a session with packages", err, belljar.CodeQuotaExceeded)
+	run.Git, run.Packages = nil, packages
+	_, err = b.service.As(ann).Runs().Start(b.context(), run)
+	refusedAs(t, "a run with packages", err, belljar.CodeQuotaExceeded)
 	if got, err := sessions.Network(b.context(), ids[1]); err != nil || got.NetworkPolicy != belljar.NetworkDenyAll {
 		t.Errorf("in force is %+v, %v", got, err)
 	}

@@ -60,7 +60,7 @@ func TestTemplates(t *testing.T) {
 	}
 	spec := belljar.TemplateSpec{
 		Name: "data", BaseImage: "host", Snapshot: given.ID, Env: map[string]string{"A": "template", "B": "template"}, WorkspaceExec: true,
-		Resources: belljar.Resources{NoFile: 99}, Run: []string{`cat in >out; echo "$A" >>out`, "mkdir d; mv out d"}, Start: []string{`echo "$A $B" >started; sleep 1000 &`},
+		Resources: belljar.Resources{NoFile: 99}, Run: []string{`cat in >out; echo "$A" >>out`, "mkdir d; mv out d"}, Start: []string{`echo "$A $B" >started; sleep 1000 &`, "ulimit -t >cpu"},
 	}
 	made := b.template(spec)
 	if made.Reason != "new" || made.UserID != "local" || made.Files != 2 || made.BuiltAt.IsZero() || !strings.HasPrefix(made.Digest, "sha256:") || made.Snapshot == given.ID {
@@ -83,6 +83,9 @@ func TestTemplates(t *testing.T) {
 	}
 	if got := b.in(session.ID, script); got.stdout != want {
 		t.Errorf("in a session: %q", got.stdout)
+	}
+	if got := b.in(session.ID, "cat cpu").stdout; got != "unlimited\n" {
+		t.Errorf("a start command in a session has %q s of CPU time", got)
 	}
 	one := b.run(with(onTemplate("data", script), func(r *belljar.RunSpec) { r.Env = map[string]string{"B": "request"} }))
 	if one.stdout != want || one.Template != "data" || one.SnapshotDigest != made.SnapshotDigest {

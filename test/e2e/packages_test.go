@@ -69,6 +69,16 @@ func TestPackages(t *testing.T) {
 	x.Wheel("base-thing", "2.1", map[string]string{"base_thing.py": "value = 42\n"})
 	x.Wheel("greeter", "1.0", map[string]string{"greeter/__init__.py": "import base_thing\nprint('greeter', base_thing.value)\n"}, "Requires-Dist: base-thing>=2")
 	both := map[string]any{"pip": []string{"greeter", "base_thing"}}
+	var counted float64
+	traffic := func(what string, grows bool) { // an installation counts towards its caller's day, and its reuse does not
+		t.Helper()
+		_, me := s.ask(http.MethodGet, api+"/me", nil)
+		n, _ := me["used"].(map[string]any)["egress_bytes_today"].(float64)
+		if n < counted || n > counted != grows {
+			t.Errorf("%s: %v bytes today, %v before", what, n, counted)
+		}
+		counted = n
+	}
 
 	// Two concurrent requests install once.
 	var runs [2]map[string]any
@@ -95,6 +105,7 @@ func TestPackages(t *testing.T) {
 	if n, kept := x.Fetched("greeter-1.0-py3-none-any.whl"), len(s.layers()); n != 1 || kept != 1 {
 		t.Errorf("fetched %d times, %d layers", n, kept)
 	}
+	traffic("a run", true)
 	var warned int
 	for _, run := range runs {
 		log, err := s.get(api + "/runs/" + run["run_id"].(string) + "/logs?format=json")
@@ -118,6 +129,7 @@ func TestPackages(t *testing.T) {
 	if n := x.Fetched("greeter-1.0-py3-none-any.whl"); n != 1 {
 		t.Errorf("fetched %d times", n)
 	}
+	traffic("reused", false)
 
 	// The caller's settings come first.
 	status, own := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
@@ -155,6 +167,13 @@ func TestPackages(t *testing.T) {
 	if run = s.withPackages(map[string]any{"pip": both["pip"], "refresh": true}, "python3", "-c", "import greeter"); run["stdout"] != "greeter 43\n" {
 		t.Errorf("%v", run["stdout"])
 	}
+	traffic("a run with refresh", true)
+	if status, made = s.ask(http.MethodPost, api+"/sessions", map[string]any{
+		"spec_version": "1.0", "base_image": "host", "packages": map[string]any{"pip": both["pip"], "refresh": true},
+	}); status != http.StatusCreated && status != http.StatusOK {
+		t.Errorf("%d %v", status, made)
+	}
+	traffic("a session with refresh", true)
 	_, run = s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{ // the session keeps its own version
 		"spec_version": "1.0", "session_id": id, "command": []string{"python3", "-c", "import greeter"},
 	})

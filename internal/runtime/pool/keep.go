@@ -222,9 +222,11 @@ func (p *Pool) fill(k *kind) {
 			p.destroy(e)
 		}
 	}
-	if err == nil && spec.Park != nil {
-		if failed := park(ctx, e.box, spec.Park); failed != nil { // it can still run programs
-			p.log.Debug("cannot start an interpreter in a ready sandbox", "sandbox", e.id, "err", failed)
+	if err == nil && spec.Park != nil && !e.born.Before(k.plain) {
+		if failed := park(ctx, e.box, spec.Park); failed != nil {
+			p.destroy(e) // what the kernel killed in it for lack of memory would count as its claimer's
+			p.unparked(k, failed)
+			return
 		}
 	}
 	if p.ctx.Err() != nil && err != nil {
@@ -272,6 +274,19 @@ func (p *Pool) failed(k *kind) {
 	p.stats.Failures++
 	k.pause = time.Now().Add(min(pauseFirst<<min(k.tries, 16), pauseMost))
 	k.tries++
+}
+
+// unparked makes the next sandboxes of a kind without an interpreter, after one did not start. They can still run programs.
+func (p *Pool) unparked(k *kind, err error) {
+	if p.ctx.Err() != nil {
+		return // the pool is being closed
+	}
+	p.mu.Lock()
+	p.stats.Failures++
+	p.mu.Unlock()
+	k.plain = time.Now().Add(p.opts.MaxAge)
+	p.log.Warn("cannot start an interpreter in a ready sandbox; making such sandboxes without one for now",
+		"image", k.blank.Root.Ref, "command", k.blank.Park.Argv, "preload", k.blank.Park.Preload, "for", p.opts.MaxAge, "err", err)
 }
 
 // put adds a ready entry; false if it is no longer needed.

@@ -12,7 +12,7 @@ import (
 // mostKinds is the largest number of tracked kinds. Others start cold until one is dropped.
 const mostKinds = 64
 
-// kind is a set of interchangeable sandboxes. The pool's mu guards everything except its blank.
+// kind is a set of interchangeable sandboxes. The pool's mu guards everything except its blank and plain.
 type kind struct {
 	blank runtime.Spec
 	warm  bool      // kept even without requests
@@ -21,6 +21,7 @@ type kind struct {
 	ready []*entry  // oldest first
 	pause time.Time // until then none is made, after a failure
 	tries int       // failed births since the last success
+	plain time.Time // until then its sandboxes are made without an interpreter, after one did not start; only the keeper uses it
 }
 
 // keyOf returns the key of a kind.

@@ -206,6 +206,42 @@ func TestReadyWithoutAnInterpreter(t *testing.T) {
 	})
 }
 
+// A sandbox whose interpreter did not start is destroyed: a process that was killed in it would count as its claimer's. Others are made
+// without an interpreter until the first of them is replaced, so that births do not repeat without end.
+func TestInterpreterThatDoesNotStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub()
+		s.stuck = true
+		p := start(t, s, pool.Options{})
+		parked := spec(1)
+		parked.Park = &runtime.Park{Argv: []string{"python3"}}
+		ready := func(births, parks int) {
+			t.Helper()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if len(s.creates) != births || len(s.boxes) != 2 {
+				t.Errorf("%d births, and %d sandboxes", len(s.creates), len(s.boxes))
+			}
+			for _, b := range s.boxes {
+				if b.parks != parks {
+					t.Errorf("%d interpreters were to start in a ready sandbox", b.parks)
+				}
+			}
+		}
+		p.Warm(parked)
+		later(time.Second)
+		ready(3, 0)
+		later(50 * time.Minute)
+		ready(3, 0)
+		s.set(func() { s.stuck = false })
+		later(11 * time.Minute)
+		ready(5, 1)
+		if got := p.Stats().Failures; got != 1 {
+			t.Errorf("%d failures", got)
+		}
+	})
+}
+
 func TestBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStub()

@@ -28,6 +28,7 @@ type stub struct {
 	refuse  error // error of Create
 	spoil   error // error of Claim
 	deaf    bool  // agents do not answer
+	stuck   bool  // interpreters do not start
 	keeps   error // error of Destroy
 	room    int   // number of boxes; 0 is unlimited
 	flawed  int64 // a kind whose creations fail
@@ -40,7 +41,8 @@ type box struct {
 	gone  chan struct{}
 	why   runtime.ExitReason
 
-	id string // guarded by the stub's mu, like the fields below
+	id    string // guarded by the stub's mu, like the fields below
+	parks int    // interpreters that were to start in it
 }
 
 func newStub() *stub { return &stub{birth: 8 * time.Millisecond, boxes: map[string]*box{}} }
@@ -189,6 +191,10 @@ func (b *box) serve(conn net.Conn) {
 		b.lease = time.Duration(req.Lease) * time.Millisecond
 	case wire.OpPing:
 		reply = wire.Reply{Info: &wire.Info{}}
+	case wire.OpPark:
+		if b.parks++; b.of.stuck {
+			reply = wire.Reply{Error: &wire.Error{Code: wire.CodeExecFailed}}
+		}
 	default:
 		reply = wire.Reply{Error: &wire.Error{Code: wire.CodeUnsupported}}
 	}

@@ -71,7 +71,7 @@ func claimOf(user string, p *placement.Placement) *claim {
 	if p.Caps.Protection(runtime.ProtectMemory).Enforced {
 		limit = int64(p.MemoryMB()) << 20
 	}
-	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(max(p.InstallMB, p.MemoryMB()+p.FilesMB())+l.TmpMB)<<20 + besideFiles}
+	return &claim{user: user, cpu: l.CPU, limit: limit, memory: int64(p.ReservedMB()+l.TmpMB)<<20 + besideFiles}
 }
 
 // claim counts a sandbox, unless that exceeds its user's quota. It keeps an existing claim.
@@ -146,6 +146,23 @@ func (n *Memory) Drop(id string) {
 	delete(n.claims, id)
 	if c != nil && c.placed {
 		n.placed -= c.memory
+		n.notify()
+	}
+}
+
+// Settle releases the part of a claim that only the sandboxes that prepare the claim's own needed.
+func (n *Memory) Settle(id string, p placement.Placement) {
+	p.InstallMB = 0
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := n.claims[id]
+	if c == nil {
+		return
+	}
+	freed := max(0, c.memory-claimOf(c.user, &p).memory)
+	c.memory -= freed
+	if c.placed && freed != 0 {
+		n.placed -= freed
 		n.notify()
 	}
 }

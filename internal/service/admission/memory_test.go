@@ -176,6 +176,38 @@ func TestAdmissionByCaps(t *testing.T) {
 	}
 }
 
+// What only the preparation of a sandbox needed is released when that is over, for the quota and for waiting requests.
+func TestMemoryOfAnInstallation(t *testing.T) {
+	n := &Memory{Mode: AdmitCaps, bound: 1000 * mega}
+	p := placement.Placement{Limits: belljar.Limits{MemoryMB: 100, WorkspaceMB: 56, TmpMB: 64}, InstallMB: 700}
+	if err := n.Claim("a", "ann", &p, belljar.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.claim("b", &claim{user: "bob", memory: 700 * mega}, belljar.Quota{}); err != nil {
+		t.Fatal(err)
+	}
+	n.Place("a", false)
+	ok, later := n.Place("b", false)
+	if used, _ := n.Used("ann"); ok || used != 844*mega {
+		t.Fatalf("meanwhile: %v, %d MiB", ok, used/mega)
+	}
+	for range 2 {
+		n.Settle("a", p)
+	}
+	<-later
+	if used, _ := n.Used("ann"); used != 300*mega {
+		t.Errorf("afterwards: %d MiB", used/mega)
+	}
+	if ok, _ := n.Place("b", false); !ok || n.placed != 1000*mega {
+		t.Errorf("%v, %d MiB are placed", ok, n.placed/mega)
+	}
+	n.Drop("b")
+	if n.Drop("a"); n.placed != 0 {
+		t.Errorf("%d MiB are left", n.placed/mega)
+	}
+	n.Settle("a", p)
+}
+
 // A session for which there is no memory is refused with the time to retry.
 func TestRefusesWithoutMemory(t *testing.T) {
 	var e *belljar.Error

@@ -38,7 +38,7 @@ const askFilesMB = 64
 
 // AskLimits returns the limits for the queries of tools, within the reservation of a request with presets.
 func AskLimits(l belljar.Limits) belljar.Limits {
-	l.MemoryMB, l.WorkspaceMB = max(l.MemoryMB, presetMB-askFilesMB), min(l.WorkspaceMB, askFilesMB)
+	l.MemoryMB, l.WorkspaceMB = presetMB-askFilesMB, min(l.WorkspaceMB, askFilesMB)
 	l.Pids, l.NoFile = max(l.Pids, 128), max(l.NoFile, 1024)
 	l.NProc = l.Pids
 	return l

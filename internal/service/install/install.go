@@ -79,6 +79,7 @@ type Order struct {
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
 	Record    func(egress.Event)      // receives the connections of the side sandbox; may be nil
+	Charge    func(bytes int64)       // charges the caller for the traffic of an installation; may be nil
 	Tell      func(tool, text string) // receives progress messages; may be nil
 }
 

@@ -312,3 +312,32 @@ func TestTools(t *testing.T) {
 		}
 	}
 }
+
+// TestSidePlace checks that the sandbox of an installation has the files and the memory that it needs, within the reservation of its request.
+func TestSidePlace(t *testing.T) {
+	i := New(Options{MB: 1024, Time: time.Minute})
+	disk := belljar.Workspace{Medium: "disk"}
+	for name, c := range map[string]struct {
+		limits belljar.Limits
+		on     belljar.Workspace
+		want   int // MiB of memory
+	}{
+		"usual":                    {limits: belljar.Limits{MemoryMB: 512, WorkspaceMB: 256}, want: 512},
+		"little":                   {limits: belljar.Limits{MemoryMB: 64, WorkspaceMB: 16}, want: 512},
+		"much memory":              {limits: belljar.Limits{MemoryMB: 4096, WorkspaceMB: 256}, want: 2304},
+		"a large workspace":        {limits: belljar.Limits{MemoryMB: 512, WorkspaceMB: 8000}, want: 512},
+		"much of both":             {limits: belljar.Limits{MemoryMB: 4096, WorkspaceMB: 4096}, want: 4096},
+		"a workspace on disk":      {limits: belljar.Limits{MemoryMB: 512, WorkspaceMB: 9000}, on: disk, want: 512},
+		"much memory, on a disk":   {limits: belljar.Limits{MemoryMB: 4096, WorkspaceMB: 9000}, on: disk, want: 2048},
+		"a little more, on a disk": {limits: belljar.Limits{MemoryMB: 600, WorkspaceMB: 9000}, on: disk, want: 512},
+	} {
+		p := placement.Placement{Limits: c.limits, Workspace: c.on, InstallMB: Memory(1024)}
+		got := i.sidePlace(&p)
+		if got.Limits.MemoryMB != c.want || got.Limits.WorkspaceMB != 2048 || got.Workspace.OnDisk() {
+			t.Errorf("%s: %d MiB of memory, %d of files", name, got.Limits.MemoryMB, got.Limits.WorkspaceMB)
+		}
+		if used := got.ReservedMB(); used > p.ReservedMB() {
+			t.Errorf("%s: %d MiB, of which %d are reserved", name, used, p.ReservedMB())
+		}
+	}
+}

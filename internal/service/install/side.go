@@ -47,19 +47,27 @@ type side struct {
 	reported int
 }
 
-// install installs packages in a side sandbox, and calls take for the result before the sandbox is removed.
-func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(context.Context, *box.Box, []belljar.Package) error) error {
-	p := *o.Placement
-	p.Broker, p.Egress, p.Image.Layers, p.Exec, p.CompilerMB = nil, nil, nil, o.Packages.Build, 0
+// sidePlace returns the placement of an installation for the sandbox of a placement, within its reservation.
+func (i *Installer) sidePlace(of *placement.Placement) placement.Placement {
+	p, files := *of, 2*i.opts.MB
+	p.Broker, p.Egress, p.Image.Layers, p.CompilerMB, p.InstallMB = nil, nil, nil, 0, 0
 	p.Env, p.Files = nil, nil // set by presets
 	p.InMemory(0)
-	p.Limits.WorkspaceMB, p.Limits.Inodes = max(p.Limits.WorkspaceMB, 2*i.opts.MB), max(p.Limits.Inodes, inodes)
-	p.Limits.MemoryMB, p.Limits.Pids = max(p.Limits.MemoryMB, memoryMB), max(p.Limits.Pids, 256)
-	p.Limits.NProc, p.Limits.NoFile = p.Limits.Pids, max(p.Limits.NoFile, 1024)
+	p.Limits.MemoryMB = max(memoryMB, min(p.Limits.MemoryMB, of.ReservedMB()-files)) // a build may need more than usual
+	p.Limits.WorkspaceMB, p.Limits.Inodes = files, max(p.Limits.Inodes, inodes)
+	p.Limits.Pids, p.Limits.NoFile = max(p.Limits.Pids, 256), max(p.Limits.NoFile, 1024)
+	p.Limits.NProc = p.Limits.Pids
 	p.Limits.TimeoutSec = i.opts.Time.Seconds()
 	p.Bind()
+	return p
+}
+
+// install installs packages in a side sandbox, and calls take for the result before the sandbox is removed.
+func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(context.Context, *box.Box, []belljar.Package) error) error {
+	p := i.sidePlace(o.Placement)
+	p.Exec = o.Packages.Build
 	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.mirror(t)}}
-	_, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
+	report, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
 		s.Box = b
 		lock, err := s.run(ctx)
 		if err == nil {
@@ -67,6 +75,9 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 		}
 		return err
 	})
+	if report != nil && o.Charge != nil {
+		o.Charge(report.BytesIn + report.BytesOut)
+	}
 	return err
 }
 

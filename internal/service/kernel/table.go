@@ -249,8 +249,6 @@ func (t *Table) direct(e wire.Exec, of *entry, code string) wire.Exec {
 		e.Cwd = belljar.WorkspaceDir + "/" + of.cwd
 	}
 	e.Env = Unattended(e.Env)
-	e.Rlimits = maps.Clone(e.Rlimits)
-	delete(e.Rlimits, "cpu") // the interpreter outlives many runs; wall time bounds each
 	return e
 }
 

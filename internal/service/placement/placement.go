@@ -87,6 +87,9 @@ func (p *Placement) FilesMB() int {
 	return p.Limits.WorkspaceMB
 }
 
+// ReservedMB returns the memory that is reserved for the sandbox, and before it for those that prepare it, in MiB, without temporary files.
+func (p *Placement) ReservedMB() int { return max(p.InstallMB, p.MemoryMB()+p.FilesMB()) }
+
 // Bind adjusts the limits to those in force. In a sandbox with its own user ids, nproc also enforces the limit on processes for its programs, without
 // counting its agent.
 func (p *Placement) Bind() {

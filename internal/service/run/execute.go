@@ -128,6 +128,9 @@ func (c *execution) start() bool {
 	}
 	defer c.tree.Close()
 	packages, err := c.install()
+	if c.plan.session == nil {
+		c.memory.Settle(c.id, c.plan.Placement)
+	}
 	if err == nil {
 		packages, err = c.unpackSnapshot(packages)
 	}

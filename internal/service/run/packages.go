@@ -1,12 +1,14 @@
 package run
 
 import (
+	"context"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // install resolves the presets of a run with its own sandbox, and prepares its packages. The run's startup timeout begins afterwards,
@@ -26,6 +28,12 @@ func (c *execution) install() (*install.Ready, error) {
 		Caller: r.caller, Trust: p.request.TrustLevel, Packages: p.request.Packages, Egress: p.request.Egress, Placement: &p.Placement,
 		Made:   func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
 		Record: func(e egress.Event) { s.recordEgress(r, e) },
+		Charge: func(bytes int64) {
+			err := s.accounts.Users.Charge(context.WithoutCancel(r.ctx), r.owner, store.Charge{EgressBytes: bytes}, s.now())
+			if err != nil {
+				s.log.Warn("the traffic of an installation cannot be recorded", "run_id", r.id, "err", err)
+			}
+		},
 		Tell: func(tool, text string) {
 			r.appendUnlessOver(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventPackages, Data: map[string]any{"tool": tool, "text": text}})
 		},

@@ -43,7 +43,7 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err := s.accounts.Room(ctx, caller.ID); err != nil {
 		return nil, first, err
 	}
-	if err := s.accounts.CheckDay(ctx, caller.ID, p.network() || p.git != nil); err != nil {
+	if err := s.accounts.CheckDay(ctx, caller.ID, p.network() || p.git != nil || !p.request.Packages.IsZero()); err != nil {
 		return nil, first, err
 	}
 	quota, err := s.accounts.Quota(ctx, caller.ID)

@@ -59,7 +59,7 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 		err = s.opts.Accounts.Room(ctx, caller.ID)
 	}
 	if err == nil {
-		err = s.opts.Accounts.CheckDay(ctx, caller.ID, x.place.Egress != nil || x.gitPlace != nil)
+		err = s.opts.Accounts.CheckDay(ctx, caller.ID, x.place.Egress != nil || x.gitPlace != nil || !x.spec.Packages.IsZero())
 	}
 	if err == nil {
 		if x.from = from; from != nil {
@@ -243,6 +243,7 @@ func (s *Sessions) makeSandbox(ctx context.Context, x *Session) error {
 	if err != nil {
 		return makeError(x, err)
 	}
+	s.opts.Memory.Settle(x.id, x.Placement())
 	if err := furnish(ctx, x, packages, from, tree); err != nil {
 		return makeError(x, err)
 	}

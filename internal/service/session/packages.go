@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // preparePackages resolves the presets of a session, and prepares its packages. The startup timeout begins afterwards, except for the pull of its image.
@@ -27,6 +28,7 @@ func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*ins
 		Caller: x.caller, Trust: x.spec.TrustLevel, Packages: x.spec.Packages, Egress: x.spec.Egress, Placement: &place,
 		Made:   func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
 		Record: x.Network.recordEgress,
+		Charge: func(bytes int64) { charge(ctx, x, store.Charge{EgressBytes: bytes}) },
 	}
 	presets, err := s.opts.Packages.Presets(ctx, order)
 	if err != nil {

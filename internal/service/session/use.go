@@ -55,11 +55,13 @@ func (u Use) Limits() belljar.Limits { return u.session.Placement().Limits }
 func (u Use) Owner() belljar.Caller { return u.session.caller }
 
 // Execution returns a command in the session without arguments. It starts in the workspace, which has the session's files, and ignores the
-// image's folder.
+// image's folder. Its processes have no limit on CPU time (decision 31): they may outlive it, and compute for as long as the session lives.
 func (u Use) Execution() wire.Exec {
 	p := u.session.Placement()
 	p.Bind()
-	return wire.Exec{Env: p.Environment("", u.session.spec.Env), UID: u.box.UID, GID: u.box.GID, Rlimits: p.Rlimits()}
+	limits := p.Rlimits()
+	delete(limits, "cpu")
+	return wire.Exec{Env: p.Environment("", u.session.spec.Env), UID: u.box.UID, GID: u.box.GID, Rlimits: limits}
 }
 
 // Contexts returns the session's contexts.

@@ -173,6 +173,7 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 	defer x.mu.Unlock()
 	was := x.place
 	p.Why, p.Limits, p.Egress, p.Env, p.Broker, p.Image.Layers = was.Why, was.Limits, was.Egress, was.Env, was.Broker, was.Image.Layers
+	p.InstallMB = 0 // nothing is installed again
 	x.place = &p
 	x.state.RuntimeVersion, x.state.Isolation, x.state.LimitsEnforced = p.Caps.Version, string(p.Caps.Isolation), placement.Enforced(p.Caps)
 	x.state.Limits = p.InForce()

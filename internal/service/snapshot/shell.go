@@ -71,7 +71,6 @@ func captureShell(ctx context.Context, w Workspace) *shellState {
 func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd string, ok bool) {
 	b := w.Box()
 	e.ID, e.UID, e.GID = belljar.NewID(), b.UID, b.GID
-	delete(e.Rlimits, "cpu") // the shell outlives the command
 	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
 		return nil, "", false

@@ -116,11 +116,9 @@ func (t *terminal) start(ctx context.Context) (*agent.Process, error) {
 	return nil, nil // unreachable: the last choice has returned
 }
 
-// execution returns the terminal's program for the agent. It has no timeout, and no limit on the CPU time of a process: its
-// sandbox has one.
+// execution returns the terminal's program for the agent. It has no timeout.
 func (t *terminal) execution() wire.Exec {
 	e := t.session.Execution()
-	delete(e.Rlimits, "cpu")
 	e.ID, e.Argv, e.Env, e.Stdin = execPrefix+t.id, t.state.Command, interactive(e.Env), true
 	e.PTY = &wire.Size{Cols: uint16(t.state.Cols), Rows: uint16(t.state.Rows)}
 	e.Note = t.note()
