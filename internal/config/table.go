@@ -214,7 +214,7 @@ func streams(c *Config) []row {
 
 func memory(c *Config) []row {
 	return []row{
-		{name: "STORE_BACKEND", value: oneOf(&c.Store, "memory", "sqlite"), def: "sqlite", doc: "Where runs, sessions and keys are stored. memory loses them when the server stops."},
+		{name: "STORE_BACKEND", value: oneOf(&c.Store, "memory", "sqlite"), def: "sqlite", doc: "Where runs, sessions and keys are stored. memory loses them when the server stops, and is refused in the data folder of a SQLite store."},
 		{name: "STORE_DB_PATH", value: text(&c.StoreDBPath), doc: "The SQLite file. Default: in the data folder."},
 		{name: "IDEMPOTENCY_TTL_SEC", value: span(&c.IdempotencyTTL, time.Second, 1, 31536000), unit: "seconds", def: "600", doc: "How long an Idempotency-Key returns the first request's answer."},
 		{name: "ARTIFACT_TTL_HOURS", value: integer(&c.ArtifactTTLHours, 1, 87600), unit: "hours", def: "24", hash: true, doc: "How long artifacts and the log are kept after a run's end."},
