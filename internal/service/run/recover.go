@@ -181,7 +181,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	}
 	end := past.end
 	now := s.now()
-	row.Spec, row.Secrets, row.FinishedAt, row.EstimatedStartTime = nil, nil, &now, nil
+	row.Spec, row.Secrets, row.Limits, row.FinishedAt, row.EstimatedStartTime = nil, nil, nil, &now, nil
 	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	switch {
 	case log != nil && past.over():
