@@ -237,6 +237,19 @@ func TestReportsAllErrorsAtOnce(t *testing.T) {
 	}
 }
 
+// A setting may have a least value, and 0 for none.
+func TestZeroIsNoLimit(t *testing.T) {
+	for text, want := range map[string]time.Duration{"0": 0, "0.01": 10 * time.Millisecond} {
+		if c := load(t, Sources{Env: []string{Prefix + "DEFAULT_CPU_TIME_SEC=" + text}}); c.CPUTime != want {
+			t.Errorf("%s: %v", text, c.CPUTime)
+		}
+	}
+	got := problems(t, Sources{Set: map[string]string{"default_cpu_time_sec": "0.005"}})
+	if diff := cmp.Diff([]string{`flag default_cpu_time_sec must be 0, or 0.01 to 31536000, got "0.005"`}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // The error about a setting that may be unset lists the values that it may have.
 func TestUnsetIsNoValue(t *testing.T) {
 	got := problems(t, Sources{Set: map[string]string{"default_trust_level": "Untrusted"}})
@@ -273,6 +286,7 @@ func TestRefused(t *testing.T) {
 		"WS_SYNTHETIC_FRAMES_FOR_TESTS": {"true", "1"},
 		"STORE_BACKEND":                 {"postgres", "redis"},
 		"QUEUE_TTL_SEC":                 {"2m", "0"},
+		"DEFAULT_CPU_TIME_SEC":          {"0.005", "-1", "1s", "31536001"},
 		"ALLOW_WEAK":                    {"Memory", "a b", "../x"},
 		"LOG_LEVEL":                     {"trace"},
 	} {

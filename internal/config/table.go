@@ -132,7 +132,7 @@ func limits(c *Config) []row {
 			doc: "Most time that a request can set for it."},
 		{name: "DEFAULT_BUILD_TIMEOUT_SEC", value: span(&c.BuildTimeout, time.Second, 0.001, 31536000), unit: "seconds", def: "60",
 			doc: "Time of a compiler before a command, if a request sets none; SANDBOX_MAX_EXEC_TIMEOUT_SEC is the most."},
-		{name: "DEFAULT_CPU_TIME_SEC", value: span(&c.CPUTime, time.Second, 0, 31536000), unit: "seconds", def: "0",
+		{name: "DEFAULT_CPU_TIME_SEC", value: orNone(&c.CPUTime, span(&c.CPUTime, time.Second, 0.01, 31536000)), unit: "seconds", def: "0",
 			doc: "CPU time of a command and all its processes, if a request sets none; 0 is no limit. Does not apply to shell commands and terminals." + ifChanged},
 		{name: "MAX_CPU_TIME_SEC", value: span(&c.MaxCPUTime, time.Second, 0.01, 31536000), unit: "seconds", def: "86400",
 			doc: "Most CPU time that a request can set."},
@@ -214,7 +214,7 @@ func streams(c *Config) []row {
 
 func memory(c *Config) []row {
 	return []row{
-		{name: "STORE_BACKEND", value: oneOf(&c.Store, "memory", "sqlite"), def: "sqlite", doc: "Where runs, sessions and keys are stored. memory loses them when the server stops."},
+		{name: "STORE_BACKEND", value: oneOf(&c.Store, "memory", "sqlite"), def: "sqlite", doc: "Where runs, sessions and keys are stored. memory loses them when the server stops, and is refused in the data folder of a SQLite store."},
 		{name: "STORE_DB_PATH", value: text(&c.StoreDBPath), doc: "The SQLite file. Default: in the data folder."},
 		{name: "IDEMPOTENCY_TTL_SEC", value: span(&c.IdempotencyTTL, time.Second, 1, 31536000), unit: "seconds", def: "600", doc: "How long an Idempotency-Key returns the first request's answer."},
 		{name: "ARTIFACT_TTL_HOURS", value: integer(&c.ArtifactTTLHours, 1, 87600), unit: "hours", def: "24", hash: true, doc: "How long artifacts and the log are kept after a run's end."},

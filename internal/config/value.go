@@ -105,6 +105,25 @@ func span(p *time.Duration, unit time.Duration, least, most float64) value {
 		}}
 }
 
+// orNone makes a span accept 0, too.
+func orNone(p *time.Duration, v value) value {
+	set, bound := v.set, "0, or "+v.bound
+	v.bound = bound
+	v.set = func(s string) error {
+		n, err := parseNumber(s)
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			*p = 0
+		case set(s) != nil:
+			return errors.New("must be " + bound)
+		}
+		return nil
+	}
+	return v
+}
+
 func list(p *[]string, check func(string) error) value {
 	return value{kind: "list", get: func() any { return *p }, set: func(s string) error {
 		items, err := parseList(s)

@@ -135,9 +135,32 @@ func hide(path string) error {
 	return os.Chmod(path, 0o600)
 }
 
-// withoutStore refuses a new store in a folder that holds the data of another store's runs. The first sweep would remove that data,
-// because the new store does not know those runs. The other store may be on a disk that is not mounted, or not restored yet.
-func (d *dataDir) withoutStore(store string) error {
+// storeName is the SQLite store in a data folder.
+const storeName = "belljar.db"
+
+// forMemory refuses to keep records in memory in the folder of a SQLite store: the first sweep would remove the sandboxes, logs and
+// artifacts of that store.
+func (d *dataDir) forMemory() error {
+	store := d.in(storeName)
+	if _, err := os.Lstat(store); errors.Is(err, fs.ErrNotExist) {
+		return nil // without a store, they are those of an earlier server with its records in memory
+	}
+	return &belljar.Error{
+		Code: belljar.CodeConflict, Message: "data folder " + d.path + " has the store " + store + ", whose runs a server with its records in memory would remove",
+		Hint: "give the server another folder with --data, or keep its records with SANDBOX_STORE_BACKEND=sqlite",
+	}
+}
+
+// checkStore refuses a missing or empty store in a folder that holds the data of another store's runs. The first sweep would remove
+// that data, because the new store does not know those runs. The other store may be on a disk that is not mounted, or not restored yet.
+func (d *dataDir) checkStore(store string) error {
+	state := "is empty"
+	switch info, err := os.Lstat(store); {
+	case errors.Is(err, fs.ErrNotExist):
+		state = "does not exist"
+	case err != nil || info.Size() > 0:
+		return nil
+	}
 	for _, dir := range []string{d.in("logs"), d.in("artifacts")} {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err == nil && e.Type().IsRegular() {
@@ -147,7 +170,7 @@ func (d *dataDir) withoutStore(store string) error {
 		})
 		if errors.Is(err, errFound) {
 			return &belljar.Error{
-				Code: belljar.CodeConflict, Message: "store " + store + " does not exist, but " + dir + " has files of its runs",
+				Code: belljar.CodeConflict, Message: "store " + store + " " + state + ", but " + dir + " has files of its runs",
 				Hint: "restore the store, or name it with SANDBOX_STORE_DB_PATH; to start without these runs, move the folders logs and artifacts away",
 			}
 		}

@@ -107,11 +107,7 @@ func TestStoreIsMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	open := func() error {
-		s := &server{log: slog.New(slog.DiscardHandler)}
-		_, err := s.openStore(t.Context(), &config.Config{}, d)
-		return errors.Join(err, s.Close())
-	}
+	open := func() error { return useStore(t, d, &config.Config{}) }
 	artifact := d.in("artifacts", "alice", "run", "0")
 	if err := os.MkdirAll(filepath.Dir(artifact), 0o700); err != nil {
 		t.Fatal(err)
@@ -133,6 +129,44 @@ func TestStoreIsMissing(t *testing.T) {
 	}
 	if _, err := os.Stat(d.in("belljar.db")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a store was made: %v", err)
+	}
+	if err := os.WriteFile(d.in("belljar.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(); belljar.CodeOf(err) != belljar.CodeConflict || !strings.Contains(err.Error(), "belljar.db is empty") {
+		t.Errorf("with an empty file: %v", err)
+	}
+}
+
+// useStore opens a store and closes it.
+func useStore(t *testing.T, d *dataDir, cfg *config.Config) error {
+	t.Helper()
+	s := &server{log: slog.New(slog.DiscardHandler)}
+	_, err := s.openStore(t.Context(), cfg, d)
+	return errors.Join(err, s.Close())
+}
+
+// A server with its records in memory would remove the data of a SQLite store, but starts again in a folder of its own.
+func TestMemoryInTheFolderOfAStore(t *testing.T) {
+	d, err := openData(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := os.MkdirAll(d.in("logs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(d.in("logs", "1"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := useStore(t, d, &config.Config{Store: "memory"}); err != nil {
+		t.Errorf("after another in memory: %v", err)
+	}
+	if err := os.WriteFile(d.in("belljar.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := useStore(t, d, &config.Config{Store: "memory"}); belljar.CodeOf(err) != belljar.CodeConflict || !strings.Contains(err.Error(), d.in("belljar.db")) {
+		t.Errorf("with a store: %v", err)
 	}
 }
 

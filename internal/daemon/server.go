@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
@@ -334,9 +333,9 @@ func (d *server) openThreads(cfg *config.Config, data *dataDir, callers api.Auth
 // openStore opens the records. A store file has a lock of its own, because servers with different data folders can name the same file.
 func (d *server) openStore(ctx context.Context, cfg *config.Config, data *dataDir) (store.Store, error) {
 	if cfg.Store == "memory" {
-		return memory.New(), nil
+		return memory.New(), data.forMemory()
 	}
-	path := cmp.Or(cfg.StoreDBPath, data.in("belljar.db"))
+	path := cmp.Or(cfg.StoreDBPath, data.in(storeName))
 	lock, err := openLock(path + ".lock")
 	switch {
 	case errors.Is(err, errLocked):
@@ -350,10 +349,8 @@ func (d *server) openStore(ctx context.Context, cfg *config.Config, data *dataDi
 		}
 	}
 	d.closers = append(d.closers, lock.Close)
-	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := data.withoutStore(path); err != nil {
-			return nil, err
-		}
+	if err := data.checkStore(path); err != nil {
+		return nil, err
 	}
 	records, err := sqlite.Open(ctx, sqlite.Options{Path: path, Logger: d.log})
 	if err != nil {

@@ -338,7 +338,15 @@ func TestApprovalSurvives(t *testing.T) {
 	ungated := leftRow(belljar.PhaseQueued, &unasked.RunSpec)
 	ungated.UserID, ungated.PolicyHash = "ann", "other"
 	leave(t, o, ungated, phases(belljar.PhaseQueued))
+	ended := asked(belljar.ApprovalPending, true) // the end of its approval was not recorded
+	ended.Phase, ended.FinishedAt, ended.Spec = belljar.PhaseKilled, new(clock.Now()), nil
+	if err := o.Store.Runs().Finish(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
 	b.recover()
+	if a, err := o.Store.Approvals().Get(t.Context(), ended.ID); err != nil || a.State != belljar.ApprovalWithdrawn || a.DecidedAt == nil {
+		t.Errorf("of a run that has ended: %+v, %v", a, err)
+	}
 	if r := b.follow(approved.ID); r.stdout != "again\n" || r.Approval.DecidedBy != "opa" {
 		t.Errorf("%+v", r.Run)
 	}

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // A broken stream, for example after a restart of the engine, does not end the command: output continues at the end
@@ -90,24 +93,43 @@ func TestCancelOverABrokenStream(t *testing.T) {
 	p.end(s)
 }
 
-// The limits of a run that has begun do not change with the defaults of the next process.
+// The limits of a run that has begun, and of a session, do not change with the defaults of the next process.
 func TestLimitsOutliveTheirProcess(t *testing.T) {
 	w := newWorld(t)
 	want := unhurried()
-	want.CPU, want.MemoryMB, want.LogBytes, want.TimeoutSec = 0.5, 300, 1000, 1234
+	want.CPU, want.MemoryMB, want.LogBytes, want.TimeoutSec, want.TmpMB, want.CPUTimeSec = 0.5, 300, 1000, 1234, 65, 0
 	p := w.boot(limited(func(l *belljar.Limits) { *l = want }))
+	s := p.open()
 	gate := filepath.Join(t.TempDir(), "gate")
-	run := p.start(shell("echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done; seq 100"))
-	p.waitFor(run.ID, "up\n")
+	script := "echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done; seq 100"
+	runs := []belljar.Run{p.start(shell(script)), p.start(in(s, script))}
+	for _, run := range runs {
+		p.waitFor(run.ID, "up\n")
+	}
 	p.kill()
-	p = w.boot(limited(func(l *belljar.Limits) { l.CPU, l.MemoryMB, l.LogBytes, l.TimeoutSec = 0.25, 100, 10, 500 }))
+	p = w.boot(limited(func(l *belljar.Limits) {
+		*l = belljar.Limits{
+			CPU: 0.25, MemoryMB: 100, Pids: 99, NoFile: 99, NProc: 99, WorkspaceMB: 9, TmpMB: 9, Inodes: 999, LogBytes: 10, ArtifactMB: 9,
+			StartupTimeoutSec: 99, TimeoutSec: 500, BuildTimeoutSec: 99, CPUTimeSec: 99, GraceSec: 9,
+		}
+	}))
 	if err := os.WriteFile(gate, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := p.follow(run.ID)
-	r.want(t, belljar.PhaseCompleted, 0, "")
-	wantText(t, r.stdout, "up\n"+seq(100))
-	if got := r.ResourceUsage.Limits; got == nil || got.LogBytes != want.LogBytes || got.TimeoutSec != want.TimeoutSec {
-		t.Errorf("%+v", got)
+	var got []*belljar.Limits
+	for _, run := range runs {
+		r := p.follow(run.ID)
+		r.want(t, belljar.PhaseCompleted, 0, "")
+		wantText(t, r.stdout, "up\n"+seq(100))
+		got = append(got, r.ResourceUsage.Limits)
+	}
+	got = append(got, p.run(in(s, "true")).ResourceUsage.Limits)
+	p.end(s)
+	want = placement.WithDefaults(want, belljar.DefaultLimits())
+	for _, l := range got {
+		want.CPU, want.MemoryMB, want.Pids = l.CPU, l.MemoryMB, l.Pids // 0 if they are not enforced
+		if diff := cmp.Diff(&want, l); diff != "" {
+			t.Error(diff)
+		}
 	}
 }

@@ -19,6 +19,9 @@ func (s *Service) Recover(ctx context.Context) error {
 	if err := recovery.Run(ctx, s.sessions.Recovery(), s.runs.Recovery(), sandboxes{s}); err != nil {
 		return err
 	}
+	if err := s.desk.WithdrawLost(ctx); err != nil {
+		return err
+	}
 	if err := s.templates.Sweep(ctx, true); err != nil {
 		s.log.Error("remains of builds of templates cannot be removed", "err", err) // a sweep retries
 	}

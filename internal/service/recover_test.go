@@ -6,9 +6,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
@@ -167,6 +172,99 @@ func TestRecover(t *testing.T) {
 	b.recover()
 	if after := len(events.named(event.RunFailed)); after != before {
 		t.Error("a second time found something to do")
+	}
+}
+
+// Commands that run hold their slots before a queued run of a previous process can get one, even if that was created earlier.
+func TestRecoverQueuedAfterRunning(t *testing.T) {
+	w := newWorld(t, one)
+	p := w.boot()
+	gate := filepath.Join(t.TempDir(), "gate")
+	running := p.start(shell("echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done"))
+	p.waitFor(running.ID, "up\n")
+	p.kill()
+	again := shell("echo again")
+	older := leftRow(belljar.PhaseQueued, &again.RunSpec)
+	older.CreatedAt = running.CreatedAt.Add(-time.Minute)
+	if _, err := w.store.Runs().Insert(t.Context(), older, nil); err != nil {
+		t.Fatal(err)
+	}
+	p = w.boot()
+	if run, err := p.Get(t.Context(), older.ID); err != nil || run.Phase != belljar.PhaseQueued || run.EstimatedStartTime == nil {
+		t.Errorf("while the other runs: %+v, %v", run, err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := p.follow(running.ID)
+	first.want(t, belljar.PhaseCompleted, 0, "")
+	then := p.follow(older.ID)
+	then.want(t, belljar.PhaseCompleted, 0, "")
+	if then.StartedAt.Before(*first.FinishedAt) {
+		t.Errorf("it started at %v, before the other's end at %v", then.StartedAt, first.FinishedAt)
+	}
+}
+
+// All queued runs of a previous process wait again, although the queue is shorter now.
+func TestRecoverIntoAFullQueue(t *testing.T) {
+	var o service.Options
+	b := newBench(t, one, func(o *service.Options) { o.QueueLength = 1 }, parts(&o))
+	var rows []store.Run
+	for range 4 {
+		again := shell("echo again")
+		row := leftRow(belljar.PhaseQueued, &again.RunSpec)
+		leave(t, o, row, phases(belljar.PhaseQueued))
+		rows = append(rows, row)
+	}
+	b.recover()
+	for _, row := range rows {
+		b.follow(row.ID).want(t, belljar.PhaseCompleted, 0, "")
+	}
+}
+
+// meeting is a runtime whose first calls of Attach wait for each other.
+type meeting struct {
+	runtime.Runtime
+	first sync.WaitGroup
+	calls atomic.Int32
+	size  int32
+}
+
+func (m *meeting) Attach(ctx context.Context, id string) (runtime.Sandbox, error) {
+	if m.calls.Add(1) <= m.size {
+		m.first.Done()
+		met := make(chan struct{})
+		go func() { defer close(met); m.first.Wait() }()
+		select {
+		case <-met:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return m.Runtime.Attach(ctx, id)
+}
+
+// Reattaching to a sandbox that responds slowly does not delay the others.
+func TestRecoverConcurrently(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	gate := filepath.Join(t.TempDir(), "gate")
+	script := shell("echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done")
+	runs := []belljar.Run{p.start(script), p.start(script)}
+	for _, run := range runs {
+		p.waitFor(run.ID, "up\n")
+	}
+	p.kill()
+	p = w.boot(over(func(rt runtime.Runtime) runtime.Runtime {
+		m := &meeting{Runtime: rt, size: int32(len(runs))}
+		m.first.Add(len(runs))
+		return m
+	}))
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range runs {
+		p.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
 	}
 }
 

@@ -76,6 +76,8 @@ type Run struct {
 	// secrets: only Secrets has their values, encrypted.
 	Spec    *belljar.RunSpec
 	Secrets []byte // sealed by the service; nil for none, and once the run has ended
+	// Limits are those in force. They are kept as long as Spec, so that they survive a restart with other defaults.
+	Limits *belljar.Limits
 	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
 	LastSeq uint64
 	// Artifacts are nil until the run has ended. List and Sweepable leave them out.

@@ -208,6 +208,28 @@ func (d *Desk) Lost(ctx context.Context, a *belljar.Approval) *belljar.Approval 
 	return &lost
 }
 
+// WithdrawLost withdraws the pending approvals of a previous process whose requests do not wait here: their end could not be recorded. Call
+// it after those that wait have resumed.
+func (d *Desk) WithdrawLost(ctx context.Context) error {
+	var pending []belljar.Approval
+	for q := (belljar.ApprovalQuery{State: belljar.ApprovalPending, Limit: belljar.MaxPage}); ; q.Offset += q.Limit {
+		page, total, err := d.opts.Store.List(ctx, q)
+		if err != nil {
+			return fault.Record("list approvals", err)
+		}
+		if pending = append(pending, page...); q.Offset+q.Limit >= total {
+			break
+		}
+	}
+	d.mu.Lock()
+	pending = slices.DeleteFunc(pending, func(a belljar.Approval) bool { return d.waiting[a.ID] != nil })
+	d.mu.Unlock()
+	for _, a := range pending {
+		d.Lost(ctx, &a)
+	}
+	return nil
+}
+
 // Decide approves or denies the request with an id. Of concurrent calls only one succeeds.
 func (d *Desk) Decide(ctx context.Context, by belljar.Caller, id string, decision belljar.ApprovalDecision) (belljar.Approval, error) {
 	if err := decision.Validate(); err != nil {

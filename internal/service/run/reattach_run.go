@@ -102,8 +102,9 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
 		return nil, err
 	}
-	p.Limits, err = base.ResolveRun(row.Spec, placement.Unlimited())
-	if err != nil {
+	if row.Limits != nil {
+		p.Limits = *row.Limits
+	} else if p.Limits, err = base.ResolveRun(row.Spec, placement.Unlimited()); err != nil { // recorded by an earlier version
 		return nil, err
 	}
 	if p.session == nil {

@@ -41,25 +41,11 @@ func (s *recorder) row(r *Run) store.Run {
 	row := store.Run{Run: r.Snapshot(), NodeID: s.node}
 	if p := r.plan; p != nil && (row.Phase == belljar.PhaseRunning || r.resumable()) {
 		spec := p.request.RunSpec
-		if row.Phase != belljar.PhaseQueued {
-			spec = limited(spec, p.Limits)
-		}
 		spec.Secrets = nil
-		row.Spec, row.Secrets = &spec, p.sealed
+		row.Spec, row.Secrets, row.Limits = &spec, p.sealed, &p.Limits
 		row.Image, row.Below = r.noted()
 	}
 	return row
-}
-
-// limited returns a request that sets the limits in force. A run that has left the queue keeps them after a restart, even if the defaults
-// change.
-func limited(spec belljar.RunSpec, l belljar.Limits) belljar.RunSpec {
-	spec.Resources = belljar.Resources{
-		CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, NoFile: l.NoFile, NProc: l.NProc,
-		WorkspaceMB: l.WorkspaceMB, LogBytes: l.LogBytes, ArtifactMB: l.ArtifactMB,
-	}
-	spec.TimeoutSec, spec.CPUTimeSec, spec.BuildMemoryMB = l.TimeoutSec, l.CPUTimeSec, l.BuildMemoryMB
-	return spec
 }
 
 // note schedules a write of the run's record within noteAfter, unless one is scheduled.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -23,48 +24,74 @@ var _ recovery.Part = Recovery{}
 // Recovery returns the recovery of the runs. Recover their sessions first.
 func (s *Runs) Recovery() Recovery { return Recovery{s} }
 
-// Recover continues the runs of a previous process of this node, or records them as lost.
+// former is a run of a previous process.
+type former struct {
+	row  store.Run
+	log  logbook.Log // nil if it cannot be read
+	past history
+}
+
+// Recover continues the runs of a previous process of this node, or records them as lost. Those that hold slots and memory come first:
+// only then a queued run can know whether there is room for it.
 func (s Recovery) Recover(ctx context.Context) error {
 	rows, err := s.store.Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("look for unfinished runs: %w", err)
 	}
+	var found []*former
 	for _, row := range rows {
-		if row.NodeID != s.opts.NodeID || s.Get(row.ID) != nil {
-			continue // another server's
+		if row.NodeID == s.opts.NodeID && s.Get(row.ID) == nil { // otherwise it is another server's
+			found = append(found, &former{row: row})
 		}
+	}
+	queued := make(map[*former]bool, len(found))
+	var mu sync.Mutex
+	recovery.ForEach(found, func(f *former) {
+		if ctx.Err() == nil && !s.recover(ctx, f) {
+			mu.Lock()
+			defer mu.Unlock()
+			queued[f] = true
+		}
+	})
+	for _, f := range found {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		s.recover(ctx, row)
+		if queued[f] {
+			if err := s.requeue(ctx, f.row, f.log); err != nil {
+				s.recordLost(ctx, f.row, f.log, f.past, err)
+			}
+		}
 	}
-	return nil
+	return ctx.Err()
 }
 
-// recover continues a run of a previous process, or ends it. If record and log differ, the log is right: the record lags by up to
-// [noteAfter], and a command that may have begun must not begin again.
-func (s Recovery) recover(ctx context.Context, row store.Run) {
-	log, err := s.openLog(row.ID)
-	var past history
+// recover continues a run that has left the queue, or ends it. It returns false for one that is still queued. If record and log differ,
+// the log is right: the record lags by up to [noteAfter], and a command that may have begun must not begin again.
+func (s Recovery) recover(ctx context.Context, f *former) bool {
+	log, err := s.openLog(f.row.ID)
 	if err == nil {
-		past, err = readHistory(ctx, log)
-	}
-	switch {
-	case err != nil:
-		s.log.Error("log of a former process cannot be read", "run_id", row.ID, "err", err)
-		row.Warnings = append(row.Warnings, "its log cannot be read")
-		s.recordLost(ctx, row, nil, past, errLost)
-		return
-	case past.over():
-		err = errLost
-	case row.Phase == belljar.PhaseQueued && row.Spec != nil && !past.moved:
-		err = s.requeue(ctx, row, log)
-	default:
-		err = s.reattach(ctx, row, log, past)
+		f.past, err = readHistory(ctx, log)
 	}
 	if err != nil {
-		s.recordLost(ctx, row, log, past, err)
+		s.log.Error("log of a former process cannot be read", "run_id", f.row.ID, "err", err)
+		f.row.Warnings = append(f.row.Warnings, "its log cannot be read")
+		s.recordLost(ctx, f.row, nil, f.past, errLost)
+		return true
 	}
+	f.log = log
+	switch {
+	case f.past.over():
+		err = errLost
+	case f.row.Phase == belljar.PhaseQueued && f.row.Spec != nil && !f.past.moved:
+		return false
+	default:
+		err = s.reattach(ctx, f.row, log, f.past)
+	}
+	if err != nil {
+		s.recordLost(ctx, f.row, log, f.past, err)
+	}
+	return true
 }
 
 // openLog opens the log of a run of a previous process, or creates one.
@@ -127,7 +154,8 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	if asks != nil {
 		err = requeueAsked(ctx, s.Runs, r, *asks)
 	} else {
-		r.ticket, err = s.queueOf(p).Enter(r.owner, quota.ConcurrentRuns)
+		r.ticket = s.queueOf(p).Park() // it was accepted: a queue that is full now takes it, too
+		r.ticket.Join(r.owner, quota.ConcurrentRuns)
 	}
 	if err != nil {
 		r.kept.Close()
@@ -141,11 +169,6 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 		s.memory.Drop(r.id)
 		return err
 	}
-	if !r.ticket.Waited() {
-		if err := s.become(r, belljar.PhaseStarting); err != nil { // cannot fail: a queued run can start
-			s.log.Error("run cannot be started", "run_id", r.id, "err", err)
-		}
-	}
 	s.launch(r)
 	return nil
 }
@@ -158,7 +181,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	}
 	end := past.end
 	now := s.now()
-	row.Spec, row.Secrets, row.FinishedAt, row.EstimatedStartTime = nil, nil, &now, nil
+	row.Spec, row.Secrets, row.Limits, row.FinishedAt, row.EstimatedStartTime = nil, nil, nil, &now, nil
 	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
 	switch {
 	case log != nil && past.over():

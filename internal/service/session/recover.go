@@ -167,6 +167,7 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 		return nil, err
 	}
 	p.Limits = placement.WithDefaults(row.Limits, asked) // the record has 0 for limits that were not enforced
+	p.Limits.CPUTimeSec = row.Limits.CPUTimeSec          // 0 is no limit
 	p.SetDisk(row.Workspace, row.Workspace.MB)
 	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}

@@ -42,6 +42,7 @@ const insertState = "runtime, base_image, image_digest, session_id, phase, exit_
 type runDetail struct {
 	belljar.Run
 	Failure json.RawMessage `json:"failure,omitempty"`
+	Limits  *belljar.Limits `json:"limits,omitempty"`
 	Image   *store.Image    `json:"image,omitempty"`
 	Below   string          `json:"below,omitempty"`
 	Secrets []byte          `json:"sealed_secrets,omitempty"`
@@ -56,7 +57,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	if err != nil {
 		return row, err
 	}
-	detail, err := marshal(runDetail{rest, failure, r.Image, r.Below, r.Secrets})
+	detail, err := marshal(runDetail{rest, failure, r.Limits, r.Image, r.Below, r.Secrets})
 	if err != nil {
 		return row, err
 	}
