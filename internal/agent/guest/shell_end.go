@@ -219,6 +219,19 @@ func (p *shellProcess) survivors() map[int]uint64 {
 	return found
 }
 
+// works reports whether a process that earlier commands left still runs.
+func (p *shellProcess) works() bool {
+	if isClosed(p.exec.empty) {
+		return false
+	}
+	for pid := range p.survivors() {
+		if x, ok := process.ReadEntry(pid); ok && !x.Zombie {
+			return true
+		}
+	}
+	return false
+}
+
 // parseTimes parses the CPU time of a process and its dead children, in microseconds, from /proc/pid/stat.
 func parseTimes(raw []byte) (user, system uint64, ok bool) {
 	at := bytes.LastIndexByte(raw, ')')
