@@ -43,11 +43,17 @@ func (d dialect) fit(files uint64) dialect {
 // lines makes the shell read its file, and report the outcome. The report is a separate line, because an interrupt, or an error
 // that returns to the prompt, drops the rest of a line. Bash opens the streams first: then they are still open in a trap of its end.
 func (d dialect) lines(id, redirect string) string {
-	if !d.bash {
+	quiet := ""
+	if d.bash {
+		quiet = quietly
+	} else {
 		redirect = ""
 	}
-	return d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + " " + redirect + "\n" + d.ask(id)
+	return quiet + d.prefix + `\. /proc/self/fd/` + strconv.Itoa(d.text) + " " + redirect + "\n" + d.ask(id)
 }
+
+// quietly turns set -v off while bash reads our file, which it would print to the command's stderr. In the file, $? is 0 if it was on.
+const quietly = `\builtin \test "${-/v/}" != "$-" && \builtin \set +v; `
 
 // ask makes the shell report the outcome of the previous line. A shell that cannot is broken, but must fail twice: a bash that is
 // interrupted while it forks a job takes the next command, this one, for part of that job, waits for it and takes its status. A
@@ -62,11 +68,12 @@ const opened = "open"
 
 // file returns the text that the shell reads. It opens the streams, reports that, and runs the command only if both succeed: an
 // unreported command would start again in another shell. The command has none of our descriptors: meanwhile the shell keeps them where
-// executed programs do not inherit them. In bash, set -x and traps show nothing of ours, and $? is the last command's status.
+// executed programs do not inherit them. In bash, set -v, set -x and traps show nothing of ours, and $? is the last command's status.
 func (d dialect) file(id, redirect string, status int, cmd []byte) []byte {
 	control, text := strconv.Itoa(d.control), strconv.Itoa(d.text)
-	restore, streams := "", ""
+	verbose, restore, streams := "", "", ""
 	if d.bash {
+		verbose = d.prefix + `\test $? != 0 || ` + d.prefix + `\set -v; `
 		out, errs := strconv.Itoa(d.control-1), strconv.Itoa(d.control-2)
 		streams, redirect = " >&"+out+"- 2>&"+errs+"-", out+">&1 "+errs+">&2 >/dev/null 2>&1"
 		if status != 0 {
@@ -75,7 +82,8 @@ func (d dialect) file(id, redirect string, status int, cmd []byte) []byte {
 	}
 	var b bytes.Buffer
 	b.Grow(len(cmd) + 256)
-	b.WriteString("{ " + d.prefix + `\printf '` + id + " " + opened + `' >&` + control + " || " + d.prefix + `\return; ` + restore + d.prefix + `\eval `)
+	b.WriteString("{ " + verbose)
+	b.WriteString(d.prefix + `\printf '` + id + " " + opened + `' >&` + control + " || " + d.prefix + `\return; ` + restore + d.prefix + `\eval `)
 	quote(&b, cmd)
 	b.WriteString(streams + " " + control + ">&- " + text + ">&-; } " + redirect + "\n")
 	return b.Bytes()

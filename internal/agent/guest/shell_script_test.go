@@ -13,12 +13,12 @@ import (
 func TestShellLines(t *testing.T) {
 	d := dialects()[0]
 	tell := "\\builtin \\printf 'id %s' \"$?\" >&98 || "
-	want := "\\builtin \\. /proc/self/fd/99 </dev/null\n" + tell + tell + "\\exit\n"
+	want := quietly + "\\builtin \\. /proc/self/fd/99 </dev/null\n" + tell + tell + "\\exit\n"
 	if got := d.lines("id", "</dev/null"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for status, restore := range map[int]string{0: "", 5: "\\builtin \\. /proc/self/fd/0 <<<'\\builtin \\return 5' || "} {
-		want = "{ \\builtin \\printf 'id open' >&98 || \\builtin \\return; " + restore +
+		want = "{ \\builtin \\test $? != 0 || \\builtin \\set -v; \\builtin \\printf 'id open' >&98 || \\builtin \\return; " + restore +
 			"\\builtin \\eval 'it'\\''s' >&97- 2>&96- 98>&- 99>&-; } 97>&1 96>&2 >/dev/null 2>&1\n"
 		if got := string(d.file("id", "</dev/null", status, []byte("it's"))); got != want {
 			t.Errorf("%q, want %q", got, want)
