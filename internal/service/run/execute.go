@@ -144,6 +144,7 @@ func (c *execution) start() bool {
 	c.hideSecrets()
 	c.watchNetwork()
 	c.countBefore(c.run.ctx)
+	c.prepareTmp()
 	if c.plan.build != nil {
 		if !c.compile(begin) {
 			return false
