@@ -78,7 +78,7 @@ func (c *execution) holdAt(mb int) error {
 
 // prepareTmp makes the folder for builds and temporary files again, if a program of the session has removed it. If it cannot be made, the
 // compiler or the program reports that.
-func (c *execution) prepareTmp() {
+func prepareTmp(c *execution) {
 	p := c.plan
 	if p.session == nil || !p.Exec || p.Workspace.ReadOnly || p.Caps.SharedTmp && p.build == nil {
 		return

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -152,7 +151,7 @@ func undo(env []string, flags map[string]string, private map[string]bool) (scrip
 		name, _, _ := strings.Cut(v, "=")
 		has, ok := flags[name]
 		switch {
-		case own(name), private[name], !identifier.MatchString(name), strings.Contains(has, "x"):
+		case own(name), private[name], !identifier(name), strings.Contains(has, "x"):
 		case ok:
 			script = append(script, `\builtin declare +x `+name+"\n"...)
 		default:
@@ -162,8 +161,10 @@ func undo(env []string, flags map[string]string, private map[string]bool) (scrip
 	return script
 }
 
-// identifier matches the names of variables; bash ignores other names in its environment.
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// identifier reports whether a variable can have a name; bash ignores others in its environment.
+func identifier(name string) bool {
+	return strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (name < "0" || name > ":")
+}
 
 func (s *shellState) add(text string) {
 	s.script = append(append(s.script, strings.TrimRight(text, "\n")...), '\n')

@@ -65,8 +65,8 @@ func TestOwn(t *testing.T) {
 
 func TestUndo(t *testing.T) {
 	flags := map[string]string{"A": "-x", "B": "--", "C": "-rx", "PWD": "--"}
-	got := string(undo([]string{"A=1", "B=2", "C=3", "D=4", "E=5", "a.b=6", "PWD=/", "BELLJAR_PROXY=x"}, flags, map[string]bool{"E": true}))
-	if want := "\\builtin declare +x B\n\\builtin unset -v D\n"; got != want {
+	got := string(undo([]string{"A=1", "B=2", "C=3", "D=4", "E=5", "a.b=6", "7=7", "_f8=8", "PWD=/", "BELLJAR_PROXY=x"}, flags, map[string]bool{"E": true}))
+	if want := "\\builtin declare +x B\n\\builtin unset -v D\n\\builtin unset -v _f8\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
