@@ -90,7 +90,7 @@ func (c *command) interrupt() int {
 		return group
 	}
 	// The shell may have discarded the query with its input. A second reply is ignored.
-	_ = p.send(p.dialect.ask(c.id))
+	_ = p.send(p.dialect.Ask(c.id))
 	return group
 }
 
