@@ -170,8 +170,9 @@ func TestBuildInSession(t *testing.T) {
 		if r.stdout != "an arg|$x|" {
 			t.Errorf("printed %q", r.stdout)
 		}
+		b.in(x.ID, "rm -r .tmp") // the next build makes it again
 	}
-	look := shell("ls -A .tmp")
+	look := shell("ls -A .tmp") // the folder exists for every run
 	look.SessionID, look.BaseImage = x.ID, ""
 	b.service.WaitIdle()
 	if r := b.run(look); r.stdout != "" {

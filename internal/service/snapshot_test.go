@@ -403,8 +403,8 @@ func TestFork(t *testing.T) {
 	b := newBench(t)
 	ctx, sessions := b.context(), b.service.As(service.Local()).Sessions()
 	x, err := sessions.Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
-		SpecVersion: "1.0", BaseImage: "host", Env: map[string]string{"GIVEN": "env"}, Secrets: map[string]belljar.Secret{"PASSWORD": {Value: password}}, TTLSec: 600,
-		Scope: belljar.Scope{Namespace: "agent", ID: "7"}, Labels: map[string]string{"a": "b"},
+		SpecVersion: "1.0", BaseImage: "host", Env: map[string]string{"GIVEN": "env", "GONE": "1", "INNER": "2"}, TTLSec: 600,
+		Secrets: map[string]belljar.Secret{"PASSWORD": {Value: password}}, Scope: belljar.Scope{Namespace: "agent", ID: "7"}, Labels: map[string]string{"a": "b"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -416,7 +416,8 @@ func TestFork(t *testing.T) {
 		t.Fatalf("%+v, %v", plain, err)
 	}
 	script := `cd /tmp; plain=1; export EXPORTED="two words"; list=(a 'b c' $'d\ne'); declare -A map=([k]='v"$x' ["o'k"]=w); declare -i number=7
-f() { echo "f of $1"; }; g() { echo '` + password + `'; }; leak='` + password + `'; leaks=(x 'y` + password + `'); IFS=:; odd=$'q\001\tz'; readonly fixed=9`
+f() { echo "f of $1"; }; g() { echo '` + password + `'; }; leak='` + password + `'; leaks=(x 'y` + password + `'); IFS=:; odd=$'q\001\tz'; readonly fixed=9
+unset GONE; export -n INNER; EPOCHS=4; TERM=vt100`
 	b.run(inShell(x.ID, script)).want(t, belljar.PhaseCompleted, 0, "")
 	made, err := b.snapshots().Fork(ctx, x.ID, belljar.ForkSpec{Count: 3})
 	if err != nil || len(made.Sessions) != 3 || !made.Shell {
@@ -427,8 +428,12 @@ f() { echo "f of $1"; }; g() { echo '` + password + `'; }; leak='` + password + 
 		t.Errorf("%q were left out", made.Omitted)
 	}
 	shows(t, "the answer", made)
-	show := `pwd; echo "$plain|$EXPORTED|${list[2]}|${map[k]}|${map["o'k"]}|$GIVEN|$fixed|$leak|${leaks[1]}"; f 1; type -t g; printf '%q\n' "$IFS" "$odd"; number+=1; echo $number; sh -c 'echo $EXPORTED'; cat "$HOME/file" 2>/dev/null`
+	show := `pwd; echo "$plain|$EXPORTED|${list[2]}|${map[k]}|${map["o'k"]}|$GIVEN|$fixed|$leak|${leaks[1]}"; f 1; type -t g; printf '%q\n' "$IFS" "$odd"; number+=1; echo $number; sh -c 'echo $EXPORTED'; cat "$HOME/file" 2>/dev/null
+echo "${GONE-unset} $INNER $(sh -c 'echo ${INNER-private}') $EPOCHS $TERM"`
 	want := b.run(inShell(x.ID, strings.Replace(show, "|$leak|${leaks[1]}", "||", 1))).stdout
+	if !strings.Contains(want, "\nunset 2 private 4 vt100\n") {
+		t.Errorf("%q", want)
+	}
 	for i, s := range made.Sessions {
 		if s.ScopeKey != "" || s.Labels["a"] != "b" || s.SnapshotDigest == "" || s.Cwd != "/tmp" || s.Runtime != x.Runtime || !s.ExpiresAt.After(s.CreatedAt.Add(500*time.Second)) {
 			t.Errorf("%+v", s)

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/dialect"
 	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/guest/sock"
 	"github.com/belljar/belljar/internal/agent/guest/spool"
@@ -196,7 +197,7 @@ func (p *shellProcess) handleLine(line []byte, tooLong bool) {
 		c.show(result, tooLong)
 		return
 	}
-	if _, open, status, ok := parseReport(line); ok && !tooLong {
+	if _, open, status, ok := dialect.ParseReport(line); ok && !tooLong {
 		c.handleReport(open, status)
 	}
 }

@@ -4,6 +4,7 @@ package guest
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,8 +171,9 @@ func (l *launcher) prepare() error {
 		return l.openTerminal(*l.e.spec.PTY)
 	}
 	l.step = stepPipes
-	if l.e.parked != nil {
-		if err := errors.Join(warm.Check(l.path), l.e.parked.prepare(l)); err != nil {
+	if p := l.e.parked; p != nil {
+		p.program, err = warm.Look(l.path)
+		if err = errors.Join(err, p.prepare(l)); err != nil {
 			return err
 		}
 	}
@@ -306,10 +308,7 @@ func (l *launcher) program(status int) *forkexec.Program {
 
 	stdio := l.place(p)
 	p.Step(stepRlimits)
-	for name, value := range e.spec.Rlimits {
-		if name == "nproc" && l.user == e.a.own.ID { // then it counts the agent's tasks, this command's keeper among them
-			value += uint64(process.Threads("self") + len(e.a.keepers()) + 1)
-		}
+	for name, value := range l.limited().Rlimits {
 		p.Call(unix.SYS_PRLIMIT64, num(0), num(rlimits[name]), forkexec.Ptr(p, &unix.Rlimit{Cur: value, Max: value}), num(0))
 	}
 	p.Step(stepStdio)
@@ -351,6 +350,17 @@ func (l *launcher) program(status int) *forkexec.Program {
 	p.Step(stepExec)
 	p.Exec(l.path, e.spec.Argv, e.spec.Env)
 	return p
+}
+
+// limited returns the command with its limits in force: if the agent has the same user, RLIMIT_NPROC counts the agent's tasks, too, and
+// this command's keeper among them.
+func (l *launcher) limited() wire.Exec {
+	e := l.e.spec
+	if most, ok := e.Rlimits["nproc"]; ok && l.user == l.e.a.own.ID {
+		e.Rlimits = maps.Clone(e.Rlimits)
+		e.Rlimits["nproc"] = most + uint64(process.Threads("self")+len(l.e.a.keepers())+1)
+	}
+	return e
 }
 
 // score raises the child's OOM score, so that the kernel kills it before the agent.

@@ -68,6 +68,9 @@ func (e *exec) life() {
 
 	select {
 	case <-e.empty:
+	case want := <-e.ends: // of a shell that has ended, but left processes
+		e.term(want.grace)
+		e.kill()
 	case <-e.a.stop:
 		e.kill()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
+	"github.com/belljar/belljar/internal/agent/guest/process"
 	"github.com/belljar/belljar/internal/agent/guest/sock"
 	"github.com/belljar/belljar/internal/agent/guest/warm"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -27,6 +28,7 @@ type parked struct {
 	a       *Agent
 	key     string
 	in      *warm.Interpreter
+	program warm.Program
 	e       *exec // its processes; it has no id
 	control *sock.Control
 	forker  *parked     // the interpreter that forked it; else nil
@@ -42,6 +44,9 @@ type parked struct {
 
 // errThreads means that an interpreter cannot fork.
 var errThreads = errors.New("a waiting interpreter has threads")
+
+// errOther means that a command needs another interpreter.
+var errOther = errors.New("another interpreter was started")
 
 // park starts an interpreter for commands like spec, and returns when it waits.
 func (a *Agent) park(spec wire.Exec) error {
@@ -177,7 +182,7 @@ func (a *Agent) warmUp(e *exec) bool {
 	}
 	e.began = time.Now()
 	from := p.forker
-	l := &launcher{e: e, user: identity.ID{UID: e.spec.UID, GID: e.spec.GID}, tty: -1}
+	l := &launcher{e: e, user: identity.ID{UID: e.spec.UID, GID: e.spec.GID}, cwd: e.a.cwd(e.spec.Cwd), tty: -1}
 	err := p.become(l)
 	l.closeChildEnds()
 	if err != nil {
@@ -212,10 +217,10 @@ func (p *parked) refill() {
 // become makes the interpreter the command's first process.
 func (p *parked) become(l *launcher) error {
 	e, from := l.e, p.e
-	if err := e.a.own.As(l.user, l.openStdin); err != nil {
+	if err := e.a.own.As(l.user, func() error { return errors.Join(p.check(l), l.openStdin()) }); err != nil {
 		return err
 	}
-	if err := p.control.Send(warm.Message(e.spec, e.a.cwd(e.spec.Cwd), p.in.Able), l.child...); err != nil {
+	if err := p.control.Send(warm.Message(l.limited(), l.cwd, p.in.Able), l.child...); err != nil {
 		return err
 	}
 	l.closeChildEnds()
@@ -237,6 +242,19 @@ func (p *parked) become(l *launcher) error {
 	_ = p.control.Send("go")
 	p.control.Close()
 	return nil
+}
+
+// check fails if the command's interpreter would now be another file: a program has installed or removed one.
+func (p *parked) check(l *launcher) error {
+	path, err := process.LookPath(l.e.spec.Argv[0], l.e.spec.Env, l.cwd)
+	if err != nil {
+		return err
+	}
+	now, err := warm.Look(path)
+	if err == nil && now != p.program {
+		err = errOther
+	}
+	return err
 }
 
 // inherit makes the processes of another exec those of e.

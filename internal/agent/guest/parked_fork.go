@@ -22,7 +22,7 @@ func (p *parked) fork() error {
 	defer p.filling.Unlock()
 	a := p.a
 	e := newExec(a, p.e.spec)
-	s := &parked{a: a, key: p.key, in: p.in, e: e, forker: p}
+	s := &parked{a: a, key: p.key, in: p.in, program: p.program, e: e, forker: p}
 	e.parked, e.forker, e.settled = s, p, true
 	l := &launcher{e: e, user: identity.ID{UID: e.spec.UID, GID: e.spec.GID}, tty: -1}
 	err := p.forkInto(l)

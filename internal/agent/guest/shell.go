@@ -26,7 +26,8 @@ type shell struct {
 	idle   *time.Timer   // ends it; nil while it is busy
 	ended  bool          // no command starts in it any longer
 
-	retired *shellProcess // the process that was ended because it was idle; nil for none
+	processes []*shellProcess // living, and earlier ones that have left processes
+	retired   *shellProcess   // the process that was ended because it was idle; nil for none
 
 	// Only the active command uses these.
 	proc *shellProcess // nil before the first command, and after a command has ended it

@@ -90,7 +90,7 @@ func (c *command) interrupt() int {
 		return group
 	}
 	// The shell may have discarded the query with its input. A second reply is ignored.
-	_ = p.send(p.dialect.ask(c.id))
+	_ = p.send(p.dialect.Ask(c.id))
 	return group
 }
 
@@ -217,6 +217,19 @@ func (p *shellProcess) survivors() map[int]uint64 {
 		}
 	}
 	return found
+}
+
+// works reports whether a process that earlier commands left still runs.
+func (p *shellProcess) works() bool {
+	if isClosed(p.exec.empty) {
+		return false
+	}
+	for pid := range p.survivors() {
+		if x, ok := process.ReadEntry(pid); ok && !x.Zombie {
+			return true
+		}
+	}
+	return false
 }
 
 // parseTimes parses the CPU time of a process and its dead children, in microseconds, from /proc/pid/stat.

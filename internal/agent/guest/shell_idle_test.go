@@ -15,6 +15,7 @@ func idleShell() *shell {
 	a := &Agent{closing: true}
 	sh := &shell{a: a, last: make(chan struct{}), proc: &shellProcess{exec: newExec(a, wire.Exec{})}}
 	close(sh.last)
+	close(sh.proc.exec.empty) // it has left no process
 	sh.living = sh.proc
 	return sh
 }
@@ -25,7 +26,7 @@ func TestShellThatIsEndingGetsNoCommand(t *testing.T) {
 		sh := idleShell()
 		idle := sh.proc
 		c := &command{e: newExec(sh.a, wire.Exec{Shell: &wire.ShellRun{}}), shell: sh}
-		sh.retire()
+		sh.retire(time.Hour)
 		provided := make(chan error, 1)
 		go func() { provided <- c.provide() }()
 		synctest.Wait()

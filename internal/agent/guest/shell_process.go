@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/dialect"
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/guest/file"
 	"github.com/belljar/belljar/internal/agent/guest/identity"
@@ -26,7 +27,7 @@ import (
 type shellProcess struct {
 	exec     *exec // its keeper, its cgroup, its end
 	user     identity.ID
-	dialect  dialect
+	dialect  dialect.Dialect
 	kernel   *kernel  // set for a kernel; nil for a shell
 	input    *os.File // we send lines to it
 	control  *os.File // its reports
@@ -82,7 +83,7 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 	}()
 	if p.kernel == nil {
 		// If it is already dead, sending the first command fails.
-		_ = p.send(p.dialect.setup)
+		_ = p.send(p.dialect.Setup)
 	}
 	return p, nil
 }
@@ -90,13 +91,13 @@ func (a *Agent) startShell(spec wire.Exec, dir string) (*shellProcess, error) {
 // find selects the shell's program.
 func (p *shellProcess) find(l *launcher) error {
 	var err error
-	for _, d := range dialects() {
-		if l.path, err = process.LookPath(d.program, p.exec.spec.Env, l.cwd); err == nil {
-			p.dialect = d.fit(p.exec.spec.Rlimits["nofile"])
-			p.exec.spec.Argv = d.args
+	for _, d := range dialect.All() {
+		if l.path, err = process.LookPath(d.Program, p.exec.spec.Env, l.cwd); err == nil {
+			p.dialect = d.Fit(p.exec.spec.Rlimits["nofile"])
+			p.exec.spec.Argv = d.Args
 			return nil
 		}
-		p.exec.spec.Argv = d.args // for the error
+		p.exec.spec.Argv = d.Args // for the error
 	}
 	return err
 }
@@ -137,7 +138,7 @@ func (p *shellProcess) prepare(l *launcher) error {
 	}
 	null := int(l.e.a.null.Fd())
 	l.stdio = [3]int{input, null, null}
-	l.extra = [][2]int{{control, p.dialect.control}, {text, p.dialect.text}}
+	l.extra = [][2]int{{control, p.dialect.Control}, {text, p.dialect.Text}}
 	return nil
 }
 
@@ -182,7 +183,7 @@ func (p *shellProcess) program() string {
 	if p.kernel != nil {
 		return p.kernel.argv[0]
 	}
-	return p.dialect.program
+	return p.dialect.Program
 }
 
 // send sends lines to the shell.
@@ -195,7 +196,7 @@ func (p *shellProcess) send(lines string) error {
 func (p *shellProcess) take(c *command) error {
 	text := c.e.spec.Shell.Cmd
 	if p.kernel == nil {
-		text = p.dialect.file(c.id, c.streams.redirect, p.status, text)
+		text = p.dialect.File(c.id, c.streams.redirect, p.status, text)
 	}
 	if err := p.text.Truncate(0); err != nil {
 		return err
@@ -209,7 +210,7 @@ func (p *shellProcess) take(c *command) error {
 	if p.kernel != nil {
 		return p.ask(c)
 	}
-	return p.send(p.dialect.lines(c.id, c.streams.redirect))
+	return p.send(p.dialect.Lines(c.id, c.streams.redirect))
 }
 
 // leave ends the turn of the active command.
@@ -271,7 +272,7 @@ func (p *shellProcess) readReport(fd uintptr) error {
 	if err != nil {
 		return err
 	}
-	id, open, status, ok := parseReport(buf[:n])
+	id, open, status, ok := dialect.ParseReport(buf[:n])
 	if c := p.now; ok && pid == p.exec.pid && c != nil && c.id == id {
 		c.handleReport(open, status)
 	}

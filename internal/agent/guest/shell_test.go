@@ -145,7 +145,7 @@ func TestShellStatus(t *testing.T) {
 	})
 }
 
-// In bash, a trap and set -x see the commands only, and a command sees the status of the last one.
+// In bash, traps, set -x and set -v see the commands only, and a command sees the status of the last one.
 func TestShellTraps(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()
 	s.want("trap 'echo ERR' ERR; (exit 7)", "ERR\n", 7)
@@ -162,6 +162,10 @@ func TestShellTraps(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	s.do("set +x")
+	s.want("set -v; true", "", 0)
+	s.want("echo $?\nfalse", "echo $?\n0\nfalse\n", 1)
+	s.want("echo ${-//[!v]/} $?; set +v", "echo ${-//[!v]/} $?; set +v\nv 1\n", 0)
+	s.want("echo ${-//[!v]/}.", ".\n", 0)
 	s.want("trap 'echo end; echo of it >&2' EXIT", "", 0)
 	s.replaced(s.want("echo the; exit 3", "the\nend\nof it\n", 3))
 	s.want("echo $?; set -e; trap 'echo $?' EXIT", "0\n", 0)

@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"slices"
 	"sort"
 	"time"
 
@@ -25,6 +26,8 @@ func (sh *shell) live(p *shellProcess) {
 	sh.a.mu.Lock()
 	defer sh.a.mu.Unlock()
 	sh.living = p
+	sh.processes = slices.DeleteFunc(sh.processes, func(p *shellProcess) bool { return isClosed(p.exec.over) })
+	sh.processes = append(sh.processes, p)
 	if sh.ended { // ended while the process started
 		p.exec.end(ending{cause: wire.CauseEnded})
 	}
@@ -42,21 +45,34 @@ func (sh *shell) rest(idle time.Duration) {
 	sh.a.mu.Lock()
 	defer sh.a.mu.Unlock()
 	sh.used = time.Now()
-	if idle > 0 && isClosed(sh.last) && !sh.a.closing {
+	sh.arm(idle)
+}
+
+// arm starts the timer of an idle shell. The agent is locked.
+func (sh *shell) arm(idle time.Duration) {
+	if idle > 0 && isClosed(sh.last) && !sh.ended && !sh.a.closing {
 		if sh.idle != nil { // of a later command, which has ended already
 			sh.idle.Stop()
 		}
-		sh.idle = time.AfterFunc(idle, sh.retire)
+		sh.idle = time.AfterFunc(idle, func() { sh.retire(idle) })
 	}
 }
 
-// retire ends the process of an idle shell.
-func (sh *shell) retire() {
+// retire ends the process of an idle shell. While processes that its commands left still run, it only restarts the timer.
+func (sh *shell) retire(idle time.Duration) {
+	sh.a.mu.Lock()
+	p := sh.living
+	sh.a.mu.Unlock()
+	works := p != nil && p.works()
 	sh.a.mu.Lock()
 	defer sh.a.mu.Unlock()
-	if sh.living != nil && isClosed(sh.last) {
-		sh.retired = sh.living
-		sh.living.exec.end(ending{cause: wire.CauseEnded})
+	switch {
+	case p == nil || p != sh.living || !isClosed(sh.last):
+	case works:
+		sh.arm(idle)
+	default:
+		sh.retired = p
+		p.exec.end(ending{cause: wire.CauseEnded})
 	}
 }
 
@@ -108,7 +124,7 @@ func (a *Agent) endShell(name string) {
 			commands = append(commands, e)
 		}
 	}
-	p := sh.living
+	processes := sh.processes
 	a.mu.Unlock()
 	for _, e := range commands {
 		e.mu.Lock()
@@ -118,12 +134,13 @@ func (a *Agent) endShell(name string) {
 			e.end(ending{cause: wire.CauseEnded})
 		}
 	}
-	if p == nil {
-		return
+	for _, p := range processes {
+		p.exec.end(ending{cause: wire.CauseEnded})
 	}
-	p.exec.end(ending{cause: wire.CauseEnded})
-	select {
-	case <-p.exec.over:
-	case <-a.stop:
+	for _, p := range processes {
+		select {
+		case <-p.exec.over:
+		case <-a.stop:
+		}
 	}
 }

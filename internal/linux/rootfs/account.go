@@ -4,6 +4,7 @@ package rootfs
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,6 +55,21 @@ func withLine(text string, id int, line string) string {
 		text += "\n"
 	}
 	return text + line
+}
+
+// withHome returns an account file in which the home of an id is the workspace: programs that ignore HOME, such as Java, write there.
+func withHome(text string, id int) string {
+	const uid, home, all = 2, 5, 7
+	lines := slices.Collect(strings.Lines(text))
+	for i, l := range lines {
+		fields := strings.Split(l, ":")
+		if len(fields) == all && fields[uid] == strconv.Itoa(id) {
+			fields[home] = "/workspace"
+			lines[i] = strings.Join(fields, ":")
+			break // the first line counts
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // written returns Belljar's files of /etc for an image that has none.

@@ -22,6 +22,7 @@ var (
 var etcAllowed = []string{
 	"alternatives", "ld.so.cache", "ssl/certs", "ssl/cert.pem", "ssl/openssl.cnf", "pki/tls/certs", "pki/ca-trust/extracted", "ca-certificates/extracted",
 	"java-*-openjdk", "mime.types", "protocols", "services", "perl", "python3", "python3.*", "matplotlibrc", "crypto-policies",
+	"maven/m2.conf", "maven/logging", // not settings.xml, which may have passwords
 }
 
 // Host returns the root with the host's own programs.

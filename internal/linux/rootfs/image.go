@@ -204,7 +204,11 @@ func covers(etc *os.File, u User) (list []Part) {
 			if !ok {
 				continue
 			}
-			if p.Text = withLine(had, id, line); p.Text == had {
+			p.Text = withLine(had, id, line)
+			if name == "passwd" {
+				p.Text = withHome(p.Text, id)
+			}
+			if p.Text == had {
 				continue
 			}
 		}

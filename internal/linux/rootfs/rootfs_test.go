@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -98,8 +99,8 @@ func TestImage(t *testing.T) {
 			"bin -> usr/bin", "etc folder etc", "etc/passwd text over", "etc/group text over", "etc/hostname text over", "etc/hosts text over",
 			"etc/resolv.conf text over", "file file file", "usr folder usr", "var folder var", "var/tmp again tmp over",
 		}},
-		"a user who has a name": {map[string]string{"etc/passwd": "me:x:1000:1000::/:", "etc/group": "sandbox:x:7:\n", "etc/hosts": "", "etc/resolv.conf": ""}, slices.Concat(
-			[]string{"etc folder etc", "etc/hosts text over", "etc/resolv.conf text over"}, noVar)},
+		"a user who has a name": {map[string]string{"etc/passwd": "me:x:1000:1000::/:\n", "etc/group": "sandbox:x:7:\n", "etc/hosts": "", "etc/resolv.conf": ""}, slices.Concat(
+			[]string{"etc folder etc", "etc/passwd text over", "etc/hosts text over", "etc/resolv.conf text over"}, noVar)},
 		"no hosts": {map[string]string{"etc/passwd": "", "etc/group": "", "etc/ssl/cert": "", "etc/rc": "->../rc", "etc/pipe": "|"}, slices.Concat(
 			[]string{"etc/rc -> ../rc", "etc/ssl folder etc/ssl", "etc/passwd text", "etc/group text", "etc/hostname text", "etc/hosts text",
 				"etc/resolv.conf text", "etc/nsswitch.conf text"}, noVar)},
@@ -167,6 +168,16 @@ func TestImageUser(t *testing.T) {
 	if p := tree.Find("etc/passwd"); p == nil || p.Text != "root:x:0:0::/:/bin/sh\nsandbox:x:33:34:sandbox:/workspace:/bin/sh\n" {
 		t.Errorf("%+v", p)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "etc/passwd"), []byte("root:x:0:0::/:/bin/sh\nwww:x:33:33:w:/var/www:/bin/no\ntoo:x:33:33::/:\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	named, err := rootfs.Image(dir, rootfs.User{UID: 33, GID: 34})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := named.Find("etc/passwd"); p == nil || p.Text != "root:x:0:0::/:/bin/sh\nwww:x:33:33:w:/workspace:/bin/no\ntoo:x:33:33::/:\n" {
+		t.Errorf("%+v", p)
+	}
 	if p := tree.Find("etc/group"); p != nil {
 		t.Errorf("the group has a name, but %+v", p)
 	}
@@ -218,13 +229,16 @@ func TestHost(t *testing.T) {
 	}
 	sound(t, tree)
 	list := briefs(tree)
+	if _, err := os.Stat("/etc/maven/m2.conf"); err == nil && !slices.Contains(list, "etc/maven/m2.conf file etc/maven/m2.conf") {
+		t.Errorf("mvn cannot start: %q", list)
+	}
 	for _, want := range slices.Concat([]string{"usr folder usr", "opt/", "mnt/"}, ours, noVar) {
 		if !slices.Contains(list, want) {
 			t.Errorf("no %q in %q", want, list)
 		}
 	}
 	for _, p := range tree.Parts {
-		for _, secret := range []string{"etc/shadow", "etc/sudoers", "root", "home", "var/lib"} {
+		for _, secret := range []string{"etc/shadow", "etc/sudoers", "etc/maven", "etc/maven/settings.xml", "root", "home", "var/lib"} {
 			if p.Name == secret {
 				t.Errorf("%s is shown", secret)
 			}
@@ -235,11 +249,12 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// For any account file of an image, nothing of it is lost, and the resulting text ends with a complete line.
+// For any account file of an image, nothing of it is lost but the user's home, and the resulting text ends with a complete line.
 func FuzzPasswd(f *testing.F) {
 	f.Add("root:x:0:0::/:/bin/sh\n", 33)
 	f.Add("", 1000)
 	f.Add("::::\nsandbox", 7)
+	f.Add("a:x:7:7::/home/a:/bin/sh\nb:x:7:7::/:", 7)
 	f.Fuzz(func(t *testing.T, text string, uid int) {
 		if uid <= 0 || uid > 65535 {
 			return
@@ -254,7 +269,20 @@ func FuzzPasswd(f *testing.F) {
 		}
 		sound(t, tree)
 		p := tree.Find("etc/passwd")
-		if p != nil && (!strings.HasPrefix(p.Text, text) || !strings.HasSuffix(p.Text, fmt.Sprintf("sandbox:x:%d:%d:sandbox:/workspace:/bin/sh\n", uid, uid))) {
+		if p != nil && strings.Count(p.Text, "\n") == strings.Count(text, "\n") {
+			id := strconv.Itoa(uid)
+			for now := range strings.Lines(p.Text) {
+				before, rest, _ := strings.Cut(text, "\n")
+				text = rest
+				was, is := strings.Split(before, ":"), strings.Split(strings.TrimSuffix(now, "\n"), ":")
+				if len(was) == 7 && was[2] == id && is[5] == "/workspace" {
+					was[5] = is[5]
+				}
+				if !slices.Equal(was, is) {
+					t.Errorf("%q became %q", before, now)
+				}
+			}
+		} else if p != nil && (!strings.HasPrefix(p.Text, text) || !strings.HasSuffix(p.Text, fmt.Sprintf("sandbox:x:%d:%d:sandbox:/workspace:/bin/sh\n", uid, uid))) {
 			t.Errorf("%q became %q", text, p.Text)
 		}
 	})

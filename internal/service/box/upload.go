@@ -15,7 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
-// PrepareWorkspace prepares the workspace of a new sandbox in which programs may be executed: it makes a folder for temporary files.
+// PrepareWorkspace prepares the workspace in which programs may be executed: it makes a folder for temporary files.
 func (b *Box) PrepareWorkspace(ctx context.Context) error {
 	req := b.File(placement.TmpDir)
 	req.Mode, req.Parents = 0o700, true

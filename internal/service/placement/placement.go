@@ -151,8 +151,8 @@ func layerPaths(layer string) [][2]string {
 const dataFactor = 2
 
 // Rlimits returns the rlimits of docs/compatibility.md#limits-and-defaults. A process with several threads uses CPU time faster than wall time, so its cap
-// grows with the number of cores: all of the machine's if they are not limited. It only has to catch processes that outlive the timeout. There is no cap on
-// files if the workspace has no limit.
+// grows with the number of cores: all of the machine's if they are not limited. It only has to catch processes that outlive the timeout. The size of a
+// file is only limited for memory files (memfd_create) that no limit on memory counts: every other place has the cap of its file system.
 func (p *Placement) Rlimits() map[string]uint64 {
 	l := p.Limits
 	cores := max(1, l.CPU)
@@ -165,8 +165,8 @@ func (p *Placement) Rlimits() map[string]uint64 {
 		"core":   0,
 		"cpu":    uint64(math.Ceil(l.TimeoutSec*cores)) + 2,
 	}
-	if p.Caps.Protection(runtime.ProtectDisk).Enforced {
-		limits["fsize"] = uint64(max(l.WorkspaceMB, l.TmpMB))<<20 + 1 // a file that fills the workspace fails first, with ENOSPC instead of a signal
+	if p.Caps.Protection(runtime.ProtectDisk).Enforced && !p.Caps.Protection(runtime.ProtectMemory).Enforced {
+		limits["fsize"] = uint64(max(l.WorkspaceMB, l.TmpMB, l.MemoryMB))<<20 + 1 // a file that fills the workspace fails first, with ENOSPC instead of a signal
 	}
 	if p.Caps.Protection(runtime.ProtectMemory).By == runtime.ByRlimitData {
 		limits["data"] = dataFactor * uint64(l.MemoryMB) << 20

@@ -76,6 +76,18 @@ func (c *execution) holdAt(mb int) error {
 	return limiter.LimitMemory(ctx, mb)
 }
 
+// prepareTmp makes the folder for builds and temporary files again, if a program of the session has removed it. If it cannot be made, the
+// compiler or the program reports that.
+func prepareTmp(c *execution) {
+	p := c.plan
+	if p.session == nil || !p.Exec || p.Workspace.ReadOnly || p.Caps.SharedTmp && p.build == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(c.run.ctx, usageTime)
+	defer cancel()
+	_ = c.box.PrepareWorkspace(ctx)
+}
+
 // compile builds the run's program. It reports whether it was built. If not, c.end has the reason. A build
 // does not count towards the run's time, output and usage.
 func (c *execution) compile(begin time.Time) bool {

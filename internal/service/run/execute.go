@@ -148,6 +148,7 @@ func (c *execution) start() bool {
 	c.hideSecrets()
 	c.watchNetwork()
 	c.countBefore(c.run.ctx)
+	prepareTmp(c)
 	if c.plan.build != nil {
 		if !c.compile(begin) {
 			return false

@@ -30,7 +30,7 @@ func TestExecution(t *testing.T) {
 	got := planned(nil).command("id", &box.Box{UID: 1, GID: 2})
 	want := wire.Exec{
 		ID: "id", Argv: []string{"x", "y"}, UID: 1, GID: 2, TimeoutMS: 60_000, GraceMS: 5000, OutputLimit: 10<<20 + 1, KillAll: true,
-		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 256<<20 + 1},
+		Rlimits: map[string]uint64{"nofile": 1024, "nproc": 256, "core": 0, "cpu": 62, "fsize": 512<<20 + 1},
 		Env: []string{
 			"HOME=/workspace", "LANG=C.UTF-8", "LOGNAME=sandbox", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/go/bin",
 			"PWD=/workspace", "TERM=dumb", "TMPDIR=/tmp", "USER=sandbox",
@@ -95,8 +95,8 @@ func TestCPURlimit(t *testing.T) {
 	}
 }
 
-// Without a limit on cores, threads can use CPU time on all of the host's. Without a limit on the workspace, files have no maximum. Surviving
-// processes in a session may use more CPU time than their run.
+// Without a limit on cores, threads can use CPU time on all of the host's. Files have no maximum without a limit on the workspace, or with one
+// on memory, which counts memory files. Surviving processes in a session may use more CPU time than their run.
 func TestLimitsOfWhatIsUnlimited(t *testing.T) {
 	p := planned(func(p *plan) { p.Caps.Protections, p.Limits.CPU, p.Limits.TimeoutSec = p.Caps.Protections[1:], 1, 60 })
 	if got := p.command("id", &box.Box{}).Rlimits["cpu"]; got != uint64(60*host.NumCPU()+2) {
@@ -107,7 +107,10 @@ func TestLimitsOfWhatIsUnlimited(t *testing.T) {
 		missing string
 	}{
 		"no limit of a workspace": {func(p *plan) { p.Caps.Protections = p.Caps.Protections[:1] }, "fsize"},
-		"a run in a session":      {func(p *plan) { p.session = &session.Session{} }, "cpu"},
+		"a limit of memory": {func(p *plan) {
+			p.Caps.Protections = append(p.Caps.Protections, runtime.Protection{Name: runtime.ProtectMemory, Enforced: true})
+		}, "fsize"},
+		"a run in a session": {func(p *plan) { p.session = &session.Session{} }, "cpu"},
 	} {
 		got := planned(test.change).command("id", &box.Box{}).Rlimits
 		if _, has := got[test.missing]; has || len(got) != 4 {

@@ -96,26 +96,29 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 // errEnough ends the output of an agent that exceeds the limit.
 var errEnough = errors.New("the agent sends more than it was asked for")
 
+// shellNames are the variables that bash sets itself, or that belong to one shell. All others are the user's.
+var shellNames = strings.Fields(`
+_ BASH BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS BASH_COMMAND BASH_COMPAT BASH_EXECUTION_STRING BASH_LINENO
+BASH_LOADABLES_PATH BASH_MONOSECONDS BASH_REMATCH BASH_SOURCE BASH_SUBSHELL BASH_TRAPSIG BASH_VERSINFO BASH_VERSION BASH_XTRACEFD COLUMNS
+COMP_CWORD COMP_KEY COMP_LINE COMP_POINT COMP_TYPE COMP_WORDBREAKS COMP_WORDS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME GROUPS
+HISTCMD HOSTNAME HOSTTYPE LINENO LINES MACHTYPE MAILCHECK OLDPWD OPTERR OPTIND OSTYPE PIPESTATUS PPID PS1 PS2 PWD RANDOM SECONDS SHELLOPTS
+SHLVL SRANDOM UID`)
+
 // own reports whether a variable is set by the shell itself, or must not be copied to another shell.
 func own(name string) bool {
-	for _, prefix := range []string{"BASH", "COMP_", "EPOCH", "BELLJAR_", "_belljar", "HIST"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return slices.Contains([]string{
-		"_", "COLUMNS", "DIRSTACK", "EUID", "FUNCNAME", "GROUPS", "HOSTNAME", "HOSTTYPE", "LINENO", "LINES", "MACHTYPE", "MAILCHECK", "OLDPWD", "OPTERR", "OPTIND",
-		"OSTYPE", "PIPESTATUS", "PPID", "PS1", "PS2", "PWD", "RANDOM", "SECONDS", "SHELL", "SHELLOPTS", "SHLVL", "SRANDOM", "TERM", "UID",
-	}, name)
+	return slices.Contains(shellNames, name) || strings.HasPrefix(name, "BELLJAR_") || strings.HasPrefix(name, "_belljar")
 }
 
 // read converts a shell's output to a script. It returns false if the output is incomplete.
 func (s *shellState) read(out []byte, w Workspace) bool {
 	private, secret, _ := w.Private()
 	fields := bytes.Split(out, []byte{0})
-	last := map[string]string{}
+	last, flags := map[string]string{}, map[string]string{}
 	for ; len(fields) >= 4; fields = fields[4:] {
 		kind, name, text, values := string(fields[0]), string(fields[1]), fields[2], fields[3]
+		if words := strings.Fields(string(text)); kind == "v" && len(words) > 1 {
+			flags[name] = words[1] // declare -x NAME="value"
+		}
 		switch {
 		case kind != "v" && kind != "f":
 			return false
@@ -137,7 +140,30 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 			s.add(`\builtin eval ` + quoted(`\builtin `+text))
 		}
 	}
+	s.script = append(undo(w.Execution().Env, flags, private), s.script...)
 	return len(fields) > 0 && string(fields[0]) == "end"
+}
+
+// undo returns the commands that remove variables of a new shell's environment, or their export, as the user did. flags has the variables
+// that the shell still has.
+func undo(env []string, flags map[string]string, private map[string]bool) (script []byte) {
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		has, ok := flags[name]
+		switch {
+		case own(name), private[name], !identifier(name), strings.Contains(has, "x"):
+		case ok:
+			script = append(script, `\builtin declare +x `+name+"\n"...)
+		default:
+			script = append(script, `\builtin unset -v `+name+"\n"...)
+		}
+	}
+	return script
+}
+
+// identifier reports whether a variable can have a name; bash ignores others in its environment.
+func identifier(name string) bool {
+	return strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == "" && (name < "0" || name > ":")
 }
 
 func (s *shellState) add(text string) {

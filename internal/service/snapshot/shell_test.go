@@ -52,6 +52,25 @@ func (e endless) serve(conn net.Conn) {
 	}
 }
 
+func TestOwn(t *testing.T) {
+	for name, want := range map[string]bool{
+		"BASHPID": true, "BASH_VERSION": true, "COMP_WORDS": true, "EPOCHSECONDS": true, "HISTCMD": true, "BELLJAR_PROXY": true, "_belljar_n": true, "_": true, "PWD": true,
+		"BASHFUL": false, "BASH_ENV": false, "COMP_ID": false, "EPOCHS": false, "HISTORY_DAYS": false, "SHELL": false, "TERM": false, "BELLJARS": false, "x": false,
+	} {
+		if own(name) != want {
+			t.Errorf("%s: %t", name, !want)
+		}
+	}
+}
+
+func TestUndo(t *testing.T) {
+	flags := map[string]string{"A": "-x", "B": "--", "C": "-rx", "PWD": "--"}
+	got := string(undo([]string{"A=1", "B=2", "C=3", "D=4", "E=5", "a.b=6", "7=7", "_f8=8", "PWD=/", "BELLJAR_PROXY=x"}, flags, map[string]bool{"E": true}))
+	if want := "\\builtin declare +x B\n\\builtin unset -v D\n\\builtin unset -v _f8\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A shell's output is held in memory, so an agent that does not bound it is stopped.
 func TestShellWithoutEnd(t *testing.T) {
 	var sent atomic.Int64

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -100,22 +102,32 @@ func Write(dir string) error {
 	return root.Chmod(".", 0o555) // so that Python writes no bytecode there
 }
 
-// Check refuses a program that may start another interpreter without our file, which would then execute the command's program too
-// early: a script can replace the environment, or add python3's -I.
-func Check(path string) error {
-	f, err := os.Open(path)
+// Program identifies the file of an interpreter.
+type Program struct {
+	path     string
+	dev, ino uint64
+}
+
+// Look identifies a program. It refuses one that may start another interpreter without our file, which would then execute the
+// command's program too early: a script can replace the environment, or add python3's -I.
+func Look(path string) (p Program, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return err // or the path is relative, and starts at another directory
+		return p, err // or the path is relative, and starts at another directory
 	}
 	defer f.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return p, err
+	}
 	var magic [2]byte
 	if _, err := io.ReadFull(f, magic[:]); err != nil {
-		return err
+		return p, err
 	}
 	if string(magic[:]) == "#!" {
-		return fmt.Errorf("%s is a script", path)
+		return p, fmt.Errorf("%s is a script", path)
 	}
-	return nil
+	return Program{path, uint64(st.Dev), st.Ino}, nil
 }
 
 // Message is the message that makes an interpreter the process of a command.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package guest
+package dialect
 
 import (
 	"bytes"
@@ -11,22 +11,22 @@ import (
 
 // The driver's lines contain nothing of a command except one quoted word.
 func TestShellLines(t *testing.T) {
-	d := dialects()[0]
+	d := All()[0]
 	tell := "\\builtin \\printf 'id %s' \"$?\" >&98 || "
-	want := "\\builtin \\. /proc/self/fd/99 </dev/null\n" + tell + tell + "\\exit\n"
-	if got := d.lines("id", "</dev/null"); got != want {
+	want := quietly + "\\builtin \\. /proc/self/fd/99 </dev/null\n" + tell + tell + "\\exit\n"
+	if got := d.Lines("id", "</dev/null"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	for status, restore := range map[int]string{0: "", 5: "\\builtin \\. /proc/self/fd/0 <<<'\\builtin \\return 5' || "} {
-		want = "{ \\builtin \\printf 'id open' >&98 || \\builtin \\return; " + restore +
+		want = "{ \\builtin \\test $? != 0 || \\builtin \\set -v; \\builtin \\printf 'id open' >&98 || \\builtin \\return; " + restore +
 			"\\builtin \\eval 'it'\\''s' >&97- 2>&96- 98>&- 99>&-; } 97>&1 96>&2 >/dev/null 2>&1\n"
-		if got := string(d.file("id", "</dev/null", status, []byte("it's"))); got != want {
+		if got := string(d.File("id", "</dev/null", status, []byte("it's"))); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
 	for files, text := range map[uint64]int{0: 99, 100: 99, 99: 98, 64: 63, 32: 31} {
-		if got := d.fit(files); got.text != text || got.control != text-1 {
-			t.Errorf("with %d files: %d and %d", files, got.control, got.text)
+		if got := d.Fit(files); got.Text != text || got.Control != text-1 {
+			t.Errorf("with %d files: %d and %d", files, got.Control, got.Text)
 		}
 	}
 }
@@ -39,7 +39,7 @@ func FuzzParseReport(f *testing.F) {
 	f.Add([]byte("a 256 b"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		id, open, status, ok := parseReport(b)
+		id, open, status, ok := ParseReport(b)
 		switch {
 		case !ok:
 		case status < 0 || status > 255 || open && status != 0:
@@ -67,21 +67,4 @@ func FuzzQuote(f *testing.F) {
 			t.Errorf("%q is read as %q, %v", cmd, got, err)
 		}
 	})
-}
-
-func FuzzParseTimes(f *testing.F) {
-	f.Add([]byte("1 (a b) c) S 0 1 1 0 -1 4194560 2000 30 7 0 5 6 7 8 20 0 1 0 9 1 1"))
-	f.Add([]byte(")"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if user, system, ok := parseTimes(b); !ok && user+system != 0 {
-			t.Errorf("%q: %d, %d", b, user, system)
-		}
-	})
-}
-
-func TestParseTimes(t *testing.T) {
-	user, system, ok := parseTimes([]byte("1 (a b) c) S 0 1 1 0 -1 4194560 2000 30 7 0 5 6 7 8 20 0 1 0 9 1 1"))
-	if !ok || user != 120_000 || system != 140_000 {
-		t.Errorf("%d, %d, %v", user, system, ok)
-	}
 }
