@@ -909,10 +909,12 @@ class Frame(_Frame, total=False):
     """Output as a string, a result as a line of JSON or a piece of one, whose last piece ends with a newline, or an event's object."""
     encoding: Literal["utf8", "base64"]
     """Encoding of data, in stdout, stderr and result."""
-    event: Literal["phase", "start", "end", "error", "resume", "stdin_closed"]
+    event: Literal["phase", "start", "end", "error", "egress", "git", "approval", "packages", "build_start", "build_end", "resume", "stdin_closed"]
     """Which event."""
     reason: str
     """Why the log was cut."""
+    step: Literal["build"]
+    """build if the compiler wrote the output."""
     ts: str
     """Time of a heartbeat."""
 
