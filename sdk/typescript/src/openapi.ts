@@ -3630,6 +3630,11 @@ export interface components {
             limits: components["schemas"]["Limits"];
             /** @description The largest limits that a request may set */
             max_limits: components["schemas"]["Limits"];
+            /**
+             * Format: double
+             * @description The largest ttl_sec that a session may set
+             */
+            max_ttl_sec?: number;
             /** @description The policy in force, by setting */
             policy: {
                 [key: string]: unknown;

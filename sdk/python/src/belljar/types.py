@@ -1165,7 +1165,7 @@ class MakeFolder(_MakeFolder, total=False):
     """Permission bits in octal; default 0755."""
 
 
-class Me(TypedDict):
+class _Me(TypedDict):
     limits: Limits
     """The limits in force; cpu, memory_mb and pids are 0 if they are not enforced."""
     max_limits: Limits
@@ -1182,6 +1182,11 @@ class Me(TypedDict):
     """How much of it is used."""
     user_id: str
     """The caller."""
+
+
+class Me(_Me, total=False):
+    max_ttl_sec: float
+    """The largest ttl_sec that a session may set."""
 
 
 class _NetworkCheck(TypedDict):
