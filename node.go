@@ -83,6 +83,7 @@ type Me struct {
 	Policy     map[string]any `json:"policy"` // the policy in force, keyed by setting
 	Limits     Limits         `json:"limits"` // of a run that sets none
 	MaxLimits  Limits         `json:"max_limits"`
+	MaxTTLSec  float64        `json:"max_ttl_sec,omitempty"` // of a session
 	Quota      Quota          `json:"quota"`
 	Used       Used           `json:"used"`
 }

@@ -278,6 +278,23 @@ func TestTokens(t *testing.T) {
 	want(t, err, belljar.CodeForbidden)
 }
 
+// TestNotStaged: what the session of a large upload cannot have is refused before anything is made.
+func TestNotStaged(t *testing.T) {
+	c := open(t, double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s", r.Method, r.URL) }))
+	for field, set := range map[string]func(*belljar.RunSpec){
+		"snapshot": func(s *belljar.RunSpec) { s.Snapshot = "x" }, "build_memory_mb": func(s *belljar.RunSpec) { s.BuildMemoryMB = 64 },
+	} {
+		req := shell("true")
+		req.Upload = archive(t, map[string]string{"big": strings.Repeat("x", belljar.MaxInlineBytes+1)})
+		set(&req.RunSpec)
+		_, err := c.Runs().Start(within(t), req)
+		want(t, err, belljar.CodeInvalidRequest)
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
 // TestStagedAsAsked: the session for a large upload has the isolation and the workspace of the run's request, and the resulting run in that
 // session is valid.
 func TestStagedAsAsked(t *testing.T) {

@@ -79,6 +79,12 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 			Details: map[string]any{"field": "snapshot"}, Hint: "put the files into the snapshot, too",
 		}
 	}
+	if spec.BuildMemoryMB != 0 {
+		return "", &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: "build_memory_mb cannot be used with files that do not fit into a request",
+			Details: map[string]any{"field": "build_memory_mb"}, Hint: "allow compiler and program the same with memory_mb (--memory)",
+		}
+	}
 	if key != "" {
 		sum := sha256.Sum256([]byte(key))
 		key = "upload-" + hex.EncodeToString(sum[:])

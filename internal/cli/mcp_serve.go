@@ -33,6 +33,9 @@ func (m *mcpCommand) serve(ctx context.Context, c *console, set belljar.Toolset)
 	if err == nil { // or each call of the model would be refused
 		_, err = me.Limits.Resolve(set.Resources, 0, set.TimeoutSec, me.MaxLimits)
 	}
+	if most := me.MaxTTLSec; err == nil && most > 0 && set.IdleTimeoutSec > most && set.InMode() == belljar.ToolsCode {
+		err = mistake.New("", "--idle-timeout is limited to %.0f seconds here, got %.0f", most, set.IdleTimeoutSec)
+	}
 	if err != nil {
 		return field.InFlags(err)
 	}

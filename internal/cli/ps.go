@@ -50,6 +50,9 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 		if err != nil {
 			return err
 		}
+		if page.HasMore {
+			c.Note("%d of %d runs; --limit shows more", len(page.Items), page.Total)
+		}
 		if p.JSON {
 			return show.JSON(c.stdout, page)
 		}
@@ -63,9 +66,6 @@ func (p *psCommand) Run(ctx context.Context, c *console) error {
 		}
 		if len(page.Items) == 0 && !p.All && p.Phase == "" && !p.Quiet {
 			c.aside("no runs; --all lists ended runs, too")
-		}
-		if page.HasMore {
-			c.Note("%d of %d runs; --limit shows more", len(page.Items), page.Total)
 		}
 		return nil
 	})

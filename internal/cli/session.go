@@ -228,6 +228,9 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 			}
 			page.Items, page.Total, page.HasMore = append(page.Items, next.Items...), next.Total, next.HasMore && len(next.Items) > 0
 		}
+		if page.HasMore {
+			c.Note("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
+		}
 		var err error
 		ids := make([]string, len(page.Items))
 		for i, session := range page.Items {
@@ -253,9 +256,6 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		}
 		if err != nil {
 			return err
-		}
-		if page.HasMore {
-			c.Note("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
 		}
 		return nil
 	})

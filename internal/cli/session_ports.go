@@ -50,7 +50,7 @@ Examples:
   belljar session forward 01a1fe25-cb55 3000:8080 5432`
 }
 
-// Run forwards ports until a signal, or the end of the session.
+// Run forwards ports until a signal, or a connection that finds that the session has ended.
 func (f *sessionForward) Run(ctx context.Context, c *console) error {
 	var pairs []forward.Pair
 	for _, text := range f.Ports {

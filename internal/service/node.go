@@ -95,6 +95,7 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 	s := v.service
 	me := belljar.Me{
 		UserID: v.caller.ID, Role: v.caller.Role, PolicyHash: s.policy, Limits: s.opts.Limits, MaxLimits: s.opts.MaxLimits,
+		MaxTTLSec: s.opts.MaxSessionTTL.Seconds(),
 	}
 	if err := json.Unmarshal(s.opts.Policy.Canonical(), &me.Policy); err != nil {
 		return me, err

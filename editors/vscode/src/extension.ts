@@ -91,18 +91,18 @@ class App implements Listener {
 
   /** Runs the command of a code lens; from the palette, a command that the user types. */
   private async run(args?: Arguments): Promise<unknown> {
-    if (args && ("uri" in args || "command" in args || "rerun" in args)) return this.send(args);
+    if (args && ["uri", "folder", "command", "rerun"].some((name) => name in args)) return this.send(args);
     const editor = vscode.window.activeTextEditor?.document.uri;
     const text = await vscode.window.showInputBox({
       title: "Run in Sandbox",
-      prompt: editor ? `A command, as words or as a JSON array. Empty: ${basename(editor.path)}` : "A command, as words or as a JSON array",
+      prompt: editor ? `A command, as words or as a JSON array. Empty: ${basename(editor.path)}` : "A command, as words or as a JSON array. Empty: the folder's command",
       value: this.context.workspaceState.get(lastCommand, ""),
     });
     if (text === undefined) return undefined;
     await this.context.workspaceState.update(lastCommand, text);
     if (!text.trim() && editor) return this.send({ uri: editor.toString() });
     const folder = await this.pickFolder();
-    return this.send({ command: words(text), ...(folder ? { folder: folder.uri.toString() } : {}) });
+    return this.send({ ...(text.trim() ? { command: words(text) } : {}), ...(folder ? { folder: folder.uri.toString() } : {}) });
   }
 
   private async pickFolder(): Promise<vscode.WorkspaceFolder | undefined> {
@@ -124,9 +124,10 @@ class App implements Listener {
     }
     const terms = args.rerun ? {} : this.settings.terms(scope);
     const answer = await this.server.command<RunAnswer>("tldw.sandbox.run", { ...terms, ...args });
-    if (args.interactive) this.interactive.add(answer.run_id);
+    const interactive = Boolean(args.interactive || answer.interactive); // a rerun is as interactive as the run that it repeats
+    if (interactive) this.interactive.add(answer.run_id);
     this.open({ ...answer, ...(args.uri ? { target: args.uri as string } : {}) });
-    this.logs.show(answer.run_id, !args.interactive);
+    this.logs.show(answer.run_id, !interactive);
     return answer;
   }
 
@@ -183,14 +184,8 @@ class App implements Listener {
 
   private async openInWeb(run = this.runs.last): Promise<void> {
     if (!run) throw new Error("nothing has run yet");
-    const page = run.web_url ?? this.page(run.run_id);
-    if (!page) throw new Error("runs have no page without a server. Set tldw.sandbox.serverUrl");
-    await vscode.env.openExternal(vscode.Uri.parse(page));
-  }
-
-  private page(runId: string): string | undefined {
-    const url = this.settings.serverUrl;
-    return url ? `${url}/webui/sandbox/runs/${encodeURIComponent(runId)}` : undefined;
+    if (run.web_url) await vscode.env.openExternal(vscode.Uri.parse(run.web_url));
+    else await this.server.command("belljar.sandbox.openRun", about(run)); // its diagnostics name only the run
   }
 
   private async openArtifacts(run = this.runs.last): Promise<void> {

@@ -7,6 +7,30 @@ const mostTerminals = 5;
 /** The sequences of arrow and similar keys, and of bracketed paste. A line does not need them. */
 const keys = /\x1b(?:\[[0-?]*[ -/]*[@-~]|O.|.)?/gsu;
 
+/**
+ * Removes control strings (OSC, DCS, SOS, PM and APC) from text, also if they continue in the next text: the terminal obeys them, and could
+ * write the clipboard, or type the answer to a query. An ESC waits for the character that gives it a meaning.
+ */
+class Filter {
+  private state: "text" | "escape" | "string" = "text";
+
+  clean(text: string): string {
+    let out = "";
+    for (const c of text) {
+      if (c === "\x1b") this.state = "escape"; // it ends a string, too
+      else if (/[\x90\x98\x9d-\x9f]/.test(c) || (this.state === "escape" && /[PX\]^_]/.test(c))) this.state = "string";
+      else if (/[\x18\x1a\x9c]/.test(c)) this.state = "text"; // CAN, SUB and ST
+      else if (this.state === "string") this.state = c === "\x07" ? "text" : "string";
+      else if (this.state === "text" || /[\0-\x1f\x7f]/.test(c)) out += c; // a terminal obeys controls even within an escape sequence
+      else {
+        if (c !== "\\") out += `\x1b${c}`; // with a backslash it is another ST
+        this.state = "text";
+      }
+    }
+    return out;
+  }
+}
+
 /** The handlers for a terminal's input. */
 export interface Keyboard {
   reads(): boolean; // whether the run reads input
@@ -23,6 +47,7 @@ class LogTerminal implements vscode.Pseudoterminal {
   private isClosed = false;
   ended = false; // whether its run has ended
   private line = "";
+  private readonly filters = { stdout: new Filter(), stderr: new Filter() };
 
   constructor(private readonly name: string, private readonly keyboard: Keyboard, private text = "") {
     this.terminal = vscode.window.createTerminal({ name, pty: this });
@@ -46,6 +71,11 @@ class LogTerminal implements vscode.Pseudoterminal {
     return again;
   }
 
+  /** Prints a part of the program's output. */
+  output(stream: LogNote["stream"], text: string): void {
+    this.print(this.filters[stream].clean(text));
+  }
+
   print(text: string): void {
     const shown = text.replace(/\r?\n/g, "\r\n");
     this.text += shown;
@@ -54,7 +84,7 @@ class LogTerminal implements vscode.Pseudoterminal {
 
   /** Sends a line when it is complete, like a terminal in canonical mode. */
   handleInput(data: string): void {
-    for (const c of data.replace(keys, "")) {
+    for (const c of new Filter().clean(data).replace(keys, "")) {
       if (c === "\x03") this.keyboard.interrupt();
       else if (!this.keyboard.reads()) continue;
       else if (c === "\r") {
@@ -93,7 +123,7 @@ export class Logs {
 
   print(note: LogNote): void {
     const text = note.encoding === "base64" ? Buffer.from(note.data, "base64").toString("latin1") : note.data;
-    this.terminals.get(note.run_id)?.print(text);
+    this.terminals.get(note.run_id)?.output(note.stream, text);
   }
 
   truncated(note: TruncatedNote): void {
@@ -103,7 +133,7 @@ export class Logs {
 
   /** Prints a note that is not the program's output. */
   say(runId: string, text: string): void {
-    this.terminals.get(runId)?.print(`\n\x1b[2m${text}\x1b[0m\n`);
+    this.terminals.get(runId)?.print(`\n\x1b[2m${new Filter().clean(text)}\x1b[0m\n`);
   }
 
   /** Prints how a run ended. Later runs may replace its terminal. */

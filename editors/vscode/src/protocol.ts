@@ -34,6 +34,7 @@ export interface RunAnswer {
   log_stream_url?: string;
   web_url?: string;
   exit_code?: number;
+  interactive?: boolean;
 }
 
 export interface ArtifactItem {

@@ -74,8 +74,8 @@ export class Server {
     this.output.info(`${program} is version ${await version(program)}`);
     const env: NodeJS.ProcessEnv = { ...process.env };
     const args = ["lsp", "--stdio"];
-    if (serverUrl) {
-      args.push("--server", serverUrl);
+    if (serverUrl) args.push("--server", serverUrl);
+    if (serverUrl || (env.BELLJAR_SERVER && !env.BELLJAR_API_KEY)) {
       const key = await this.settings.key();
       if (key) env.BELLJAR_API_KEY = key; // never on the command line, which other users can read
     }

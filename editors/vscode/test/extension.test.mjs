@@ -163,6 +163,53 @@ test("a key is stored as a secret and goes to the server by its environment; wit
   assert.equal(readFileSync(join(root, "key"), "utf8"), "bj_secret\n");
 });
 
+test("the server of the environment gets the stored key, unless the environment has one, and its runs have pages", async () => {
+  delete editor.settings["tldw.sandbox.serverUrl"];
+  process.env.BELLJAR_SERVER = "http://127.0.0.1:1";
+  try {
+    for (const key of ["", "of the environment"]) {
+      if (key) process.env.BELLJAR_API_KEY = key;
+      await vscode.commands.executeCommand("belljar.setApiKey");
+      assert.equal(readFileSync(join(root, "argv"), "utf8"), "lsp --stdio\n");
+      assert.equal(readFileSync(join(root, "key"), "utf8"), `${key || "bj_secret"}\n`);
+    }
+    await vscode.commands.executeCommand("belljar.sandbox.openRun", { run_id: "r1" });
+    assert.deepEqual(editor.opened, ["http://127.0.0.1:1/webui/sandbox/runs/r1"]);
+  } finally {
+    delete process.env.BELLJAR_SERVER;
+    delete process.env.BELLJAR_API_KEY;
+  }
+});
+
+test("control strings of a program reach neither the terminal nor the program's input", async () => {
+  const speaks = join(root, "strings.cjs");
+  const notes = [
+    ["stdout", "a\x1b]52;c;Y2xpcA==\x07b\x1b[1mc"], ["stdout", "\x1b"], ["stderr", "d"], ["stdout", "]52;c;"], ["stdout", "?\x1b"], ["stdout", "\\e"], ["stdout", "\x1b\x00]52;c;?\x07f"],
+    ["stdout", "\x1b\x1b]0;t\x07]52;c;?\x07"], ["stdout", "\x9d52;c;?\x9cg\x1bPq\x1b\\\x90q\x18\x1b_x\x1b\\\x1b^x\x1b\\\x1bXx\x1b\\h\n"],
+  ].map(([stream, data], seq) => ({ stream, data, seq }));
+  writeFileSync(speaks, `#!/usr/bin/env node
+    const send = (m) => { const s = JSON.stringify({ jsonrpc: "2.0", ...m }); process.stdout.write("Content-Length: " + Buffer.byteLength(s) + "\\r\\n\\r\\n" + s); };
+    const note = (phase) => send({ method: "belljar/run", params: { run_id: "s", target: "file:///strings.py", phase } });
+    if (process.argv[2] === "version") console.log('{"version":"x"}');
+    else process.stdin.on("data", (b) => {
+      for (const [, id] of String(b).matchAll(/"id":(\\d+)/g)) send({ id: +id, result: { capabilities: {}, run_id: "s", phase: "running", interactive: true } });
+      for (const [, data] of String(b).matchAll(/"data":"([^"]*)"/g)) send({ method: "belljar/log", params: { run_id: "s", seq: 99, stream: "stdout", data: "got " + data } });
+      if (String(b).includes('"rerun"')) {
+        note("running");
+        ${JSON.stringify(notes)}.forEach((n) => send({ method: "belljar/log", params: { run_id: "s", ...n } }));
+      }
+      if (String(b).includes('"exit"')) process.exit(0);
+    });`, { mode: 0o755 });
+  editor.settings["tldw.sandbox.path"] = speaks;
+  await vscode.commands.executeCommand("belljar.setApiKey");
+  await vscode.commands.executeCommand("belljar.rerun"); // of an interactive run
+  const terminal = await editor.until("the output is shown", () => editor.terminals.find((one) => /h\r\n/.test(one.text)));
+  assert.equal(terminal.text, "ab\x1b[1mcde\x00f]52;c;?\x07gh\r\n");
+  for (const key of ["o", "\x1b]52;c;Y2xpcA==\x07", "\x1bP1$r0m\x1b\\", "k", "\r"]) terminal.pty.handleInput(key);
+  await editor.until("the program has read it", () => /got ok\\n/.test(terminal.text));
+  assert.deepEqual(editor.errors, []);
+});
+
 test("the end of a server is shown, and a lost run has ended for the editor", async () => {
   const speaks = join(root, "away.cjs"), notes = [{ phase: "running" }, { phase: "running", message: "no answer" }, { phase: "running" }, { phase: "running", message: "it is gone", lost: true }];
   writeFileSync(speaks, `#!/usr/bin/env node
@@ -247,6 +294,19 @@ test("lenses can be turned off and on again, without another server", async () =
     assert.equal((await lenses(main)).length, count);
   }
   assert.equal(pids().length, 1);
+});
+
+test("without a file, an empty command runs the folder's own", async () => {
+  editor.answers["work: image"] = "";
+  editor.answers["work: command"] = `["sh", "-c", "exit 7"]`;
+  await vscode.commands.executeCommand("tldw.sandbox.configure");
+  const { window } = vscode, active = window.activeTextEditor;
+  window.activeTextEditor = undefined;
+  editor.answers["Run in Sandbox"] = "";
+  const { run_id } = await vscode.commands.executeCommand("tldw.sandbox.run");
+  window.activeTextEditor = active;
+  delete editor.answers["work: image"];
+  await editor.until("the run has ended", () => runs().getChildren().find((run) => run.run_id === run_id)?.exit_code === 7);
 });
 
 const pids = () => readFileSync(join(root, "pids"), "utf8").split("\n").slice(0, -1).map(Number);

@@ -23,6 +23,8 @@ type desk struct {
 	docs     map[string]*document
 	shown    map[string]diagnostics // by file and target
 	marks    map[string]string      // titles of lenses, by target
+	newest   map[string]string      // ids of the latest runs, by target
+	live     map[*plan]bool         // of runs that have not ended
 	tokens   int
 	begun    map[string]*run // whose progress is shown, by its token
 }
@@ -89,7 +91,7 @@ func (s *desk) didChange(p documentParams) {
 	}
 	moved := false
 	for _, c := range p.ContentChanges {
-		moved = s.move(d.uri, d.text, c) || moved
+		moved = s.move(d.uri, editOf(d.text, c)) || moved
 		d.text = s.units.apply(d.text, c)
 	}
 	s.docs[d.uri] = &d

@@ -27,7 +27,7 @@ func (s *reporter) diagnose(r *run) {
 	if r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonCanceledByUser {
 		found = s.failures(r)
 	}
-	s.replace(r.target(), found)
+	s.replace(r, found)
 }
 
 // early shows a compiler's messages while the run continues. The last n bytes of the text are new.
@@ -42,17 +42,21 @@ func (s *reporter) early(r *run, text string, n int) {
 		}
 	}
 	if len(found) > 0 {
-		s.replace(r.target(), found)
+		s.replace(r, found)
 	}
 }
 
 // diagnostics are the diagnostics shown, by file.
 type diagnostics map[string][]diagnostic
 
-// replace replaces the diagnostics that the last run of the same target has shown.
-func (s *desk) replace(target string, found diagnostics) {
+// replace replaces the diagnostics that the last run of the same target has shown, unless a newer one has started.
+func (s *desk) replace(r *run, found diagnostics) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	target := r.target()
+	if s.newest[target] != r.id {
+		return
+	}
 	for uri, by := range s.shown {
 		if _, ok := by[target]; ok {
 			delete(by, target)
@@ -64,6 +68,9 @@ func (s *desk) replace(target string, found diagnostics) {
 	for uri, list := range found {
 		if s.shown[uri] == nil {
 			s.shown[uri] = diagnostics{}
+		}
+		for _, e := range r.edits[uri] {
+			list, _ = e.move(list)
 		}
 		s.shown[uri][target] = list
 		s.publish(uri)
@@ -94,38 +101,6 @@ func (s *desk) publish(uri string) {
 		return a.Range.Start.Character - b.Range.Start.Character
 	})
 	s.notify("textDocument/publishDiagnostics", p)
-}
-
-// move keeps diagnostics at their lines while a text is edited, and removes those whose line changes. It reports whether any moved
-// or was removed. The caller holds the mutex.
-func (s *desk) move(uri, text string, c contentChange) (moved bool) {
-	first, last, by := 0, lineCount(text), 0
-	if c.Range != nil {
-		first, last = c.Range.Start.Line, c.Range.End.Line
-		by = lineCount(c.Text) - (last - first)
-		// Inserting or deleting whole lines leaves the following line unchanged.
-		if c.Range.Start.Character == 0 && c.Range.End.Character == 0 && (c.Text == "" || strings.HasSuffix(c.Text, "\n")) {
-			last--
-		}
-	}
-	for target, list := range s.shown[uri] {
-		kept := list[:0:0]
-		for _, d := range list {
-			switch {
-			case d.Range.End.Line < first:
-			case d.Range.Start.Line > last:
-				d.Range.Start.Line += by
-				d.Range.End.Line += by
-				moved = moved || by != 0
-			default:
-				moved = true
-				continue
-			}
-			kept = append(kept, d)
-		}
-		s.shown[uri][target] = kept
-	}
-	return moved
 }
 
 // failures are the diagnostics of a failed run.
@@ -188,12 +163,8 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 	} else if r.final.Message != "" {
 		message += ": " + r.final.Message
 	}
-	s.mu.Lock()
-	line := s.anchor(r.args.URI, r.args.Test.Name)
-	_, text, _ := s.textOf(r.args.URI)
-	s.mu.Unlock()
 	found[r.args.URI] = append(found[r.args.URI], diagnostic{
-		Range: s.units.trimmed(text, line), Severity: severityError, Code: r.code(why.Type), CodeDescription: s.described(r), Source: source,
+		Range: r.anchor, Severity: severityError, Code: r.code(why.Type), CodeDescription: s.described(r), Source: source,
 		Message: message, Data: data,
 	})
 }
@@ -202,7 +173,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
 	uri := s.uri(r, l.File)
 	d := diagnostic{
-		Range: s.span(uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
+		Range: s.span(r, uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
 		Message: titleOf(t.Type, t.Message),
 	}
 	d.Data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
@@ -230,20 +201,25 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 		if other.Frame.Function != "" {
 			text = "in " + other.Frame.Function
 		}
-		d.Related = append(d.Related, related{location{at, s.span(at, other)}, text})
+		d.Related = append(d.Related, related{location{at, s.span(r, at, other)}, text})
 	}
 	return d
 }
 
-// span returns the range of a place: its columns if they are known and the line is unchanged since the run, else the whole line.
-func (s *desk) span(uri string, l trace.Location) span {
+// span returns the range of a place when the run began: its columns if they are known and the line is unchanged since, else the whole
+// line.
+func (s *desk) span(r *run, uri string, l trace.Location) span {
 	line := max(l.Line-1, 0)
+	now := line
 	s.mu.Lock()
 	d := s.docs[uri]
+	for _, e := range r.edits[uri] {
+		now, _ = e.line(now)
+	}
 	s.mu.Unlock()
 	text := l.Text
 	if d != nil {
-		from, to, _ := lineAt(d.text, line)
+		from, to, _ := lineAt(d.text, now)
 		text = d.text[from:to]
 	}
 	whole := s.units.trimmed(text, 0)

@@ -139,8 +139,8 @@ func (s *desk) folderOf(uri string) (*folder, error) {
 // buffers returns the unsaved texts in a folder, by path. The caller holds the server's mutex.
 func (s *desk) buffers(f *folder) map[string]string {
 	texts := map[string]string{}
-	for uri, d := range s.docs {
-		if in, rel := s.holder(uri); in == f && d.edited {
+	for _, d := range s.docs {
+		if rel, in := below(f.dir, d.path); in && d.edited { // folders may contain each other
 			texts[rel] = d.text
 		}
 	}

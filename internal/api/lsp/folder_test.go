@@ -29,6 +29,20 @@ func TestOpenedUnsaved(t *testing.T) {
 	}
 }
 
+// A run in a folder sends the unsaved texts of the folders within it, too.
+func TestNestedFolders(t *testing.T) {
+	dir := makeFolder(t, map[string]string{"in/a.sh": "echo disk\n"})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir, dir + "/in"}, nil)
+	e.open("file://"+dir+"/in/a.sh", "sh", "echo unsaved\n")
+	for folder, name := range map[string]string{dir: "in/a.sh", dir + "/in": "a.sh"} {
+		run := e.run(map[string]any{"folder": "file://" + folder, "command": []string{"sh", name}})
+		if out := e.printed(run["run_id"], "stdout"); out != "unsaved\n" {
+			t.Errorf("%s: %q", name, out)
+		}
+	}
+}
+
 // Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, unless a program still runs there.
 func TestTwoEditors(t *testing.T) {
 	s := service(t)

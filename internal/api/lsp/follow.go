@@ -41,6 +41,7 @@ const mostRuns = 100
 func (s *Server) remember(r *run) {
 	s.runs[r.id] = r
 	s.order = append(s.order, r.id)
+	s.newest[r.target()] = r.id
 	if len(s.order) > mostRuns {
 		delete(s.runs, s.order[0])
 		s.order = s.order[1:]
@@ -118,6 +119,7 @@ func (s *reporter) progress(r *run, kind, message string) {
 // follow forwards a run's output until it ends, and then shows its failure.
 func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
+	defer s.forget(r.plan)
 	defer func() { r.out, r.places, r.files = [2]collected{}, nil, texts{} }() // the run is remembered for a long time
 	r.phase = r.started.Phase
 	s.tellRun(r, r.started, false)
@@ -175,7 +177,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: r.service.Artifacts(), run: r.id}})
 	s.diagnose(r)
 	if r.args.URI != "" {
-		s.mark(targetOf(r.args.URI, r.args.Test.Name), r.title())
+		s.mark(r)
 	}
 	if !s.options.Notifications {
 		s.background(func(ctx context.Context) { s.offer(ctx, r, summary) })

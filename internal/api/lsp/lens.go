@@ -76,11 +76,14 @@ func (s *desk) anchor(uri, test string) int {
 	return 0
 }
 
-// mark sets the title of a target's lenses; "" is the title before the first run.
-func (s *desk) mark(target, title string) {
+// mark sets the title of the lenses of a run's target, unless a newer run of it has started.
+func (s *desk) mark(r *run) {
 	s.mu.Lock()
-	changed := s.marks[target] != title
-	s.marks[target] = title
+	target, title := r.target(), r.title()
+	changed := s.newest[target] == r.id && s.marks[target] != title
+	if changed {
+		s.marks[target] = title
+	}
 	s.mu.Unlock()
 	if changed {
 		s.refreshLenses()

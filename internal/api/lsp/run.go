@@ -53,6 +53,7 @@ type runAnswer struct {
 	ExitCode     *int           `json:"exit_code,omitempty"`
 	Reason       belljar.Reason `json:"reason_code,omitempty"`
 	Message      string         `json:"message,omitempty"`
+	Interactive  bool           `json:"interactive,omitempty"` // the run reads input, also as a rerun of one that does
 }
 
 // plan holds everything that a run needs before it starts.
@@ -64,6 +65,8 @@ type plan struct {
 	spec     belljar.RunSpec
 	texts    map[string]string // the editor's texts as they are sent, by path in the sandbox
 	uris     map[string]string // URIs of files in the sandbox that are outside of the folder
+	anchor   span              // the line of its lens
+	edits    map[string][]edit // changes of documents since then, by URI; guarded by the desk's mutex
 }
 
 func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
@@ -75,7 +78,7 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.streamURL(r.id), WebURL: s.webURL(r.id), SessionID: r.started.SessionID}
+	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.streamURL(r.id), WebURL: s.webURL(r.id), SessionID: r.started.SessionID, Interactive: r.args.Interactive}
 	if !args.Wait {
 		return answer, nil
 	}
@@ -151,6 +154,9 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 		}
 		p.args.Cwd = clean
 	}
+	if args.Language != "" && len(args.Command) == 0 {
+		return nil, refuse("language", "language is that of the file that command begins with, and command is unset", "leave language out")
+	}
 	if args.Archive != "" && len(args.Files) > 0 {
 		return nil, refuse("archive", "archive and files exclude each other", "")
 	}
@@ -158,10 +164,15 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 		SpecVersion: belljar.SpecVersion, StartupTimeoutSec: args.StartupTimeoutSec, TimeoutSec: args.TimeoutSec, CapturePatterns: args.CapturePatterns,
 		Interactive: args.Interactive,
 	}
+	plan := s.planFolder
 	if p.folder == nil {
-		return p, s.planLone(p)
+		plan = s.planLone
 	}
-	return p, s.planFolder(p)
+	if err := plan(p); err != nil {
+		return nil, err
+	}
+	s.watchEdits(p)
+	return p, nil
 }
 
 // planFolder plans a run in a folder. The caller holds the mutex.
@@ -218,7 +229,7 @@ func (s *Server) planLone(p *plan) error {
 	if !ok {
 		return &belljar.Error{Code: belljar.CodeNotFound, Message: fmt.Sprintf("%.200q is neither open in the editor nor a text file", args.URI)}
 	}
-	if len(args.Files) > 0 || args.Archive != "" || args.Test.Name != "" || len(args.Command) > 0 {
+	if len(args.Files) > 0 || args.Archive != "" || args.Test.Name != "" || len(args.Command) > 0 || path.Clean(args.Cwd) != "." {
 		return refuse("uri", "the file is in no folder of the editor, so that only the file itself can be run", "open its folder")
 	}
 	language, file := kind(name), ""
@@ -246,7 +257,12 @@ func (s *Server) planLone(p *plan) error {
 }
 
 // start starts a planned run, and follows it.
-func (s *Server) start(ctx context.Context, p *plan) (*run, error) {
+func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
+	defer func() {
+		if begun == nil {
+			s.forget(p)
+		}
+	}()
 	service, err := s.engine(ctx)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	s := &Server{o: o, runs: map[string]*run{}, reporter: &reporter{desk: &desk{
-		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{}, begun: map[string]*run{},
+		links: links{server: o.URL}, docs: map[string]*document{}, shown: map[string]diagnostics{}, marks: map[string]string{}, newest: map[string]string{}, live: map[*plan]bool{}, begun: map[string]*run{},
 		peer: &peer{ctx: ctx, parent: stop},
 	}}}
 	s.methods, s.does = s.allMethods(), s.allCommands()

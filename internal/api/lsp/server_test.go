@@ -194,6 +194,8 @@ func TestBadInput(t *testing.T) {
 	e.refused(run, map[string]any{"folder": "file://" + dir}, -32602, "nothing to run")
 	e.refused(run, map[string]any{"uri": "file://" + other + "/c.txt"}, -32602, "no language is known")
 	e.refused(run, map[string]any{"uri": "file://" + other + "/b.py", "folder": "file://" + dir}, -32602, "not in the folder")
+	e.refused(run, map[string]any{"uri": "file://" + dir + "/a.py", "language": "python"}, -32602, "command is unset")
+	e.refused(run, map[string]any{"uri": "file://" + makeFolder(t, map[string]string{"d.py": ""}) + "/d.py", "cwd": "x"}, -32602, "only the file itself")
 	e.refused(run, map[string]any{"uri": "ftp://x/y"}, -32004, "neither open")
 	e.refused(run, map[string]any{"folder": "file://" + dir, "command": []string{"true"}, "timeout_sec": -1}, -32602, "timeout_sec")
 	e.refused(run, map[string]any{"rerun": true}, -32004, "nothing was run")
@@ -441,6 +443,11 @@ func TestInput(t *testing.T) {
 		t.Errorf("%v %q", end, e.printed(run, "stdout"))
 	}
 	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "it has ended")
+	again := e.command("tldw.sandbox.run", map[string]any{"rerun": true}).object(t)
+	if again["interactive"] != true {
+		t.Errorf("%v", again)
+	}
+	e.command("belljar.sandbox.cancel", map[string]any{"run_id": again["run_id"]}).object(t)
 	e.run(map[string]any{"command": []string{"true"}})
 	e.refused("belljar.sandbox.input", map[string]any{"data": "x"}, -32009, "reads no input")
 }

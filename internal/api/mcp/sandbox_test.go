@@ -358,6 +358,46 @@ func TestTypeOfResource(t *testing.T) {
 	}
 }
 
+// paged is an engine whose lists of sessions have one session a page.
+type paged struct{ belljar.Engine }
+
+func (p paged) As(c belljar.Caller) belljar.Service { return pagedService{p.Engine.As(c)} }
+
+type pagedService struct{ belljar.Service }
+
+func (p pagedService) Sessions() belljar.Sessions { return pagedSessions{p.Service.Sessions()} }
+
+type pagedSessions struct{ belljar.Sessions }
+
+func (p pagedSessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.SessionPage, error) {
+	q.Limit = 1
+	return p.Sessions.List(ctx, q)
+}
+
+// A client finds its isolated sandbox again if a workflow has more of them than a page.
+func TestIsolatedOnLaterPage(t *testing.T) {
+	w := newWorld(t)
+	first := w.httpServer(nil)
+	var clients []*web
+	var ids []any
+	for range 2 {
+		p, c := first.peer(t, "ann", "?mode=code&workflow=w")
+		ids = append(ids, p.tool("sandbox_open", map[string]any{"session_key": belljar.IsolatedKey}).good(t).data["sandbox_id"])
+		clients = append(clients, c)
+	}
+	if err := first.door.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := w.httpServer(func(o *mcp.DoorOptions) { o.Engine = paged{o.Engine} })
+	for i, c := range clients {
+		c.url = second.URL + "/mcp"
+		c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
+		if left := w.sessions("ann"); len(left) != 1-i {
+			t.Errorf("after the end of the client with %v: %v", ids[i], left)
+		}
+	}
+}
+
 // After a restart of the server a client finds its isolated sandbox again, and the sandbox ends with the client.
 func TestIsolatedRestart(t *testing.T) {
 	for name, query := range map[string]string{"of its own": "?mode=code&session=isolated", "in a workflow": "?mode=code&workflow=w"} {

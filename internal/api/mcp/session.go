@@ -193,16 +193,21 @@ func (s *clientSession) isolatedSandbox(ctx context.Context, svc belljar.Service
 	if err != nil {
 		return "", err
 	}
-	page, err := svc.Sessions().List(ctx, belljar.SessionQuery{KeyPrefix: s.terms.scope("").Prefix() + belljar.IsolatedKey + ":"})
-	if err != nil {
-		return "", err
-	}
-	for _, x := range page.Items {
-		if x.Labels[label] == s.id && x.UserID == user {
-			return x.ID, nil
+	q := belljar.SessionQuery{KeyPrefix: s.terms.scope("").Prefix() + belljar.IsolatedKey + ":", Limit: belljar.MaxPage}
+	for {
+		page, err := svc.Sessions().List(ctx, q)
+		if err != nil {
+			return "", err
+		}
+		for _, x := range page.Items {
+			if x.Labels[label] == s.id && x.UserID == user {
+				return x.ID, nil
+			}
+		}
+		if q.Offset += len(page.Items); !page.HasMore || len(page.Items) == 0 {
+			return "", nil
 		}
 	}
-	return "", nil
 }
 
 // userID returns the owner of the client session's sandboxes. An operator sees the sandboxes of all users, but the operator's model

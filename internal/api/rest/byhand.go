@@ -170,9 +170,12 @@ func frameSchema() *huma.Schema {
 			"seq":      {Type: "integer", Format: "int64", Description: "Position in the run's log, from 1 without a gap"},
 			"encoding": {Type: "string", Enum: []any{"utf8", "base64"}, Description: "Encoding of data, in stdout, stderr and result"},
 			"data":     {Description: "Output as a string, a result as a line of JSON or a piece of one, whose last piece ends with a newline, or an event's object"},
-			"event":    {Type: "string", Enum: []any{"phase", "start", "end", "error", "resume", "stdin_closed"}, Description: "Which event"},
-			"reason":   {Type: "string", Description: "Why the log was cut"},
-			"ts":       {Type: "string", Format: "date-time", Description: "Time of a heartbeat"},
+			"event": {Type: "string", Enum: []any{
+				"phase", "start", "end", "error", "egress", "git", "approval", "packages", "build_start", "build_end", "resume", "stdin_closed",
+			}, Description: "Which event"},
+			"step":   {Type: "string", Enum: []any{belljar.StepBuild}, Description: "build if the compiler wrote the output"},
+			"reason": {Type: "string", Description: "Why the log was cut"},
+			"ts":     {Type: "string", Format: "date-time", Description: "Time of a heartbeat"},
 		},
 	}
 }

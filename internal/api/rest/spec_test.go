@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/rest"
 )
@@ -114,7 +116,13 @@ func TestPage(t *testing.T) {
 	if csp := resp.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") {
 		t.Errorf("policy %q", csp)
 	}
-	for _, op := range []string{`id="start-run"`, `id="upload-files"`, `id="stream-run"`, `id="schema-StartedRun"`, "quota_exceeded"} {
+	want := []string{`id="schema-StartedRun"`, "quota_exceeded"}
+	for _, item := range loadDocument(t).Paths.Map() {
+		for _, op := range item.Operations() {
+			want = append(want, `id="`+op.OperationID+`"`)
+		}
+	}
+	for _, op := range want {
 		if !bytes.Contains(html, []byte(op)) {
 			t.Errorf("the page has no %s", op)
 		}
@@ -132,6 +140,43 @@ func TestPage(t *testing.T) {
 	for _, file := range []string{"/docs/page.css", "/docs/page.js", "/openapi.json"} {
 		if len(b.get(file, "")) == 0 {
 			t.Errorf("%s is empty", file)
+		}
+	}
+}
+
+// TestFrameSchema checks that the document allows each frame that the server sends.
+func TestFrameSchema(t *testing.T) {
+	schema := loadDocument(t).Components.Schemas["Frame"].Value
+	frames := []belljar.Frame{{Type: belljar.FrameStderr, Step: belljar.StepBuild}, {Type: belljar.FrameTruncated, Reason: "log_cap"}, {Type: belljar.FrameHeartbeat}}
+	for _, file := range []string{"frame.go", "build.go"} {
+		source, err := os.ReadFile("../../../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`(?m)^\tEvent\w+ *= "(\w+)"`).FindAllSubmatch(source, -1)
+		if len(names) == 0 {
+			t.Errorf("%s has no events", file)
+		}
+		for _, name := range names {
+			frames = append(frames, belljar.Frame{Type: belljar.FrameEvent, Event: string(name[1])})
+		}
+	}
+	for _, f := range frames {
+		raw, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent map[string]any
+		if err := json.Unmarshal(raw, &sent); err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.VisitJSON(sent); err != nil {
+			t.Errorf("%s: %v", raw, err)
+		}
+		for field := range sent {
+			if schema.Properties[field] == nil {
+				t.Errorf("%s: no field %s", raw, field)
+			}
 		}
 	}
 }

@@ -45,7 +45,7 @@
 //	1008  an unknown message, or a refused request; error gives the reason
 //	1009  a message of more than 2 MiB
 //	1011  an internal error of the server
-//	1013  no pong for a minute
+//	1013  the session cannot be connected to now, or no pong for a minute
 //	4001  authentication failed
 //	4004  session_not_found: the terminal or session does not exist, or has ended
 //	4008  the terminal was idle for too long, or its lifetime is over

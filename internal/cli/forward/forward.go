@@ -57,7 +57,7 @@ type Forward struct {
 	open   sync.WaitGroup
 }
 
-// Run listens for all pairs and carries connections until ctx or the session ends. A lost connection to the server ends only
+// Run listens for all pairs and carries connections until ctx ends, or a connection finds that the session has ended. A lost connection to the server ends only
 // the connections that it carries.
 func (f *Forward) Run(ctx context.Context, pairs []Pair) error {
 	ctx, f.cancel = context.WithCancel(ctx)

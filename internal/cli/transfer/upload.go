@@ -41,6 +41,7 @@ type Upload struct {
 	sources []Source
 	taken   map[string]Source
 	roots   []*os.Root
+	linked  int // entries of folders that links led to
 }
 
 // Add adds one source at its destination. It ignores a repeated source, and refuses two sources for one destination.
@@ -123,7 +124,12 @@ func (u *Upload) addDir(flag, dir string) error {
 		return mistake.New("", "%s%s: %s", flag, dir, mistake.Reason(err))
 	}
 	u.roots = append(u.roots, root)
-	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	return u.walk(flag, dir, root, ".")
+}
+
+// walk adds the contents of a folder in root, which is dir. The folder may be a link; it is added itself then, and its links are not checked.
+func (u *Upload) walk(flag, dir string, root *os.Root, folder string) error {
+	return fs.WalkDir(root.FS(), folder, func(name string, entry fs.DirEntry, err error) error {
 		shown := filepath.Join(dir, name)
 		if err != nil {
 			return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
@@ -142,7 +148,7 @@ func (u *Upload) addDir(flag, dir string) error {
 			if err != nil {
 				return mistake.New("", "%s%s: %s", flag, shown, mistake.Reason(err))
 			}
-			if path.IsAbs(s.link) || !filepath.IsLocal(path.Join(path.Dir(name), s.link)) {
+			if folder == "." && (path.IsAbs(s.link) || !filepath.IsLocal(path.Join(path.Dir(name), s.link))) {
 				return mistake.New("remove the link, or put what it names into the folder",
 					"%s%s: is a link to %s, outside the folder", flag, shown, s.link)
 			}
@@ -286,15 +292,46 @@ func (u *Upload) AddTree(place, name string) error {
 		}
 	}
 	for _, s := range inner.sources {
-		if s.link != "" { // the workspace gets the target of the link
-			info, err := s.root.Stat(s.Path)
-			if err != nil || !info.Mode().IsRegular() {
-				return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is not a file", filepath.Join(place, s.Path), s.link)
-			}
-			s.link, s.Info = "", info
+		if err := u.addCopy(place, name, s); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// mostLinked limits the entries of folders that links lead to: links can multiply a small folder.
+const mostLinked = 100_000
+
+// addCopy adds an entry of a folder under a name. The workspace gets the target of a link.
+func (u *Upload) addCopy(place, name string, s Source) error {
+	if s.link == "" {
 		s.Dst = path.Join(name, s.Dst)
-		if err := u.Add(s); err != nil {
+		return u.Add(s)
+	}
+	shown := filepath.Join(place, s.Path)
+	info, err := s.root.Stat(s.Path)
+	switch {
+	case err != nil || !info.IsDir() && !info.Mode().IsRegular():
+		return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is no file or folder in %s", shown, s.link, place)
+	case !info.IsDir():
+		s.link, s.Info = "", info
+		return u.addCopy(place, name, s)
+	}
+	for dir := s.Path; dir != "."; {
+		dir = path.Dir(dir)
+		if above, err := s.root.Stat(dir); err != nil || os.SameFile(above, info) {
+			return mistake.New("remove the link", "%s: is a link to %s, a folder that contains it", shown, s.link)
+		}
+	}
+	inner := &Upload{}
+	if err := inner.walk("", place, s.root, s.Path); err != nil {
+		return err
+	}
+	if u.linked += len(inner.sources); u.linked > mostLinked {
+		return mistake.New("remove links", "%s: links lead to folders with more than %d entries", place, mostLinked)
+	}
+	for _, s := range inner.sources {
+		if err := u.addCopy(place, name, s); err != nil {
 			return err
 		}
 	}

@@ -68,6 +68,55 @@ func TestUpload(t *testing.T) {
 	}
 }
 
+// AddTree copies what links in the folder lead to, such as the packages of npm workspaces.
+func TestLinkedFolders(t *testing.T) {
+	for name, test := range map[string]struct {
+		links map[string]string
+		want  string // an error's part
+	}{
+		"workspaces":    {map[string]string{"node_modules/a": "../packages/a", "packages/a/deep/b": "../../b", "packages/b/all": "../../file"}, ""},
+		"itself":        {map[string]string{"node_modules/top": ".."}, "node_modules/top: is a link to .., a folder that contains it"},
+		"each other":    {map[string]string{"packages/a/b": "../b", "packages/b/a": "../a"}, "a folder that contains it"},
+		"out of it":     {map[string]string{"node_modules/a": "../packages/a", "packages/a/etc": "/etc"}, "packages/a/etc: is a link to /etc, outside the folder"},
+		"leads nowhere": {map[string]string{"node_modules/a": "../gone"}, "node_modules/a: is a link to ../gone, which is no file or folder in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for _, file := range []string{"file", "node_modules/x", "packages/a/deep/one", "packages/b/two"} {
+				write(t, dir+"/"+file, "1", 0o644)
+			}
+			for link, to := range test.links {
+				if err := os.Symlink(to, dir+"/"+link); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var u Upload
+			defer u.Close()
+			err := u.AddTree(dir, "w")
+			if test.want != "" {
+				if err == nil || !strings.Contains(err.Error(), test.want) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := u.Reader()
+			defer r.Close()
+			got := listing(t, r)
+			for _, line := range []string{
+				"w/node_modules/a/ 755 \n", "w/node_modules/a/deep/one 644 1\n", "w/node_modules/a/deep/b/two 644 1\n", "w/node_modules/a/deep/b/all 644 1\n",
+				"w/packages/a/deep/b/all 644 1\n", "w/packages/b/all 644 1\n",
+			} {
+				if !strings.Contains(got, line) {
+					t.Errorf("no %sin\n%s", line, got)
+				}
+			}
+		})
+	}
+}
+
 func TestUploadRefusesSpecialFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(dir+"/fifo", 0o600); err != nil {

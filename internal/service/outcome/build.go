@@ -28,7 +28,11 @@ func (e Ending) byBuild() Outcome {
 	case e.Overdue, e.Build != nil && e.Build.Cause == wire.CauseTimeout:
 		failed(fmt.Sprintf("%s ran longer than %s", name, fault.Seconds(l.BuildTimeoutSec)), "allow more with build_timeout_sec (--build-timeout)")
 	case ooms > 0, e.Build == nil && e.Sandbox.Reason == runtime.ExitOOM:
-		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), "allow more with build_memory_mb (--build-memory)")
+		hint := "allow more with build_memory_mb (--build-memory)"
+		if e.InSession {
+			hint = "make the session with more memory_mb (--memory)" // its sandbox has a single limit
+		}
+		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), hint)
 	case refused > 0:
 		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, box.MaxProcesses(l)), "allow more with "+box.ProcessLimit(l))
 	case e.LeftBehind:

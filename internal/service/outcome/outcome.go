@@ -31,6 +31,7 @@ type Ending struct {
 	Cwd           string // of the request
 	Limits        belljar.Limits
 	WorkspaceExec bool
+	InSession     bool
 }
 
 // Outcome is the outcome of a run.

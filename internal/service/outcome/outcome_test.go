@@ -117,6 +117,8 @@ func TestJudge(t *testing.T) {
 		{"status lost", Ending{Exit: caused(wire.CauseLost, exited(0))}, "failed", none, "", "sandbox_died", "lost", "", 0},
 		{"status lost for memory", Ending{Exit: caused(wire.CauseLost, exited(0)), Usage: oom}, "failed", none, "", "oom_killed", "", "", 0},
 		{"survivors", Ending{Exit: caused(wire.CauseKillFailed, signalled(9))}, "failed", 137, "SIGKILL", "kill_failed", "outlived", "", 0},
+		{"compiler out of memory", Ending{Building: true, Build: signalled(9), Usage: oom}, "failed", none, "", "compile_failed", "64 MiB", "--build-memory", 0},
+		{"compiler out of memory in a session", Ending{Building: true, Build: signalled(9), Usage: oom, InSession: true}, "failed", none, "", "compile_failed", "64 MiB", "make the session with more memory_mb", 0},
 		{"output dropped", Ending{Exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}}, "completed", 0, "", "", "", "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

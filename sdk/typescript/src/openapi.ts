@@ -3297,7 +3297,7 @@ export interface components {
              * @description Which event
              * @enum {string}
              */
-            event?: "phase" | "start" | "end" | "error" | "resume" | "stdin_closed";
+            event?: "phase" | "start" | "end" | "error" | "egress" | "git" | "approval" | "packages" | "build_start" | "build_end" | "resume" | "stdin_closed";
             /** @description Why the log was cut */
             reason?: string;
             /**
@@ -3305,6 +3305,11 @@ export interface components {
              * @description Position in the run's log, from 1 without a gap
              */
             seq: number;
+            /**
+             * @description build if the compiler wrote the output
+             * @enum {string}
+             */
+            step?: "build";
             /**
              * Format: date-time
              * @description Time of a heartbeat
@@ -3625,6 +3630,11 @@ export interface components {
             limits: components["schemas"]["Limits"];
             /** @description The largest limits that a request may set */
             max_limits: components["schemas"]["Limits"];
+            /**
+             * Format: double
+             * @description The largest ttl_sec that a session may set
+             */
+            max_ttl_sec?: number;
             /** @description The policy in force, by setting */
             policy: {
                 [key: string]: unknown;

@@ -909,10 +909,12 @@ class Frame(_Frame, total=False):
     """Output as a string, a result as a line of JSON or a piece of one, whose last piece ends with a newline, or an event's object."""
     encoding: Literal["utf8", "base64"]
     """Encoding of data, in stdout, stderr and result."""
-    event: Literal["phase", "start", "end", "error", "resume", "stdin_closed"]
+    event: Literal["phase", "start", "end", "error", "egress", "git", "approval", "packages", "build_start", "build_end", "resume", "stdin_closed"]
     """Which event."""
     reason: str
     """Why the log was cut."""
+    step: Literal["build"]
+    """build if the compiler wrote the output."""
     ts: str
     """Time of a heartbeat."""
 
@@ -1163,7 +1165,7 @@ class MakeFolder(_MakeFolder, total=False):
     """Permission bits in octal; default 0755."""
 
 
-class Me(TypedDict):
+class _Me(TypedDict):
     limits: Limits
     """The limits in force; cpu, memory_mb and pids are 0 if they are not enforced."""
     max_limits: Limits
@@ -1180,6 +1182,11 @@ class Me(TypedDict):
     """How much of it is used."""
     user_id: str
     """The caller."""
+
+
+class Me(_Me, total=False):
+    max_ttl_sec: float
+    """The largest ttl_sec that a session may set."""
 
 
 class _NetworkCheck(TypedDict):
