@@ -73,6 +73,9 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 	delete(e.Rlimits, "cpu") // the shell outlives the command
 	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
+		if _, refused := errors.AsType[*wire.Error](err); !refused { // it may have started
+			_ = b.End(e.ID, endTime)
+		}
 		return nil, "", false
 	}
 	defer proc.Close()
