@@ -90,7 +90,7 @@ func unreadable(ctx context.Context, err error) error {
 // internal returns the error for a failure of this machine rather than of the upload.
 func internal(doing string, err error) error {
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
-	if errors.Is(err, syscall.ENOSPC) {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		e.Code = belljar.CodeDiskFull
 	}
 	return e

@@ -4,6 +4,7 @@ package image_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -107,8 +108,32 @@ func TestPlainFilesOfOthers(t *testing.T) {
 	pull(t, s, h.ref("small:1"))
 }
 
-// TestRemoveOnFullDisk tests that images can be removed from a completely full disk.
+// TestRemoveOnFullDisk tests that images can be removed from a disk without free bytes, or without free inodes.
 func TestRemoveOnFullDisk(t *testing.T) {
+	fill := map[string]func(dir string) error{
+		"size=2m": func(dir string) error {
+			f, err := os.Create(filepath.Join(dir, "others"))
+			if err != nil {
+				return err
+			}
+			for size := 4096; size > 0; size /= 2 {
+				for err = nil; err == nil; {
+					_, err = f.Write(make([]byte, size))
+				}
+			}
+			return f.Close()
+		},
+		"size=8m,nr_inodes=200": func(dir string) error {
+			var err error
+			for i := 0; err == nil; i++ {
+				err = os.WriteFile(filepath.Join(dir, fmt.Sprint("other", i)), nil, 0o600)
+			}
+			if !errors.Is(err, unix.ENOSPC) {
+				return err
+			}
+			return nil
+		},
+	}
 	for name, remove := range map[string]func(*image.Store) error{
 		"remove": func(s *image.Store) error { return s.Remove(t.Context(), "one") },
 		"prune": func(s *image.Store) error {
@@ -119,38 +144,33 @@ func TestRemoveOnFullDisk(t *testing.T) {
 			return err
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
-				need.Missing(t, "a mount: %v", err)
-			}
-			t.Cleanup(func() {
-				if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-					t.Error(err)
+		for disk, full := range fill {
+			t.Run(name+" "+disk, func(t *testing.T) {
+				dir := t.TempDir()
+				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, disk); err != nil {
+					need.Missing(t, "a mount: %v", err)
 				}
-			})
-			s := open(t, image.Options{Path: filepath.Join(dir, "images")})
-			for _, name := range []string{"one", "two"} {
-				if _, err := s.Import(t.Context(), name, bytes.NewReader(tarOf(t, name, name)), nil); err != nil {
+				t.Cleanup(func() {
+					if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+						t.Error(err)
+					}
+				})
+				s := open(t, image.Options{Path: filepath.Join(dir, "images")})
+				for _, name := range []string{"one", "two"} {
+					if _, err := s.Import(t.Context(), name, bytes.NewReader(tarOf(t, name, name)), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := full(dir); err != nil {
 					t.Fatal(err)
 				}
-			}
-			f, err := os.Create(filepath.Join(dir, "others"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer f.Close()
-			for size := 4096; size > 0; size /= 2 {
-				for err = nil; err == nil; {
-					_, err = f.Write(make([]byte, size))
+				if _, err := s.Tag(t.Context(), "two", "three"); belljar.CodeOf(err) != belljar.CodeDiskFull {
+					t.Fatalf("the disk is not full: %v", err)
 				}
-			}
-			if _, err := s.Tag(t.Context(), "two", "three"); belljar.CodeOf(err) != belljar.CodeDiskFull {
-				t.Fatalf("the disk is not full: %v", err)
-			}
-			if err := remove(s); err != nil {
-				t.Fatal(err)
-			}
-		})
+				if err := remove(s); err != nil {
+					t.Fatal(err)
+				}
+			})
+		}
 	}
 }

@@ -3,6 +3,7 @@ package image
 import (
 	"crypto/rand"
 	"os"
+	"strconv"
 
 	"github.com/belljar/belljar"
 )
@@ -12,15 +13,32 @@ import (
 const (
 	spareFile  = "spare"
 	spareBytes = 256 << 10 // plus the size of the index
+	// spareFiles is how many further files are reserved, which are empty. A removal makes a space with its lock, a lock of a layer, and an index.
+	spareFiles = 4
 )
 
-// reserve keeps the spare file while there are images. If there is no room for it, it does nothing.
+// spares returns the paths of the spare files. The first has the bytes.
+func (x *index) spares() []string {
+	list := []string{x.in(spareFile)}
+	for i := range spareFiles {
+		list = append(list, x.in(spareFile+strconv.Itoa(i+1)))
+	}
+	return list
+}
+
+// reserve keeps the spare files while there are images. If there is no room for them, it does nothing.
 func (x *index) reserve() {
 	v, err := x.load()
 	if err != nil || len(v.records) == 0 {
 		return
 	}
-	path, want, have := x.in(spareFile), spareBytes+v.size, int64(0)
+	all := x.spares()
+	path, want, have := all[0], spareBytes+v.size, int64(0)
+	for _, empty := range all[1:] {
+		if f, err := os.OpenFile(empty, os.O_WRONLY|os.O_CREATE, 0o600); err == nil {
+			_ = f.Close()
+		}
+	}
 	if info, err := os.Lstat(path); err == nil {
 		have = info.Size()
 	}
@@ -39,11 +57,17 @@ func (x *index) reserve() {
 	}
 }
 
-// relieved calls do, which frees room. If the disk is full, it removes the spare file and calls do again.
+// relieved calls do, which frees room. If the disk is full, it removes the spare files and calls do again.
 func (x *index) relieved(do func() error) error {
 	err := do()
-	if belljar.CodeOf(err) == belljar.CodeDiskFull && os.Remove(x.in(spareFile)) == nil {
-		err = do()
+	if belljar.CodeOf(err) == belljar.CodeDiskFull {
+		freed := false
+		for _, path := range x.spares() {
+			freed = os.Remove(path) == nil || freed
+		}
+		if freed {
+			err = do()
+		}
 	}
 	x.reserve()
 	return err

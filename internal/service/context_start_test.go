@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -72,4 +73,39 @@ func TestContextDoesNotStart(t *testing.T) {
 			t.Errorf("%s: %+v, %v", script, list, err)
 		}
 	}
+}
+
+// A run that is refused leaves no context, and no use of one that exists.
+func TestContextOfARefusedRun(t *testing.T) {
+	var fail bool
+	kept := &records{insert: func() error {
+		if fail {
+			return syscall.EIO
+		}
+		return nil
+	}}
+	b := newBench(t, recorded(kept), func(o *service.Options) { o.QueueLength = 1 })
+	all := b.service.As(service.Local()).Contexts()
+	x := b.open()
+	code := func(script string) belljar.RunRequest {
+		return belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.1", SessionID: x.ID, Context: "c", Language: "bash", Code: script}}
+	}
+	names := func(want int) {
+		t.Helper()
+		if list, err := all.List(b.context(), x.ID); err != nil || len(list) != want {
+			t.Errorf("%+v, %v, want %d", list, err, want)
+		}
+	}
+	fail = true
+	_, err := b.Start(b.context(), code("true"))
+	refusedAs(t, "a run that cannot be recorded", err, belljar.CodeInternal)
+	names(0)
+	fail = false
+	if r := b.run(code("echo in")); r.stdout != "in\n" {
+		t.Errorf("%+v", r.Run)
+	}
+	fail = true
+	_, err = b.Start(b.context(), code("true"))
+	refusedAs(t, "a run that cannot be recorded", err, belljar.CodeInternal)
+	names(1)
 }

@@ -5,7 +5,10 @@ package service_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"syscall"
+	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
@@ -108,3 +111,39 @@ func tight(b *tightBook) func(*service.Options) {
 
 // as returns the service's runs from the view of another user.
 func (b *bench) as(user string) belljar.Runs { return b.service.As(belljar.Caller{ID: user}).Runs() }
+
+// leakyBook is a logbook that cannot seal logs a number of times.
+type leakyBook struct {
+	logbook.Book
+	fails, sealed atomic.Int32
+}
+
+func (b *leakyBook) Create(id string) (logbook.Log, error) {
+	log, err := b.Book.Create(id)
+	return leakyLog{log, b}, err
+}
+
+type leakyLog struct {
+	logbook.Log
+	book *leakyBook
+}
+
+func (l leakyLog) Seal() error {
+	if l.book.fails.Add(-1) >= 0 {
+		return syscall.ENOSPC
+	}
+	defer l.book.sealed.Add(1)
+	return l.Log.Seal()
+}
+
+// A log that cannot be sealed on a full disk is sealed when there is room.
+func TestSealLater(t *testing.T) {
+	clock, book := newHourglass(), &leakyBook{}
+	b := newBench(t, func(o *service.Options) { o.Clock, book.Book, o.Logs = clock, o.Logs, book })
+	book.fails.Store(2)
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+	b.until(func() bool {
+		clock.pass(time.Second)
+		return book.sealed.Load() == 1
+	})
+}

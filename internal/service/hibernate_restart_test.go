@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,4 +152,47 @@ func TestShellOfADeadProcess(t *testing.T) {
 	p.sleeping(x.ID)
 	wantText(t, p.run(shellIn(x.ID, "echo $variable")).stdout, "kept\n")
 	p.end(x)
+}
+
+// uncounted is a store that cannot list runs.
+type uncounted struct{ store.Store }
+
+func (s uncounted) Runs() store.Runs { return uncountedRuns{s.Store.Runs()} }
+
+type uncountedRuns struct{ store.Runs }
+
+func (uncountedRuns) List(context.Context, belljar.RunQuery) ([]store.Run, int, error) {
+	return nil, 0, syscall.EIO
+}
+
+// unprobed is a runtime that cannot be probed.
+type unprobed struct{ runtime.Runtime }
+
+func (unprobed) Probe(context.Context) (runtime.Capabilities, error) {
+	return runtime.Capabilities{}, syscall.EMFILE
+}
+
+// A restart at which the store fails once, or a runtime, ends no session that can continue later.
+func TestRestartWithFaults(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	asleep, awake := p.open(), p.open()
+	for _, x := range []belljar.Session{asleep, awake} {
+		p.in(x.ID, "echo text >file")
+	}
+	p.sleeping(asleep.ID)
+	p.kill()
+	p = w.boot(func(o *service.Options) { o.Store = uncounted{o.Store} })
+	p.state(awake.ID, belljar.SessionActive)
+	if got := p.state(asleep.ID, belljar.SessionHibernated); got.Runs != 1 {
+		t.Errorf("it has had %d runs", got.Runs)
+	}
+	p.kill()
+	p = w.boot()
+	p.end(awake)
+	p.kill()
+	w.boot(func(o *service.Options) { o.Runtimes[0] = unprobed{o.Runtimes[0]} }).kill()
+	p = w.boot()
+	wantText(t, p.in(asleep.ID, "cat file").stdout, "text\n")
+	p.end(asleep)
 }

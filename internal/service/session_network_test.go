@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -84,4 +85,33 @@ func TestNetworkQuota(t *testing.T) {
 	if got, err := sessions.Network(b.context(), ids[1]); err != nil || got.NetworkPolicy != belljar.NetworkDenyAll {
 		t.Errorf("in force is %+v, %v", got, err)
 	}
+}
+
+// After a change that failed because a preset's file could not be written, the same change writes it.
+func TestNetworkFilesAgain(t *testing.T) {
+	b := newBench(t, func(o *service.Options) {
+		rt := fake.New(fake.Options{Dir: t.TempDir(), Ports: true})
+		t.Cleanup(func() {
+			if err := rt.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		o.Runtimes[0], o.Policy = claiming{rt, relays}, service.DefaultPolicy()
+		o.Policy.EgressAllow, o.Policy.EgressPresets, o.Policy.PackageMirrors = []string{"*"}, []string{"maven"}, []string{"maven=https://mirror.example.com/maven/"}
+	})
+	x := b.open()
+	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: []string{"maven"}}}
+	b.in(x.ID, "touch .m2")
+	if _, err := b.mine().SetNetwork(b.context(), x.ID, asked); err == nil {
+		t.Fatal("a file in the place of a folder was no obstacle")
+	}
+	b.in(x.ID, "rm .m2")
+	if _, err := b.mine().SetNetwork(b.context(), x.ID, asked); err != nil {
+		t.Fatal(err)
+	}
+	b.in(x.ID, "grep mirror.example.com .m2/settings.xml; echo own >.m2/settings.xml")
+	if _, err := b.mine().SetNetwork(b.context(), x.ID, asked); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, b.in(x.ID, "cat .m2/settings.xml").stdout, "own\n") // a change of other rules keeps the user's file
 }

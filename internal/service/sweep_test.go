@@ -217,3 +217,33 @@ func TestSweepBehindFailures(t *testing.T) {
 		t.Error("the first stays, although its bytes can be removed now")
 	}
 }
+
+// stuckBlobs are blobs that cannot be removed. They count the searches for orphans.
+type stuckBlobs struct {
+	*blobs
+	searches int
+}
+
+func (b *stuckBlobs) Delete(context.Context, string, string) error { return errors.New("stuck") }
+
+func (b *stuckBlobs) Orphans(ctx context.Context, before time.Time, known func(string) bool) ([]blob.Key, error) {
+	b.searches++
+	return b.blobs.Orphans(ctx, before, known)
+}
+
+// An orphan that cannot be removed does not make every sweep search for orphans.
+func TestSweepOfAStuckOrphan(t *testing.T) {
+	clock, stuck := newHourglass(), &stuckBlobs{blobs: newBlobs()}
+	b := newBench(t, func(o *service.Options) { o.Clock, o.Blobs = clock, stuck })
+	if _, err := stuck.Put(t.Context(), blob.Key{UserID: "local", RunID: "orphan", Path: "x"}, strings.NewReader("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.service.Sweep(b.context()); err == nil {
+		t.Error("the orphan was removed")
+	}
+	b.sweep()
+	clock.pass(6 * time.Hour)
+	if err := b.service.Sweep(b.context()); err == nil || stuck.searches != 2 {
+		t.Errorf("%v, after %d searches", err, stuck.searches)
+	}
+}

@@ -192,7 +192,8 @@ func (r *Runtime) explainStart(ctx context.Context, s *sandbox, restoring bool, 
 	case errors.Is(err, fs.ErrNotExist):
 		step.Hint = programName + " is gone"
 	case restoring: // e.g. on a machine whose processors lack a feature
-		step.Step, step.Err = stepSnapshot, fmt.Errorf("gVisor cannot continue it here: %w", err)
+		// The errno of a broken connection is left out: a retry would fail in the same way.
+		step.Step, step.Err = stepSnapshot, fmt.Errorf("gVisor cannot continue it here: %v", err)
 	}
 	return step
 }

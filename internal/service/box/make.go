@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -195,7 +197,7 @@ func restorer(host *placement.Host, state string) func(context.Context, runtime.
 		}
 		sandbox, err := r.Restore(ctx, spec, state)
 		var step *runtime.StepError
-		if errors.As(err, &step) && step.Step == runtime.StepSnapshot {
+		if errors.As(err, &step) && step.Step == runtime.StepSnapshot && !passing(step.Err) {
 			return nil, &belljar.Error{
 				Code: belljar.CodeConflict, Message: "the live snapshot cannot become this session: " + step.Err.Error(),
 				Details: map[string]any{"field": "snapshot"}, Hint: "ask for the image and the limits of the session that it was made of",
@@ -203,6 +205,12 @@ func restorer(host *placement.Host, state string) func(context.Context, runtime.
 		}
 		return sandbox, err
 	}
+}
+
+// passing reports whether an error is one of the host, after which a retry may succeed. A missing file stays missing.
+func passing(err error) bool {
+	_, host := errors.AsType[syscall.Errno](err)
+	return host && !errors.Is(err, fs.ErrNotExist)
 }
 
 // builder makes a sandbox with the placement's runtime.

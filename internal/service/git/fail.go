@@ -71,7 +71,7 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 		return full
 	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:
 		return full
-	case errors.Is(err, syscall.ENOSPC):
+	case fault.Full(err):
 		return failed(belljar.CodeDiskFull, "git", "free space on the host", "the server's disk has no room for the repository")
 	case errors.As(err, &exit) && exit.Exit.Reason == runtime.ExitOOM:
 		return outOfMemory(limits)

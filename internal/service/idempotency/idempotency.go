@@ -140,7 +140,7 @@ func (k *Keys) Released(ctx context.Context, prior *store.Key) bool {
 	return errors.Is(err, store.ErrNotFound) || err == nil && now.ObjectID != prior.ObjectID
 }
 
-// Release removes the key of a session that was not made, so that the same request makes one.
+// Release removes the key of a session or run that was not made, so that the same request makes one.
 func (k *Keys) Release(ctx context.Context, key *store.Key, object string) error {
 	return k.Store.Delete(ctx, key.Endpoint, key.UserKey, key.Key, object)
 }

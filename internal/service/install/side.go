@@ -10,7 +10,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/belljar/belljar"
@@ -18,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/shelf"
 )
@@ -308,7 +308,7 @@ func (i *Installer) fault(ctx context.Context, t *tool, err error) error {
 // noRoom converts an error of the host, which may be a full disk.
 func noRoom(doing string, err error) error {
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
-	if errors.Is(err, syscall.ENOSPC) {
+	if fault.Full(err) {
 		e.Code, e.Message, e.Hint = belljar.CodeDiskFull, "the disk for packages is full", "free space on the host, or lower SANDBOX_PACKAGE_KEEP_MB"
 	}
 	return e

@@ -44,7 +44,7 @@ func TestSaved(t *testing.T) {
 func TestSavedWithoutVariables(t *testing.T) {
 	is, now := NewTable(Limits{}, func() *queue.Queue { return nil }), time.Unix(1e9, 0)
 	for _, name := range []string{"used", "unused"} {
-		if err := is.Use(name, "bash", now); err != nil {
+		if _, err := is.Use(name, "bash", now); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -118,10 +118,13 @@ func (t *Table) Check(name, wanted string) (string, error) {
 	return language, err
 }
 
-// Use creates the context of an accepted run, if it does not exist.
-func (t *Table) Use(name, wanted string, now time.Time) error {
-	_, _, err := t.enter(belljar.ContextSpec{Name: name, Language: wanted}, now)
-	return err
+// Use creates the context of a run, if it does not exist. undo reverts that for a run that does not start.
+func (t *Table) Use(name, wanted string, now time.Time) (undo func(), err error) {
+	e, _, err := t.enter(belljar.ContextSpec{Name: name, Language: wanted}, now)
+	if err != nil {
+		return nil, err
+	}
+	return func() { t.leave(e) }, nil
 }
 
 // enter finds a context, or creates it if the spec has a language. made reports that it is new.

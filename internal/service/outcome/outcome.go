@@ -168,6 +168,7 @@ func (o *Outcome) stopped(why error) {
 	var expired *fault.ExpiredError
 	var node *admission.MemoryError
 	var denied *fault.ApprovalError
+	var own *belljar.Error
 	switch {
 	case errors.As(why, &denied):
 		o.notApproved(denied)
@@ -180,6 +181,9 @@ func (o *Outcome) stopped(why error) {
 	case errors.Is(why, fault.ErrQueueTTL):
 		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, fault.ErrQueueTTL.Error())
 		o.Hint = "send it again when the server is less busy"
+	case errors.As(why, &own): // its approval could not be put on record
+		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, own.Error())
+		o.Hint = own.Hint
 	}
 }
 

@@ -39,6 +39,7 @@ type plan struct {
 	snapshot            belljar.Snapshot     // mounted in its sandbox; zero for none
 	template            belljar.Template     // that its sandbox is made from; zero for none
 	warm                *wire.Warm           // the matching warm interpreter; nil to start a new one
+	undoContext         func()               // reverts the use of its context, if it does not start; nil without one
 }
 
 // admitter decides whether and how a request may run.

@@ -113,6 +113,9 @@ func (c *execution) compile(begin time.Time) bool {
 			names = append(names, argv[0])
 		}
 		e.Command = strings.Join(names, " or ")
+		if step.end.Err = e.Err; c.plan.session != nil {
+			step.forget() // it may have started
+		}
 		return false
 	}
 	argv, _ := outcome.TruncateCommand(step.plan.argv)

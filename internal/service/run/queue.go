@@ -20,12 +20,23 @@ func (s *Runs) queueOf(p *plan) *queue.Queue {
 	return s.opts.Queue
 }
 
-// openContext creates the context of an accepted run, if it does not exist. A refused request must not create one.
-func (s *Runs) openContext(p *plan) error {
-	if p.request.Context == "" {
-		return nil
+// openContext creates the context of a run, if it does not exist. A refused request must not leave one.
+func (s *Runs) openContext(p *plan) (err error) {
+	if p.request.Context != "" {
+		p.undoContext, err = p.session.Contexts.Use(p.request.Context, p.request.Language, s.now())
 	}
-	return p.session.Contexts.Use(p.request.Context, p.request.Language, s.now())
+	return err
+}
+
+// leaveSession reverts the entry of a run that does not start into its session, if it has one.
+func (r *Run) leaveSession() {
+	if r.plan.session == nil {
+		return
+	}
+	if r.plan.undoContext != nil {
+		r.plan.undoContext()
+	}
+	r.plan.session.RemoveRun()
 }
 
 // enter gives a run its place in its queue. Its owner's quota bounds how many of the owner's runs execute at the same time,
@@ -59,9 +70,7 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	}
 	s.memory.Drop(r.id)
 	r.releaseRequest()
-	if x != nil {
-		x.RemoveRun()
-	}
+	r.leaveSession()
 	return s.queueFull(q, r.state.Runtime)
 }
 
@@ -72,9 +81,7 @@ func (s *Runs) withdraw(r *Run) {
 	r.releaseRequest()
 	r.kept.Close()
 	s.memory.Drop(r.id)
-	if x := r.plan.session; x != nil {
-		x.RemoveRun()
-	}
+	r.leaveSession()
 }
 
 // awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue.

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/lifecycle"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/retry"
@@ -185,9 +186,22 @@ func (s *recorder) endLog(id string, log logbook.Log, frames []belljar.Frame) ui
 	return log.Last()
 }
 
+// seal seals a log. It retries in the background while the disk is full: until then the log keeps its file open.
 func (s *recorder) seal(id string, log logbook.Log) {
-	if err := log.Seal(); err != nil {
-		s.log.Error("log cannot be sealed", "run_id", id, "err", err)
+	err := log.Seal()
+	if err == nil {
+		return
+	}
+	s.log.Error("log cannot be sealed", "run_id", id, "err", err)
+	if fault.Full(err) {
+		s.work.Go(func() {
+			s.retry.Do(func() error {
+				if err := log.Seal(); fault.Full(err) {
+					return err
+				}
+				return nil
+			}, "run_id", id)
+		})
 	}
 }
 

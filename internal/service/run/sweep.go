@@ -112,6 +112,7 @@ func (s *Runs) sweepOrphans(ctx context.Context, now time.Time) error {
 	if now.Sub(s.orphans) < orphansEvery {
 		return nil
 	}
+	s.orphans = now // even if some cannot be removed: the next search retries
 	t := now.Add(-orphanAge)
 	known := func(id string) bool {
 		if s.Get(id) != nil {
@@ -140,6 +141,5 @@ func (s *Runs) sweepOrphans(ctx context.Context, now time.Time) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep orphaned bytes: %w", err)
 	}
-	s.orphans = now
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 type Network struct {
 	of       *Session
 	changing sync.Mutex // held during a change; taken before the session's locks
+	unsent   bool       // a change failed after its record: the files of its presets may be missing
 }
 
 // Spec returns the policy in force: that of the session's request or of the last change, or else the server's current default.
@@ -78,13 +79,17 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 	x.all.opts.Record(event.Event{
 		Name: event.SessionNetwork, Caller: caller, Session: &state, Runtime: state.Runtime, Kind: spec.NetworkPolicy,
 	})
+	if slices.ContainsFunc(asked.Egress.Presets, func(name string) bool { return !slices.Contains(before.spec.Egress.Presets, name) }) {
+		n.unsent = true
+	}
 	if err := b.Network.Set(ctx, place.Egress); err != nil {
 		return spec, err
 	}
-	if slices.ContainsFunc(asked.Egress.Presets, func(name string) bool { return !slices.Contains(before.spec.Egress.Presets, name) }) {
+	if n.unsent {
 		if err := b.Upload(ctx, nil, place.Files); err != nil {
 			return spec, err
 		}
+		n.unsent = false
 	}
 	return spec, nil
 }

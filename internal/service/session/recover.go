@@ -157,8 +157,13 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p *placement.Placement, err error) {
 	p = &placement.Placement{Exec: row.Spec.WorkspaceExec}
 	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host != nil {
-		if p.Caps, err = p.Host.Capabilities(ctx); err != nil {
+		switch p.Caps, err = p.Host.Capabilities(ctx); {
+		case err == nil:
+		case row.State != belljar.SessionHibernated:
 			return nil, err
+		default: // they are not needed before it wakes
+			s.opts.Log.Error("runtime of a hibernated session cannot be probed", "session_id", row.ID, "err", err)
+			p.Caps.Isolation = runtime.Isolation(row.Isolation)
 		}
 	}
 	p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)

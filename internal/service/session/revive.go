@@ -27,8 +27,8 @@ func (s *Recovery) lapsed(row store.Session) bool {
 // makes it usable.
 func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.Placement) (*Session, error) {
 	runs, err := s.opts.Runs.CountIn(ctx, row.ID)
-	if err != nil {
-		return nil, err
+	if err != nil { // the number on record may lag, which is better than the loss of the session
+		s.opts.Log.Error("runs of a former process cannot be counted", "session_id", row.ID, "err", err)
 	}
 	if row.Spec.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)

@@ -151,12 +151,23 @@ func (s *Snapshots) open(ctx context.Context, x belljar.Snapshot) (*opened, erro
 		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
 	}
 	o := &opened{body: body}
-	if o.dec, err = zstd.NewReader(io.TeeReader(body, &o.stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20)); err != nil {
+	if o.dec, err = zstd.NewReader(io.TeeReader(source{body}, &o.stored), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20)); err != nil {
 		_ = body.Close()
 		return nil, fault.Record("open the bytes of snapshot "+x.ID, err)
 	}
 	o.Reader = &during{ctx, verify(o.dec, x)}
 	return o, nil
+}
+
+// source is the bytes of a blob. Its own errors say nothing about the bytes: a later read may succeed.
+type source struct{ io.Reader }
+
+func (s source) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fault.Record("read the bytes of a snapshot", err)
+	}
+	return n, err
 }
 
 // opened is an archive that is being read from the blobs.

@@ -161,15 +161,23 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	}
 	p, err := v.spool(ctx, v.caller.ID, true, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
 	if err != nil {
-		return belljar.Snapshot{}, givenUp(err)
+		return belljar.Snapshot{}, importError(ctx, err)
 	}
 	defer p.close()
 	made, err := v.keep(ctx, p, belljar.Snapshot{ID: belljar.NewID(), UserID: v.caller.ID, Name: spec.Name})
 	if err != nil {
-		return belljar.Snapshot{}, givenUp(err)
+		return belljar.Snapshot{}, importError(ctx, err)
 	}
 	v.record(event.SnapshotMade, v.caller, made, "import")
 	return made, nil
+}
+
+// importError is givenUp, except that an error while the request lives is the server's: those of the archive are a [belljar.Error].
+func importError(ctx context.Context, err error) error {
+	if _, own := errors.AsType[*belljar.Error](err); !own && ctx.Err() == nil {
+		return fault.Record("keep the imported snapshot", err)
+	}
+	return givenUp(err)
 }
 
 // givenUp converts err for the caller: an error other than [belljar.Error] is replaced by why the request ended.

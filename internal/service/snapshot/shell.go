@@ -73,6 +73,9 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 	e.ID, e.UID, e.GID = belljar.NewID(), b.UID, b.GID
 	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
+		if _, refused := errors.AsType[*wire.Error](err); !refused { // it may have started
+			_ = b.End(e.ID, endTime)
+		}
 		return nil, "", false
 	}
 	defer proc.Close()

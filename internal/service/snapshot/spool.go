@@ -207,7 +207,7 @@ func (p *spool) close() {
 	p.leave()
 }
 
-// verified reads an archive and fails at its end if the digest differs.
+// verified reads an archive and fails at its end if the digest differs. An error of the [source] stays as it is.
 type verified struct {
 	r    io.Reader
 	of   belljar.Snapshot
@@ -221,6 +221,9 @@ func verify(r io.Reader, of belljar.Snapshot) *verified {
 
 func (v *verified) Read(b []byte) (int, error) {
 	n, err := v.r.Read(b)
+	if own, is := errors.AsType[*belljar.Error](err); is {
+		return 0, own
+	}
 	v.sum.Write(b[:n])
 	v.left -= int64(n)
 	switch {

@@ -246,8 +246,9 @@ func (t *terminal) output() (wire.Exit, error) {
 		}
 		proc = again
 		t.mu.Lock()
-		t.proc = proc
+		t.proc, t.resized = proc, true // the broken stream may not have passed the latest size
 		t.mu.Unlock()
+		notify(t.resize)
 	}
 }
 

@@ -5,6 +5,7 @@ package terminal
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -115,6 +116,9 @@ func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalS
 		proc, err = t.start(ctx)
 	}
 	if err != nil {
+		if refused := (*wire.Error)(nil); !errors.As(err, &refused) { // it may have started
+			v.opts.Work.Do(func() { v.opts.Work.Go(func() { _ = t.box.End(execPrefix+t.id, v.opts.Slack) }) })
+		}
 		t.cancel()
 		return nil, t.startError(err)
 	}
