@@ -90,7 +90,13 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await dialog.locator(".cm-merge-b .cm-content").click();
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText("both\n");
+  // Something else writes another version meanwhile: the dialog shows that one, and the text that was to be saved.
+  await session.write("a.txt", "later\n");
   await named(page, "Save the right side").click();
+  await dialog.locator(".cm-merge-a").getByText("later").waitFor();
+  await dialog.locator(".cm-merge-b").getByText("both").waitFor();
+  assert.equal(await session.files.text("a.txt"), "later\n");
+  await named(page, "Keep mine").click();
   await dialog.waitFor({ state: "detached" });
   assert.equal(await session.files.text("a.txt"), "both\n");
 
