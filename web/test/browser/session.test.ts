@@ -394,6 +394,33 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   assert.equal(await session.files.text("in/twice.txt"), "at last");
 });
 
+test("a page with an upload in progress is left after a question only, and the upload ends", async (t) => {
+  const { page, session } = await begin(t);
+  let go = () => {};
+  const sent = new Promise<void>((resolve) => void page.route(/fs\/raw/, async (route) => {
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.continue().catch(() => {}); // the page has cancelled it
+  }, { times: 1 }));
+  await page.locator('input[type="file"]').setInputFiles([{ name: "large.bin", mimeType: "application/octet-stream", buffer: Buffer.from("x") }]);
+  await within("the upload", sent);
+  const leave = async (does: "accept" | "dismiss") => {
+    let asked = "";
+    page.once("dialog", (d) => { asked = d.message(); void d[does](); });
+    await page.getByRole("link", { name: "Runs", exact: true }).click();
+    assert.match(asked, /upload/);
+  };
+  await leave("dismiss");
+  assert.match(page.url(), new RegExp(session.id));
+  await page.getByText("0 files of 1 uploaded").waitFor();
+  const ended = page.waitForEvent("requestfailed", (request) => /fs\/raw/.test(request.url()));
+  await leave("accept");
+  await ended;
+  await page.waitForURL(/sandbox\/runs$/);
+  go();
+  assert.deepEqual((await session.files.list()).entries, []);
+});
+
 test("a server that is killed in the middle of an upload and started again: the file is sent again by itself", soak, async (t) => {
   const data = tempDir(t);
   const first = await serve(t, { data });
