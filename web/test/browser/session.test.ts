@@ -138,6 +138,42 @@ test("what is typed while a file is read again stays", soak, async (t) => {
   await page.getByRole("dialog", { name: "The file has changed" }).locator(".cm-merge-a").getByText("of a program").waitFor();
 });
 
+test("a text and a picture that programs have changed are shown again, and never in place of unsaved text", async (t) => {
+  const svg = (width: number) => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="9"/>`;
+  const { page, session, row } = await begin(t, { "a.txt": "one\n", "b.svg": svg(10) }, "?file=a.txt");
+  const section = page.getByRole("region", { name: "Editor" });
+  await editor(page).getByText("one").waitFor();
+  await page.mouse.move(0, 0);
+  await session.write("a.txt", "by mouse\n");
+  await section.hover();
+  await editor(page).getByText("by mouse").waitFor();
+  await page.mouse.move(0, 0);
+  await page.getByRole("tab", { name: "Terminals" }).focus();
+  await session.write("a.txt", "with keys\n");
+  await named(page, "Close the file").focus();
+  await editor(page).getByText("with keys").waitFor();
+
+  await retype(page, "mine");
+  await page.mouse.move(0, 0);
+  await session.write("a.txt", "theirs, again\n");
+  await section.hover();
+  await page.getByText("Something else has changed this file.").waitFor();
+  assert.equal(await editor(page).innerText(), "mine");
+  await row("b.svg").click();
+  await page.getByRole("dialog").getByRole("button", { name: "Discard" }).click();
+
+  // A run of the page has changed the picture.
+  const image = section.locator("img");
+  const width = () => image.evaluate((one: HTMLImageElement) => one.decode().then(() => one.naturalWidth));
+  await image.waitFor();
+  assert.equal(await width(), 10);
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await page.getByLabel("Run a command here").fill("true");
+  await session.write("b.svg", svg(2000));
+  await page.keyboard.press("Enter");
+  await until("the new picture", async () => (await width().catch(() => 0)) === 2000);
+});
+
 test("changes that are not saved are asked about, and survive a new sign-in", async (t) => {
   const { page, session, row } = await begin(t, { "a.txt": "a", "b.txt": "b" }, "?file=a.txt");
   await editor(page).getByText("a", { exact: true }).waitFor();
