@@ -662,6 +662,19 @@ test("rules that are typed while others come in force stay", async (t) => {
   assert.equal(await hosts.inputValue(), "one.example.com\ntwo.example.com");
 });
 
+test("presets are shown, and stay in force with other rules", async (t) => {
+  const { v, page, session } = await begin(t);
+  await page.route(/\/network$/, (route) => (route.request().method() === "GET"
+    ? route.fulfill({ json: { network_policy: "allowlist", egress: { presets: ["pip"] } } }) : route.fulfill({ json: {} })));
+  await v.open(`sandbox/sessions/${session.id}?panel=network`);
+  await page.getByText("Reaches preset:pip").waitFor();
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  await rules.getByLabel("Hosts, networks and addresses").fill("one.example.com\npreset:pip");
+  const sent = page.waitForRequest((request) => request.method() === "PUT" && request.url().endsWith("/network"));
+  await named(page, "Put in force").click();
+  assert.deepEqual((await sent).postDataJSON(), { network_policy: "allowlist", egress: { hosts: ["one.example.com"], presets: ["pip"] } });
+});
+
 test("rules that the server refuses stay as they were typed", async (t) => {
   const { v, page } = await begin(t, {}, "?panel=network");
   v.allow(/403/);
