@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { briefOf } from "../../src/page/approvals/reason.ts";
+import { briefOf, plainReason } from "../../src/page/approvals/reason.ts";
 import { test } from "node:test";
 import { table } from "../../src/page/run/csv.ts";
 import { imageType, kindOf } from "../../src/page/run/kind.ts";
@@ -110,6 +110,18 @@ test("denials have words", () => {
   assert.deepEqual(denialOf("brand_new"), { why: "brand new", then: "" });
   assert.deepEqual(denialOf("constructor"), { why: "constructor", then: "" });
   assert.deepEqual(denialOf(undefined), { why: "", then: "" });
+});
+
+test("the reason of an approval is a sentence", () => {
+  for (const [reason, want] of [
+    ["network: api.example.com 10.0.0.0/8 preset:pip", "It wants to reach api.example.com, 10.0.0.0/8, preset:pip"],
+    ["network: no host", "It wants to reach no host"],
+    ["secrets: A B (from PROD) C (from PROD, to api.example.com) D (to git.example.com, for git)", "It gets the secrets A B (from PROD) C (from PROD, to api.example.com) D (to git.example.com, for git)"],
+    ["git: https://git.example.com/x at main with a patch of 5 bytes", "It clones https://git.example.com/x at main with a patch of 5 bytes"],
+    ["packages: a b@1 (with build scripts)", "It installs a b@1 (with build scripts)"],
+    ["image: docker.io/library/python:3.12", "It uses the image docker.io/library/python:3.12"], ["image=python:*", "It uses the image python:*"],
+    ["cpu>2: 2.5", "It wants 2.5 processors; more than 2 processors needs an approval"], ["source=mcp", "It was sent by mcp"], ["something new", "something new"],
+  ]) assert.equal(plainReason(reason!), want);
 });
 
 test("a command to approve says what of it is out of sight", () => {
