@@ -789,6 +789,23 @@ test("a session that has ended says so, and offers another", async (t) => {
   await page.getByRole("heading", { name: "There is no such session, or it is not yours" }).waitFor();
 });
 
+test("after a session with a template and a volume, another has them, too", async (t) => {
+  const { v, page, session } = await begin(t);
+  await session.destroy();
+  await page.route(new RegExp(`/api/.*/sessions/${session.id}$`), async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...await answer.json(), template: "data", workspace: { medium: "disk", mb: 64, volume: "kept" } } });
+  });
+  v.allow(/409/);
+  await page.route(/\/sessions(\?|$)/, (route) => (route.request().method() === "POST" ? route.fulfill({ status: 409, json: { error: { code: "conflict", message: "the volume is in use" } } }) : route.continue()));
+  await v.open(`sandbox/sessions/${session.id}`);
+  const sent = page.waitForRequest((request) => request.method() === "POST" && /\/sessions(\?|$)/.test(request.url()));
+  await named(page, "Open a new one with its image and limits").click();
+  const { base_image, template, workspace, resources } = (await sent).postDataJSON() as { [name: string]: Record<string, number> };
+  assert.deepEqual([base_image, template, workspace, resources!["workspace_mb"], resources!["memory_mb"]], [undefined, "data", { volume: "kept", mb: 64 }, undefined, 300]);
+  await page.getByText("The volume is in use.").waitFor();
+});
+
 test("the page is accessible, in both themes and on a phone", async (t) => {
   const { page } = await begin(t, { "src/a.py": "def f():\n    return 'x'\n", "b.txt": "b" }, "?file=src%2Fa.py&line=1");
   await editor(page).getByText("return").waitFor();
