@@ -168,7 +168,7 @@ const hints: Record<string, string> = {
 };
 
 function hintOf({ details, hint }: BelljarError): string | undefined {
-  return hints[String(details?.["field"] ?? details?.["rule"])] ?? (hint ? sentence(hint) : undefined);
+  return hints[String(details?.["field"] ?? details?.["rule"])] ?? (hint ? sentence(hint.replace(/ \(--[^()]*\)/g, "")) : undefined); // without flags of the command line
 }
 
 /** messageOf returns the displayed form of any error: one sentence, the next step, and data for support. */

@@ -124,7 +124,7 @@ func section(r *io.SectionReader) func(context.Context) (io.ReadCloser, error) {
 func unnamed() error {
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the image in the archive has no name", Details: map[string]any{"field": "name"},
-		Hint: "give it one: --name, or name in the query of a request",
+		Hint: "give it one with name (--name)",
 	}
 }
 

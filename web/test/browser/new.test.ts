@@ -146,6 +146,26 @@ test("a request in every detail, and an earlier one again", async (t) => {
   assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
 });
 
+test("a command that the server has not kept whole does not run as it is", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  const { id } = await v.api.run({ command: ["true"] });
+  await page.route(new RegExp(`runs/${id}$`), async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...await answer.json(), command: ["rm", "-rf", "build/"], command_truncated: true } });
+  });
+  await v.open(`sandbox?from=${id}`);
+  const warning = page.getByRole("status").filter({ hasText: "The command was longer" });
+  await warning.waitFor();
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("alert").getByText("only its beginning").waitFor();
+  await page.reload();
+  await warning.waitFor();
+  await page.getByRole("textbox", { name: "Command" }).fill("echo whole");
+  await warning.waitFor({ state: "detached" });
+  await press(page, /^Completed/);
+});
+
 test("a session for large files has what the form asks of its sandbox", async (t) => {
   const v = await visit(t);
   const { page } = v;

@@ -50,6 +50,10 @@ test("operators import, name, remove and prune images", async (t) => {
   let dialog = page.getByRole("dialog");
   await dialog.getByLabel("From a file").check();
   await dialog.locator("input[type=file]").setInputFiles({ name: "root.tar", mimeType: "application/x-tar", buffer: tarOf("bin/tool", "#!/bin/sh\n") });
+  v.allow(/400/);
+  await dialog.getByRole("button", { name: "Import" }).click();
+  await dialog.getByText("Give it one with name.", { exact: false }).waitFor();
+  assert.doesNotMatch(await dialog.innerText(), /--/, "the page has no flags");
   await dialog.getByLabel("Name").fill("team/tool:1");
   await alsoAccessible(page, "node-import");
   await dialog.getByRole("button", { name: "Import" }).click();

@@ -181,6 +181,36 @@ test("a long notebook makes the page no longer", async (t) => {
   assert.ok(longer < 2, `the page is ${longer} px longer`);
 });
 
+test("a notebook of up to 8 MiB opens, and one that would grow beyond is saved by its user only", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  const session = await v.api.sessions.create({ base_image: "host" });
+  const notebook = (mb: number) => JSON.stringify({
+    nbformat: 4, nbformat_minor: 5, metadata: { kept: "x".repeat(mb * (1 << 20) - 600) }, cells: [{ cell_type: "code", id: "a", metadata: {}, source: "print('y' * 900)", outputs: [], execution_count: null }],
+  });
+  await session.write("six.ipynb", notebook(6));
+  await session.write("eight.ipynb", notebook(8));
+  const run = async (name: string) => {
+    await v.open(`sandbox/sessions/${session.id}?file=${name}`);
+    await page.getByRole("button", { name: "Run cell 1" }).click();
+    await page.locator(".outputs pre").getByText("yyy").waitFor();
+    await page.getByText("Executing …").waitFor({ state: "detached" });
+  };
+  await run("six.ipynb");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  assert.match((await session.files.text("six.ipynb")).slice(-5000), /yyy/);
+  const { size } = await session.files.stat("eight.ipynb");
+  await run("eight.ipynb");
+  const note = page.getByText("larger than the 8 MiB that open here");
+  await note.waitFor();
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+  assert.equal((await session.files.stat("eight.ipynb")).size, size);
+  await page.getByRole("button", { name: "Clear outputs" }).click();
+  await note.waitFor({ state: "detached" });
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+});
+
 test("what a cell prints fast is drawn in few steps, and of very many outputs the first", soak, async (t) => {
   const v = await visit(t);
   const { page } = v;

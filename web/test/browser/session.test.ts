@@ -90,7 +90,13 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await dialog.locator(".cm-merge-b .cm-content").click();
   await page.keyboard.press("Control+a");
   await page.keyboard.insertText("both\n");
+  // Something else writes another version meanwhile: the dialog shows that one, and the text that was to be saved.
+  await session.write("a.txt", "later\n");
   await named(page, "Save the right side").click();
+  await dialog.locator(".cm-merge-a").getByText("later").waitFor();
+  await dialog.locator(".cm-merge-b").getByText("both").waitFor();
+  assert.equal(await session.files.text("a.txt"), "later\n");
+  await named(page, "Keep mine").click();
   await dialog.waitFor({ state: "detached" });
   assert.equal(await session.files.text("a.txt"), "both\n");
 
@@ -130,6 +136,42 @@ test("what is typed while a file is read again stays", soak, async (t) => {
   assert.equal(await editor(page).innerText(), "mine");
   await page.keyboard.press("Control+s");
   await page.getByRole("dialog", { name: "The file has changed" }).locator(".cm-merge-a").getByText("of a program").waitFor();
+});
+
+test("a text and a picture that programs have changed are shown again, and never in place of unsaved text", async (t) => {
+  const svg = (width: number) => `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="9"/>`;
+  const { page, session, row } = await begin(t, { "a.txt": "one\n", "b.svg": svg(10) }, "?file=a.txt");
+  const section = page.getByRole("region", { name: "Editor" });
+  await editor(page).getByText("one").waitFor();
+  await page.mouse.move(0, 0);
+  await session.write("a.txt", "by mouse\n");
+  await section.hover();
+  await editor(page).getByText("by mouse").waitFor();
+  await page.mouse.move(0, 0);
+  await page.getByRole("tab", { name: "Terminals" }).focus();
+  await session.write("a.txt", "with keys\n");
+  await named(page, "Close the file").focus();
+  await editor(page).getByText("with keys").waitFor();
+
+  await retype(page, "mine");
+  await page.mouse.move(0, 0);
+  await session.write("a.txt", "theirs, again\n");
+  await section.hover();
+  await page.getByText("Something else has changed this file.").waitFor();
+  assert.equal(await editor(page).innerText(), "mine");
+  await row("b.svg").click();
+  await page.getByRole("dialog").getByRole("button", { name: "Discard" }).click();
+
+  // A run of the page has changed the picture.
+  const image = section.locator("img");
+  const width = () => image.evaluate((one: HTMLImageElement) => one.decode().then(() => one.naturalWidth));
+  await image.waitFor();
+  assert.equal(await width(), 10);
+  await page.getByRole("tab", { name: "Runs" }).click();
+  await page.getByLabel("Run a command here").fill("true");
+  await session.write("b.svg", svg(2000));
+  await page.keyboard.press("Enter");
+  await until("the new picture", async () => (await width().catch(() => 0)) === 2000);
 });
 
 test("changes that are not saved are asked about, and survive a new sign-in", async (t) => {
@@ -388,6 +430,33 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   assert.equal(await session.files.text("in/twice.txt"), "at last");
 });
 
+test("a page with an upload in progress is left after a question only, and the upload ends", async (t) => {
+  const { page, session } = await begin(t);
+  let go = () => {};
+  const sent = new Promise<void>((resolve) => void page.route(/fs\/raw/, async (route) => {
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.continue().catch(() => {}); // the page has cancelled it
+  }, { times: 1 }));
+  await page.locator('input[type="file"]').setInputFiles([{ name: "large.bin", mimeType: "application/octet-stream", buffer: Buffer.from("x") }]);
+  await within("the upload", sent);
+  const leave = async (does: "accept" | "dismiss") => {
+    let asked = "";
+    page.once("dialog", (d) => { asked = d.message(); void d[does](); });
+    await page.getByRole("link", { name: "Runs", exact: true }).click();
+    assert.match(asked, /upload/);
+  };
+  await leave("dismiss");
+  assert.match(page.url(), new RegExp(session.id));
+  await page.getByText("0 files of 1 uploaded").waitFor();
+  const ended = page.waitForEvent("requestfailed", (request) => /fs\/raw/.test(request.url()));
+  await leave("accept");
+  await ended;
+  await page.waitForURL(/sandbox\/runs$/);
+  go();
+  assert.deepEqual((await session.files.list()).entries, []);
+});
+
 test("a server that is killed in the middle of an upload and started again: the file is sent again by itself", soak, async (t) => {
   const data = tempDir(t);
   const first = await serve(t, { data });
@@ -593,6 +662,19 @@ test("rules that are typed while others come in force stay", async (t) => {
   assert.equal(await hosts.inputValue(), "one.example.com\ntwo.example.com");
 });
 
+test("presets are shown, and stay in force with other rules", async (t) => {
+  const { v, page, session } = await begin(t);
+  await page.route(/\/network$/, (route) => (route.request().method() === "GET"
+    ? route.fulfill({ json: { network_policy: "allowlist", egress: { presets: ["pip"] } } }) : route.fulfill({ json: {} })));
+  await v.open(`sandbox/sessions/${session.id}?panel=network`);
+  await page.getByText("Reaches preset:pip").waitFor();
+  const rules = page.getByRole("tabpanel", { name: "Network" });
+  await rules.getByLabel("Hosts, networks and addresses").fill("one.example.com\npreset:pip");
+  const sent = page.waitForRequest((request) => request.method() === "PUT" && request.url().endsWith("/network"));
+  await named(page, "Put in force").click();
+  assert.deepEqual((await sent).postDataJSON(), { network_policy: "allowlist", egress: { hosts: ["one.example.com"], presets: ["pip"] } });
+});
+
 test("rules that the server refuses stay as they were typed", async (t) => {
   const { v, page } = await begin(t, {}, "?panel=network");
   v.allow(/403/);
@@ -705,6 +787,23 @@ test("a session that has ended says so, and offers another", async (t) => {
   v.allow(/404/);
   await v.open("sandbox/sessions/01990000-0000-7000-8000-000000000000");
   await page.getByRole("heading", { name: "There is no such session, or it is not yours" }).waitFor();
+});
+
+test("after a session with a template and a volume, another has them, too", async (t) => {
+  const { v, page, session } = await begin(t);
+  await session.destroy();
+  await page.route(new RegExp(`/api/.*/sessions/${session.id}$`), async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...await answer.json(), template: "data", workspace: { medium: "disk", mb: 64, volume: "kept" } } });
+  });
+  v.allow(/409/);
+  await page.route(/\/sessions(\?|$)/, (route) => (route.request().method() === "POST" ? route.fulfill({ status: 409, json: { error: { code: "conflict", message: "the volume is in use" } } }) : route.continue()));
+  await v.open(`sandbox/sessions/${session.id}`);
+  const sent = page.waitForRequest((request) => request.method() === "POST" && /\/sessions(\?|$)/.test(request.url()));
+  await named(page, "Open a new one with its image and limits").click();
+  const { base_image, template, workspace, resources } = (await sent).postDataJSON() as { [name: string]: Record<string, number> };
+  assert.deepEqual([base_image, template, workspace, resources!["workspace_mb"], resources!["memory_mb"]], [undefined, "data", { volume: "kept", mb: 64 }, undefined, 300]);
+  await page.getByText("The volume is in use.").waitFor();
 });
 
 test("the page is accessible, in both themes and on a phone", async (t) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { accessible, alsoAccessible, atEnd, visit } from "./world.ts";
+import { accessible, alsoAccessible, atEnd, until, visit } from "./world.ts";
 
 test("a session is made, listed and ended", async (t) => {
   const v = await visit(t);
@@ -46,6 +46,21 @@ test("a session is made, listed and ended", async (t) => {
   assert.equal((await v.api.sessions.use(id).get()).state, "closed");
   await page.getByLabel("Show those that have ended, too").check();
   await page.getByRole("listitem").filter({ hasText: id.slice(-8) }).getByText("closed").waitFor();
+});
+
+test("a session of a snapshot begins with the image of the session that was saved", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  const session = await v.api.sessions.create({ base_image: "host" });
+  await session.snapshot({ name: "kept" });
+  await page.route(new RegExp(`/api/.*/sessions/${session.id}$`), async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...await answer.json(), base_image: "python:3.12" } });
+  });
+  await v.open("sandbox/sessions");
+  await page.getByRole("button", { name: "New session with kept" }).click();
+  const image = page.getByRole("dialog").getByLabel("Image");
+  await until("its image", async () => (await image.inputValue()) === "python:3.12");
 });
 
 const hostile = ["<img src=x onerror=window.hit=1>", "\u202egnp.exe", "a".repeat(120), "'\"><script>window.hit=1</script>"];

@@ -94,10 +94,13 @@ test("a server that is away is said, asked again, and welcomed back", async (t) 
   await v.open("sandbox/sessions");
   await v.page.getByRole("heading", { name: "No session is open" }).waitFor();
   await first.kill();
+  const place = async () => (await v.page.getByRole("main").boundingBox())!.y;
+  const before = await place();
   await v.page.getByRole("link", { name: "Runs", exact: true }).click();
   const banner = v.page.getByRole("status").filter({ hasText: "The server does not answer." });
   await banner.waitFor();
   await banner.getByText(/Next try in \d+ s/).waitFor();
+  assert.equal(await place(), before, "nothing moves");
   await alsoAccessible(v.page, "away");
   await serve(t, { data: first.data, listen: new URL(first.url).host });
   await banner.getByRole("button", { name: "Try now" }).click({ timeout: 5000 }).catch(() => {}); // the page may have reconnected already

@@ -52,6 +52,30 @@ async function begin(t: Parameters<typeof visit>[0], options?: VisitOptions): Pr
   } };
 }
 
+test("a terminal that was opened elsewhere is listed, and one that was ended here is not", async (t) => {
+  const { v, id, open } = await begin(t);
+  await open();
+  await v.page.mouse.move(0, 0);
+  const other = await v.api.terminals.open(id, { name: "elsewhere" });
+  await v.page.locator(".terminals").hover();
+  const tab = v.page.getByRole("tab", { name: "elsewhere" });
+  await tab.waitFor();
+  assert.equal(await tab.getAttribute("aria-selected"), "false");
+  await other.close();
+  let end = () => {};
+  const held = new Promise<void>((resolve) => (end = resolve));
+  await v.page.route(/terminals\//, (route) => (route.request().method() === "DELETE" ? void held.then(() => route.continue()) : route.continue()));
+  await tab.press("Delete");
+  await v.page.getByRole("button", { name: "End it" }).press("Enter");
+  await tab.waitFor({ state: "detached" });
+  const listed = v.page.waitForResponse((answer) => answer.request().method() === "GET" && /terminals/.test(answer.url()));
+  await v.page.evaluate(() => dispatchEvent(new Event("focus")));
+  await listed;
+  await v.page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+  assert.equal(await tab.count(), 0);
+  end();
+});
+
 test("terminals live in tabs, survive a reload, and end with a status", async (t) => {
   const { v, id, screen } = await begin(t);
   let admit = () => {};

@@ -53,6 +53,27 @@ test("an earlier run brings what the server knows of it", () => {
   }
 });
 
+test("an earlier run brings its template, its disk and its presets", () => {
+  const run = {
+    id: "r", command: ["a"], base_image: "python:3.11", runtime: "native", template: "data", workspace: { medium: "disk", mb: 64, volume: "v" },
+    network: { network_policy: "allowlist", egress: { presets: ["pip"] } },
+  } as unknown as Run;
+  const spec = specOf(formOfRun(run));
+  assert.deepEqual([spec.base_image, spec.template, spec.workspace, spec.egress], [undefined, "data", { volume: "v", mb: 64 }, { presets: ["pip"] }]);
+  assert.deepEqual(specOf(formOf(JSON.parse(JSON.stringify(spec)) as typeof spec)), spec);
+  const inSession = specOf(formOfRun({ ...run, session_id: "s" }));
+  assert.deepEqual([inSession.template, inSession.workspace, inSession.egress], [undefined, undefined, undefined]);
+});
+
+test("the beginning of a command is no command", () => {
+  for (const more of [{}, { session_id: "s", context: { name: "c", language: "python" } }]) {
+    const form = formOfRun({ id: "r", command: ["echo 'it is lon"], command_truncated: true, ...more } as unknown as Run);
+    assert.throws(() => specOf(form), /only its beginning/);
+    assert.throws(() => specOf(JSON.parse(JSON.stringify(form)) as typeof form), /only its beginning/, "after a reload, too");
+    assert.doesNotThrow(() => specOf({ ...form, command: `${form.command} # mine`, code: `${form.code}g'` }));
+  }
+});
+
 test("a language brings its example, and leave to execute what is compiled", () => {
   const go = { ...emptyForm(), ...inLanguage(emptyForm(), "go") };
   assert.match(go.code, /package main/);

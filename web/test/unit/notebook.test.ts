@@ -39,6 +39,17 @@ test("a new notebook, another language, and what is no notebook", () => {
   for (const text of ["{", "[]", "null", '{"nbformat": 3, "cells": []}', '{"nbformat": 4, "cells": [1]}', '{"nbformat": 4}']) assert.throws(() => parse(text), /This (is not|notebook has)/, text);
 });
 
+test("a notebook without a kernelspec keeps what describes its language, and one without cells gets one", () => {
+  const saved = (metadata: object, changes: object = {}) => (JSON.parse(serialize({ ...parse(JSON.stringify({ cells: [], metadata, nbformat: 4, nbformat_minor: 5 })), ...changes })) as { metadata: object }).metadata;
+  for (const name of ["scala", "R", "python"]) {
+    const metadata = { language_info: { name, file_extension: ".x", version: "2.13" }, custom: 1 };
+    assert.deepEqual(saved(metadata), metadata, name);
+  }
+  assert.deepEqual(saved({ language_info: { name: "R" } }, { language: "bash" }), { kernelspec: { display_name: "Bash", language: "bash", name: "bash" }, language_info: { name: "bash" } });
+  assert.deepEqual(saved({}), { kernelspec: { display_name: "Python", language: "python", name: "python3" }, language_info: { name: "python" } });
+  assert.equal(parse('{"nbformat": 4, "cells": []}').cells.length, 1);
+});
+
 test("results become outputs, and hostile tables stay tables", () => {
   assert.deepEqual(outputOf({ type: "value", count: 2, data: { "text/plain": "1" } }), { output_type: "execute_result", execution_count: 2, data: { "text/plain": "1" }, metadata: {} });
   assert.deepEqual(outputOf({ type: "error", name: "E", value: "v", traceback: "a\nb" }), { output_type: "error", ename: "E", evalue: "v", traceback: ["a", "b"] });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { briefOf } from "../../src/page/approvals/reason.ts";
+import { briefOf, plainReason } from "../../src/page/approvals/reason.ts";
 import { test } from "node:test";
 import { table } from "../../src/page/run/csv.ts";
 import { imageType, kindOf } from "../../src/page/run/kind.ts";
@@ -59,6 +59,30 @@ test("a run can be repeated by what it tells", () => {
   assert.equal(asBelljar(repeatOf({ ...run, session_id: "s1" }, undefined).spec).line.startsWith("belljar session run s1 --timeout 60 --env"), true);
 });
 
+test("a run is repeated with its template, its disk and its presets", () => {
+  const limits = { ...run.resource_usage!.limits, workspace_mb: 64 };
+  const more = { ...run, env_names: [], git: undefined, packages: undefined, network: { network_policy: "allowlist", egress: { presets: ["pip"], hosts: ["a.example.com"] } }, resource_usage: { ...run.resource_usage!, limits } } as Run;
+  const spec = (with_: object) => repeatOf({ ...more, ...with_ }, undefined).spec;
+  const line = (with_: object) => asBelljar(spec(with_)).line;
+  assert.equal(line({}), "belljar run --image python@sha256:abc --runtime native --allow a.example.com --allow-preset pip --cpus 1 --memory 512m --workspace 64m --nofile 1024 --timeout 60 -- python3 -c 'print('\\''hi'\\'')'");
+  assert.deepEqual([spec({ template: "data" }).template, spec({ template: "data" }).base_image], ["data", undefined]);
+  assert.match(line({ template: "data" }), /^belljar run --template data --runtime native /);
+  for (const [workspace, want, flags] of [
+    [{ medium: "disk", mb: 64 }, { medium: "disk", mb: 64 }, "--disk 64m"],
+    [{ medium: "disk", mb: 64, volume: "v" }, { volume: "v", mb: 64 }, "--volume v --disk 64m"],
+    [{ medium: "disk", mb: 64, volume: "v", read_only: true }, { volume: "v", read_only: true }, "--volume v:ro"],
+  ] as const) {
+    const { workspace: got, resources } = spec({ workspace });
+    assert.deepEqual([got, resources?.workspace_mb], [want, undefined]);
+    assert.ok(line({ workspace }).includes(` ${flags} --nofile`), line({ workspace }));
+  }
+  assert.deepEqual([spec({ template: "data", session_id: "s" }).template, spec({ workspace: { medium: "disk", mb: 64 }, session_id: "s" }).workspace], [undefined, undefined]);
+  assert.ok(repeatOf({ ...run, snapshot_digest: "sha256:s" }, undefined).missing.includes("its snapshot"));
+  assert.ok(!repeatOf({ ...run, snapshot_digest: "sha256:s", template: "data" }, undefined).missing.includes("its snapshot"));
+  assert.ok(asBelljar({ command: ["true"], snapshot: "s1" }).line.startsWith("belljar run --snapshot s1 "));
+  assert.deepEqual(asBelljar({ command: ["true"], labels: { a: "b" }, cwd: "d", build_cache: true }).missing, ["labels", "cwd", "build cache"]);
+});
+
 test("code in a context is executed there again", () => {
   const inContext = { ...run, session_id: "s1", command: ["x = 1"], context: { name: "data", language: "python" }, env_names: [] } as unknown as Run;
   const { spec } = repeatOf(inContext, undefined);
@@ -110,6 +134,18 @@ test("denials have words", () => {
   assert.deepEqual(denialOf("brand_new"), { why: "brand new", then: "" });
   assert.deepEqual(denialOf("constructor"), { why: "constructor", then: "" });
   assert.deepEqual(denialOf(undefined), { why: "", then: "" });
+});
+
+test("the reason of an approval is a sentence", () => {
+  for (const [reason, want] of [
+    ["network: api.example.com 10.0.0.0/8 preset:pip", "It wants to reach api.example.com, 10.0.0.0/8, preset:pip"],
+    ["network: no host", "It wants to reach no host"],
+    ["secrets: A B (from PROD) C (from PROD, to api.example.com) D (to git.example.com, for git)", "It gets the secrets A B (from PROD) C (from PROD, to api.example.com) D (to git.example.com, for git)"],
+    ["git: https://git.example.com/x at main with a patch of 5 bytes", "It clones https://git.example.com/x at main with a patch of 5 bytes"],
+    ["packages: a b@1 (with build scripts)", "It installs a b@1 (with build scripts)"],
+    ["image: docker.io/library/python:3.12", "It uses the image docker.io/library/python:3.12"], ["image=python:*", "It uses the image python:*"],
+    ["cpu>2: 2.5", "It wants 2.5 processors; more than 2 processors needs an approval"], ["source=mcp", "It was sent by mcp"], ["something new", "something new"],
+  ]) assert.equal(plainReason(reason!), want);
 });
 
 test("a command to approve says what of it is out of sight", () => {

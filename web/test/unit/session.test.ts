@@ -70,6 +70,9 @@ test("rules are sorted by what they are", () => {
   const egress = rulesOf("example.com, *.example.org\n10.0.0.0/8 2001:db8::/32\n203.0.113.7\n2001:db8::7\n");
   assert.deepEqual(egress, { hosts: ["example.com", "*.example.org"], cidrs: ["10.0.0.0/8", "2001:db8::/32"], ips: ["203.0.113.7", "2001:db8::7"] });
   assert.deepEqual(rulesOf(textOfRules(egress)), egress);
+  const presets = { hosts: ["example.com"], presets: ["pip", "github"] };
+  assert.equal(textOfRules(presets), "example.com\npreset:pip\npreset:github");
+  assert.deepEqual(rulesOf(textOfRules(presets)), presets);
   assert.deepEqual(rulesOf(" \n"), {});
   assert.deepEqual(rulesOf("https://example.com/x"), { hosts: ["https://example.com/x"] }, "the server says what is wrong with it");
 });

@@ -11,17 +11,16 @@ export function briefOf(text: string, mostLines = 10, mostChars = 1000): { head:
 
 /** plainReason returns the reason of an approval as a sentence: "network: example.com" is `It wants to reach example.com`. */
 export function plainReason(reason: string): string {
-  const match = /^([a-z_]+)(?:([>=])([^:]*))?(?:: ([\s\S]*))?$/.exec(reason);
+  const match = /^([a-z_]+)(?:([>=])(\S*?))?(?:: ([\s\S]*))?$/.exec(reason);
   if (!match) return reason;
   const [, subject, , bound = "", asked = ""] = match;
-  const list = asked.trim().split(/\s+/).filter(Boolean).join(", ");
   const over = (what: string, unit: string) => `${what} ${asked}${unit}; more than ${bound}${unit} needs an approval`;
   switch (subject) {
-    case "network": return `It wants to reach ${list || "the network"}`;
-    case "image": return `It uses the image ${list || bound}`;
-    case "secrets": return `It gets the secrets ${list}`;
-    case "git": return `It clones ${list}`;
-    case "packages": return `It installs ${list}`;
+    case "network": return `It wants to reach ${asked === "no host" ? asked : asked.replaceAll(" ", ", ") || "the network"}`;
+    case "image": return `It uses the image ${asked || bound}`;
+    case "secrets": return `It gets the secrets ${asked}`;
+    case "git": return `It clones ${asked}`;
+    case "packages": return `It installs ${asked}`;
     case "cpu": return over("It wants", " processors");
     case "memory_mb": return over("It wants", " MiB of memory");
     case "timeout_sec": return over("It may run for", " s");

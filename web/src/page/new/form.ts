@@ -1,5 +1,5 @@
 // The fields of the form, and the request that they make.
-import type { Run, RunSpec } from "belljar-sdk";
+import type { Run, RunSpec, Workspace } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
 import { repeatOf } from "../run/spec.ts";
@@ -17,7 +17,12 @@ export interface Form {
   language: string;
   code: string;
   command: string;
+  /** The prefilled text, if the server has only the beginning of it; otherwise empty. */
+  cut: string;
   image: string;
+  template: string;
+  /** A disk or a volume; by default the workspace is in memory. */
+  workspace: Workspace | undefined;
   runtime: string;
   session: string;
   /** The session's context that executes the code; empty for a separate program. */
@@ -44,7 +49,7 @@ export const inlineBytes = 1_000_000;
 
 export function emptyForm(): Form {
   return {
-    kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", image: "", runtime: "", session: "", context: "", files: [],
+    kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", cut: "", image: "", template: "", workspace: undefined, runtime: "", session: "", context: "", files: [],
     stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
   };
 }
@@ -59,8 +64,12 @@ export function inLanguage(form: Form, name: string): Pick<Form, "language" | "c
 const lines = (text: string): string[] => text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
 const figure = (text: string | number | null): number | undefined => (text === null || String(text).trim() === "" ? undefined : Number(text));
 
+/** isCut reports whether the program is only the beginning of an earlier one. */
+export const isCut = (form: Form): boolean => form.cut !== "" && form.cut === (form.kind === "code" ? form.code : form.command);
+
 /** specOf returns the request of a form. It throws an Error with a sentence about a field that cannot be sent. */
 export function specOf(form: Form): RunSpec {
+  if (isCut(form)) throw new Error("The server has only its beginning. Add the rest, or change it, before you run it");
   const spec: RunSpec = form.kind === "code" ? { language: form.language, code: form.code } : { command: words(form.command) };
   if (form.session) spec.session_id = form.session;
   if (form.session && form.context && form.kind === "code") {
@@ -81,9 +90,11 @@ export function specOf(form: Form): RunSpec {
 }
 
 /** sandboxOf returns the sandbox that a form requests, for the run itself or for a session that is made for it. */
-export function sandboxOf(form: Form): Pick<RunSpec, "base_image" | "runtime" | "workspace_exec" | "resources" | "network_policy" | "egress" | "git" | "packages"> {
+export function sandboxOf(form: Form): Pick<RunSpec, "base_image" | "template" | "workspace" | "runtime" | "workspace_exec" | "resources" | "network_policy" | "egress" | "git" | "packages"> {
   const spec: ReturnType<typeof sandboxOf> = {};
-  if (form.image) spec.base_image = form.image;
+  if (form.template) spec.template = form.template;
+  else if (form.image) spec.base_image = form.image;
+  if (form.workspace) spec.workspace = form.workspace;
   if (form.runtime) spec.runtime = form.runtime;
   if (form.exec) spec.workspace_exec = true;
   const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
@@ -125,7 +136,7 @@ export function formOf(spec: RunSpec): Form {
     language: languageOf(spec.language),
     code: spec.code ?? "",
     command: shellLine(spec.command ?? []),
-    image: spec.base_image ?? "", runtime: spec.runtime ?? "", session: spec.session_id ?? "", context: spec.context ?? "",
+    image: spec.base_image ?? "", template: spec.template ?? "", workspace: spec.workspace, runtime: spec.runtime ?? "", session: spec.session_id ?? "", context: spec.context ?? "",
     stdin: spec.stdin ?? "", interactive: spec.interactive ?? false,
     env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
     capture: (spec.capture_patterns ?? []).join("\n"),
@@ -140,11 +151,13 @@ export function formOf(spec: RunSpec): Form {
 /** formOfRun fills a form from the server's data about a run: without its files, its input and the values of its environment. */
 export function formOfRun(run: Run): Form {
   const limits = run.resource_usage?.limits;
-  const { egress, packages, git } = repeatOf(run, undefined).spec;
+  const { egress, packages, git, template = "", workspace } = repeatOf(run, undefined).spec;
+  const text = run.context ? (run.command?.[0] ?? "") : shellLine(run.command ?? []);
   return {
     ...emptyForm(), language: languageOf(run.context?.language),
-    ...(run.context ? { kind: "code", code: run.command?.[0] ?? "", context: run.context.name } as const : { kind: "command", command: shellLine(run.command ?? []) } as const),
-    image: run.session_id ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
+    ...(run.context ? { kind: "code", code: text, context: run.context.name } as const : { kind: "command", command: text } as const),
+    cut: run.command_truncated ? text : "", template, workspace,
+    image: run.session_id || template ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
     interactive: run.interactive ?? false,
     timeoutSec: String(limits?.timeout_sec ?? ""), memoryMb: String(limits?.memory_mb || ""), cpu: String(limits?.cpu || ""),
     allow: textOfRules(egress), pip: (packages?.pip ?? []).join("\n"), npm: (packages?.npm ?? []).join("\n"), git: git?.url ?? "", ref: git?.ref ?? "",

@@ -3,6 +3,9 @@
 /** The maximum size in bytes of a file that is shown. */
 export const mostShown = 5 << 20;
 
+/** The same for a notebook: up to this size, the server compares it when it is saved. */
+export const mostNotebook = 8 << 20;
+
 /** The displayed content of a file. */
 export type Shown =
   | { kind: "text"; text: string; eol: "\n" | "\r\n"; mixed: boolean }

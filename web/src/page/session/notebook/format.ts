@@ -67,6 +67,7 @@ export function parse(text: string): SavedBook {
       outputs: Array.isArray(outputs) ? outputs.filter((one): one is Output => isObject(one) && typeof one["output_type"] === "string") : [],
     };
   });
+  if (cells.length === 0) cells.push(emptyCell()); // the page adds cells after others
   return { cells, language: languageOf(file["metadata"]), rest: file };
 }
 
@@ -83,7 +84,7 @@ const linesOf = (text: string): string[] => text.match(/[^\n]*\n|[^\n]+$/g) ?? [
 export function serialize({ cells, language, rest }: SavedBook): string {
   const { kernel, label } = languages.find((one) => one.name === language)!;
   const metadata = isObject(rest["metadata"]) ? rest["metadata"] : {};
-  const same = "metadata" in rest && languageOf(metadata) === language && isObject(metadata["kernelspec"]);
+  const same = languageOf(metadata) === language && (isObject(metadata["kernelspec"]) || isObject(metadata["language_info"]));
   return `${JSON.stringify({
     ...rest,
     cells: cells.map((cell) => ({
