@@ -141,6 +141,9 @@ func (p *shellProcess) serveKernel() {
 	}
 }
 
+// asks reports whether the process gets interrupts as requests.
+func (p *shellProcess) asks() bool { return p.kernel != nil && p.kernel.asks }
+
 func (p *shellProcess) killKernel() {
 	if !isClosed(p.exec.exited) {
 		_ = unix.Kill(p.exec.pid, unix.SIGKILL)
@@ -228,7 +231,7 @@ func (c *command) interruptKernel() int {
 	pid := c.proc.exec.pid
 	started := c.processes()
 	if !isClosed(c.proc.exec.exited) { // first, because it may wait for one of the others
-		if c.proc.kernel.asks {
+		if c.proc.asks() {
 			_ = c.proc.request(kernelRequest{Op: "interrupt"})
 			c.e.closeInlet() // only the end of its input interrupts a read
 		} else {

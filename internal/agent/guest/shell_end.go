@@ -25,6 +25,8 @@ const (
 	returnTime = 5 * time.Second
 	// minReturnTime is the minimum for a shell that has nothing to wait for when it is interrupted.
 	minReturnTime = time.Second
+	// openTime is how long an interrupt waits for the shell to begin the command.
+	openTime = time.Second
 	// commandSweeps is the number of kill rounds after which the shell itself must be the process that keeps starting new ones.
 	commandSweeps = 8
 	// timedOutCode is the exit code of a command that was interrupted by its timeout, as in timeout(1).
@@ -35,6 +37,7 @@ const (
 // and nothing else. It kills the shell only if that does not return to its prompt.
 func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
+	c.awaitOpen()
 	group := c.interrupt()
 	exit := c.wait(settleShell)
 	if exit == nil && (c.proc.foreground(c.survivors) != group || !process.Handles(group, unix.SIGINT)) {
@@ -70,6 +73,21 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	return exit
 }
 
+// awaitOpen waits until the shell begins the command: a signal before that would interrupt nothing, or the start of the shell. A kernel that
+// gets requests reads them in their order.
+func (c *command) awaitOpen() {
+	if c.opening == nil || c.proc.asks() {
+		return
+	}
+	select {
+	case <-c.opening:
+		c.handOver()
+	case <-c.proc.exec.exited:
+	case <-time.After(openTime): // something else may keep the shell busy, which the interrupt ends
+	case <-c.e.a.stop:
+	}
+}
+
 // interrupt acts like a terminal's interrupt key: it signals the shell, which then skips the rest of the command, and the foreground job. It
 // returns the job's process group.
 func (c *command) interrupt() int {
@@ -100,7 +118,9 @@ func (c *command) wait(d time.Duration) *wire.Exit {
 	for {
 		select {
 		case <-c.opening:
-			c.handOver()
+			if c.handOver(); !c.proc.asks() {
+				c.interrupt() // the first was too early
+			}
 		case status := <-c.result:
 			return c.back(status)
 		case <-c.proc.exec.exited:

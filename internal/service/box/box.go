@@ -68,7 +68,7 @@ func (b *Box) Exec(ctx context.Context, e wire.Exec, optional string) (*agent.Pr
 	if err := b.Network.Opened(ctx); err != nil {
 		return nil, err
 	}
-	proc, err := b.Agent.Exec(ctx, e)
+	proc, err := b.start(ctx, e)
 	var refused *wire.Error
 	if e.Cwd == "" || e.Cwd != optional || !errors.As(err, &refused) || refused.Step != wire.StepChdir {
 		return proc, err
@@ -79,7 +79,27 @@ func (b *Box) Exec(ctx context.Context, e wire.Exec, optional string) (*agent.Pr
 		}
 	}
 	e.Cwd = ""
-	return b.Agent.Exec(ctx, e)
+	return b.start(ctx, e)
+}
+
+// replyTime is how long a cancelled start waits for the agent's reply. The agent normally replies immediately.
+const replyTime = 2 * time.Second
+
+// start starts a command. If ctx ends meanwhile, it fails, but only once the agent knows the command: otherwise [Box.End] could find none, and
+// the agent could start it afterwards.
+func (b *Box) start(ctx context.Context, e wire.Exec) (*agent.Process, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(replyTime, func() { cancel(context.Cause(ctx)) }) })()
+	proc, err := b.Agent.Exec(late, e)
+	if err == nil && ctx.Err() != nil {
+		proc.Close()
+		return nil, context.Cause(ctx)
+	}
+	return proc, err
 }
 
 // File returns a request for a file with the user's rights.
@@ -87,9 +107,9 @@ func (b *Box) File(path string) wire.FileRequest {
 	return wire.FileRequest{Path: path, UID: b.UID, GID: b.GID}
 }
 
-// End ends a command without a follower, within a time limit, and makes the agent forget it. An unknown command is not an error.
-func (b *Box) End(id string, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+// End ends a command without a follower, at most slack after its grace, and makes the agent forget it. An unknown command is not an error.
+func (b *Box) End(id string, grace, slack time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace+slack)
 	defer cancel()
 	proc, err := b.Agent.Attach(ctx, id, 0)
 	if IsNotFound(err) {
@@ -99,7 +119,7 @@ func (b *Box) End(id string, limit time.Duration) error {
 		return err
 	}
 	defer proc.Close()
-	_ = proc.End(0) // if that fails, there is no output either
+	_ = proc.End(grace) // if that fails, there is no output either
 	if _, err := proc.Output(ctx, func(int64, wire.Stream, []byte) error { return nil }); err != nil {
 		return err
 	}

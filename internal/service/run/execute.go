@@ -293,7 +293,11 @@ func (c *execution) forget() {
 			err = c.box.Agent.Forget(ctx, c.id)
 		}
 	case c.end.Sandbox == nil && !errors.As(c.end.Err, &refused):
-		err = c.box.End(c.id, clock.Seconds(c.plan.Limits.GraceSec)+c.slack)
+		grace := time.Duration(0)
+		if c.plan.request.Context != "" || c.plan.request.Shell != nil { // killing it could cost the variables
+			grace = clock.Seconds(c.plan.Limits.GraceSec)
+		}
+		err = c.box.End(c.id, grace, c.slack)
 	}
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
 		c.log.Warn("agent cannot forget a command", "run_id", c.run.id, "err", err)

@@ -227,7 +227,7 @@ func (s *Recovery) endCommands(x *Session, orphans []wire.ExecInfo) {
 			if x.ctx.Err() != nil {
 				return
 			}
-			if err := b.End(e.ID, s.opts.Slack); err != nil {
+			if err := b.End(e.ID, 0, s.opts.Slack); err != nil {
 				s.opts.Log.Warn("orphaned command cannot be ended", "run_id", e.ID, "session_id", x.id, "err", err)
 				return
 			}

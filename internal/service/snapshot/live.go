@@ -166,7 +166,7 @@ func resume(ctx context.Context, w Workspace, state *shelf.Layer) (cwd string, e
 		if ctx.Err() != nil {
 			return "", context.Cause(ctx)
 		}
-		if err := b.End(e.ID, endTime); err != nil {
+		if err := b.End(e.ID, 0, endTime); err != nil {
 			return "", err
 		}
 	}

@@ -74,7 +74,7 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
 		if _, refused := errors.AsType[*wire.Error](err); !refused { // it may have started
-			_ = b.End(e.ID, endTime)
+			_ = b.End(e.ID, 0, endTime)
 		}
 		return nil, "", false
 	}
@@ -89,7 +89,7 @@ func inShell(ctx context.Context, w Workspace, e wire.Exec) (out []byte, cwd str
 		return nil
 	})
 	if err != nil {
-		_ = b.End(e.ID, endTime)
+		_ = b.End(e.ID, 0, endTime)
 		return nil, "", false
 	}
 	_ = proc.Forget()

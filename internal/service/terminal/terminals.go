@@ -117,7 +117,7 @@ func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalS
 	}
 	if err != nil {
 		if refused := (*wire.Error)(nil); !errors.As(err, &refused) { // it may have started
-			v.opts.Work.Do(func() { v.opts.Work.Go(func() { _ = t.box.End(execPrefix+t.id, v.opts.Slack) }) })
+			v.opts.Work.Do(func() { v.opts.Work.Go(func() { _ = t.box.End(execPrefix+t.id, 0, v.opts.Slack) }) })
 		}
 		t.cancel()
 		return nil, t.startError(err)
