@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 	goruntime "runtime"
 	"strings"
-	"syscall"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // dataDir is the folder of one installation: its secrets, its records, and a lock that excludes a second daemon.
@@ -84,7 +84,7 @@ func openLock(path string) (*os.File, error) {
 
 func unusable(path string, err error) error {
 	hint := "name a folder that you can write with SANDBOX_DATA, or with serve's --data"
-	if errors.Is(err, syscall.ENOSPC) {
+	if fault.Full(err) {
 		hint = "free space on its disk, or files as df -i counts them"
 	}
 	return &belljar.Error{Code: belljar.CodeInternal, Message: "data folder " + path + " cannot be used", Err: err, Hint: hint}

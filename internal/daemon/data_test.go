@@ -178,8 +178,10 @@ func TestUnusableData(t *testing.T) {
 	if _, err := openData(file); err == nil || belljar.HintOf(err) == "" {
 		t.Errorf("a file as the folder: %v", err)
 	}
-	full := unusable("/data", &fs.PathError{Op: "write", Path: "/data/x", Err: syscall.ENOSPC})
-	if hint := belljar.HintOf(full); !strings.HasPrefix(hint, "free space") {
-		t.Errorf("a full disk: %v, hint %q", full, hint)
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT} {
+		err := unusable("/data", &fs.PathError{Op: "write", Path: "/data/x", Err: full})
+		if hint := belljar.HintOf(err); !strings.HasPrefix(hint, "free space") {
+			t.Errorf("a full disk: %v, hint %q", err, hint)
+		}
 	}
 }

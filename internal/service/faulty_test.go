@@ -4,6 +4,7 @@ package service_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -107,6 +108,32 @@ func tight(b *tightBook) func(*service.Options) {
 		b.Book = o.Logs
 		o.Logs = b
 	}
+}
+
+// A defect of the server that a run's output triggers ends the run, and not the server. Its sandbox is removed; a session continues.
+func TestDefectEndsOneRun(t *testing.T) {
+	book := new(tightBook)
+	b := newBench(t, tight(book))
+	x := b.open()
+	book.fill(func(f belljar.Frame) bool {
+		if strings.Contains(string(f.Output), "odd") || string(f.Output) == "\xc3" { // the second at the end, as an incomplete character
+			panic("a defect")
+		}
+		return false
+	})
+	inside := shell("echo odd; sleep 1000")
+	inside.SessionID, inside.BaseImage = x.ID, ""
+	for name, req := range map[string]belljar.RunRequest{"run": shell("echo odd; sleep 1000"), "at the end": shell(`printf '\303'`), "session": inside} {
+		r := b.run(req)
+		if r.want(t, belljar.PhaseFailed, -1, belljar.ReasonNodeLost); !r.Truncated || !strings.Contains(r.Hint, "operator") {
+			t.Errorf("%s: %+v", name, r.Run)
+		}
+	}
+	inside.Command = shell("echo even").Command
+	if r := b.run(inside); r.stdout != "even\n" {
+		t.Errorf("%+v", r.Run)
+	}
+	b.until(func() bool { return len(b.sandboxes()) == 1 })
 }
 
 // as returns the service's runs from the view of another user.

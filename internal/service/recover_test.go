@@ -328,6 +328,24 @@ func TestRecoverDenied(t *testing.T) {
 	}
 }
 
+// A queued run that fails after its admission leaves no context in its session.
+func TestRecoverWithoutItsContext(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	x := b.open()
+	req := bash(x.ID, "new", "true")
+	row := leftRow(belljar.PhaseQueued, &req.RunSpec)
+	row.SessionID, row.Approval = x.ID, &belljar.Approval{Fingerprint: "of another request"}
+	leave(t, o, row, phases(belljar.PhaseQueued))
+	b.recover()
+	if run, err := b.Get(t.Context(), row.ID); err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonPolicyDenied {
+		t.Errorf("%+v, %v", run, err)
+	}
+	if list, err := b.service.As(service.Local()).Contexts().List(t.Context(), x.ID); err != nil || len(list) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // A server that ends leaves its queue to the next one, if the store outlives it. Clients that follow a log get an error.
 func TestCloseLeavesTheQueue(t *testing.T) {
 	var o service.Options

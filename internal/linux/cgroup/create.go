@@ -31,6 +31,8 @@ const (
 	period = 100_000 // µs over which a CPU limit is accounted, the kernel's default
 	// maxChildren limits the groups that an owner can make below its group. The kernel's memory for a group counts toward no limit.
 	maxChildren = "4096"
+	// maxDepth is how deep an owner can nest groups. Nested without a limit, their path would become too long to remove them.
+	maxDepth = "1"
 )
 
 // Create makes a group with its limits in every hierarchy in use. It returns a [LimitError] if a requested limit cannot
@@ -220,8 +222,10 @@ func (h *Host) vacate(dir string) error {
 // delegate lets the owner make children, and opens the folder as a mount of its own: from an ordinary descriptor ".." would lead out of
 // the sandbox's root into the host's.
 func (g *Group) delegate(dir string, o Owner) error {
-	if err := g.kernel.set(dir, "cgroup.max.descendants", maxChildren); err != nil {
-		return err
+	for _, bound := range [][2]string{{"cgroup.max.descendants", maxChildren}, {"cgroup.max.depth", maxDepth}} {
+		if err := g.kernel.set(dir, bound[0], bound[1]); err != nil {
+			return err
+		}
 	}
 	for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
 		err := unix.Lchown(filepath.Join(dir, name), o.UID, o.GID)

@@ -130,7 +130,7 @@ func (f *fake) files(parent string) map[string]string {
 	}
 	on := f.get(parent + "/cgroup.subtree_control")
 	maps.Copy(files, map[string]string{"cgroup.controllers": on, "cgroup.subtree_control": "", "cgroup.threads": "", "cgroup.type": "domain",
-		"cgroup.max.descendants": "max", "cgroup.events": "populated 0", "cgroup.kill": "", "cpu.stat": "usage_usec 7\nuser_usec 5"})
+		"cgroup.max.descendants": "max", "cgroup.max.depth": "max", "cgroup.events": "populated 0", "cgroup.kill": "", "cpu.stat": "usage_usec 7\nuser_usec 5"})
 	for controller := range strings.FieldsSeq(on) {
 		maps.Copy(files, v2[controller])
 	}

@@ -67,7 +67,7 @@ func TestPureV2(t *testing.T) {
 	g := fakeCreate(t, h, Spec{Installation: "i", ID: "s", Limits: allLimits, Owner: &Owner{UID: os.Getuid(), GID: os.Getgid()}})
 	const dir = "/sys/fs/cgroup/belljar/i/s"
 	for file, want := range map[string]string{
-		"memory.max": "67112960", "memory.swap.max": "0", "pids.max": "10", "cpu.max": "50000 100000", "cgroup.max.descendants": maxChildren,
+		"memory.max": "67112960", "memory.swap.max": "0", "pids.max": "10", "cpu.max": "50000 100000", "cgroup.max.descendants": maxChildren, "cgroup.max.depth": maxDepth,
 		"../cgroup.subtree_control": "memory pids cpu", "../../cgroup.subtree_control": "memory pids cpu",
 	} {
 		if got := f.get(dir + "/" + file); got != want {

@@ -285,7 +285,7 @@ func TestOwnerMakesChildren(t *testing.T) {
 	file := os.NewFile(uintptr(mustDup(t, g.ExecDir())), "exec")
 	defer file.Close()
 	// A shell as the owner, in the group: it makes a child, moves into it, and tries the group above.
-	script := `cd /proc/self/fd/3 && mkdir run && echo $$ > run/cgroup.procs && cat /proc/self/cgroup
+	script := `cd /proc/self/fd/3 && mkdir run && { mkdir run/deep 2>/dev/null; true; } && echo $$ > run/cgroup.procs && cat /proc/self/cgroup
 	(mkdir ` + filepath.Dir(dir) + `/escape; echo 0 > ` + filepath.Dir(dir) + `/cgroup.procs) 2>/dev/null
 	echo 1 > ` + dir + `/cgroup.max.descendants`
 	c := exec.Command("/bin/sh", "-c", script)
@@ -301,6 +301,9 @@ func TestOwnerMakesChildren(t *testing.T) {
 	}
 	if exists(filepath.Join(filepath.Dir(dir), "escape")) {
 		t.Error("the owner made a group next to its own")
+	}
+	if exists(filepath.Join(dir, "run", "deep")) {
+		t.Error("the owner nested groups, whose paths have no limit")
 	}
 	if !exists(filepath.Join(dir, "run")) {
 		t.Error("no child for Remove to remove")

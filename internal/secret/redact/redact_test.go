@@ -51,6 +51,24 @@ func write(p *Patterns, in []byte, cut func(left int) int) (out []byte) {
 	return append(out, s.Flush()...)
 }
 
+// rewound is like write, but a few times it rewinds the stream and writes the discarded bytes again. It may end before they are complete.
+func rewound(p *Patterns, in []byte, random *rand.Rand) (out []byte) {
+	s := p.Stream()
+	for at, times := 0, 0; at < len(in); {
+		n := 1 + random.IntN(min(len(in)-at, 40))
+		out = append(out, s.Write(bytes.Clone(in[at:at+n]))...)
+		at += n
+		switch {
+		case times > 0 && random.IntN(20) == 0:
+			return append(out, s.Flush()...)
+		case times < 10 && random.IntN(3) == 0:
+			at, times = at-s.Held(), times+1
+			s.Rewind(0)
+		}
+	}
+	return append(out, s.Flush()...)
+}
+
 func whole(left int) int { return left }
 func single(int) int     { return 1 }
 
@@ -175,6 +193,18 @@ func TestRewind(t *testing.T) {
 	}
 }
 
+// The stream may end in the middle of what a rewind announced.
+func TestFlushAfterRewind(t *testing.T) {
+	s := New("xxxxxxxxYYYYYYYYYY", "YYYYYYYYYYzzzzzzzz").Stream()
+	if out := s.Write([]byte("xxxxxxxxYYYYYYYYYY")); string(out) != "********" {
+		t.Fatalf("%q", out)
+	}
+	s.Rewind(0)
+	if out := string(s.Write([]byte("Y"))) + string(s.Flush()); out != "*" {
+		t.Errorf("%q", out)
+	}
+}
+
 // A large piece is searched in parts, without missing patterns across them.
 func TestParts(t *testing.T) {
 	p := New("correct horse", "horse correct horse")
@@ -221,6 +251,7 @@ func FuzzStream(f *testing.F) {
 	f.Add("correct horse", "another secret", []byte("a correct horse, a correct ho"), uint64(1))
 	f.Add("aaaaaaaa", "aaaaaaaaaaab", []byte("aaaaaaaaaaaaaaaaaab"), uint64(2))
 	f.Add("abababababab", "babababa", []byte("xabababababababababababy"), uint64(3))
+	f.Add("xxxxxxxxYYYYYYYYYY", "YYYYYYYYYYzzzzzzzz", []byte("xxxxxxxxYYYYYYYYYYzzzzzz"), uint64(125))
 	f.Add("p@ss/word+1", strings.Repeat("long secret ", 200), []byte(strings.Repeat("long secret ", 201)), uint64(4))
 	f.Fuzz(func(t *testing.T, a, b string, in []byte, seed uint64) {
 		if len(a)+len(b) > 3<<10 || len(in) > 2<<10 {
@@ -245,6 +276,15 @@ func FuzzStream(f *testing.F) {
 		} {
 			if got := write(p, in, cut); !bytes.Equal(got, want) {
 				t.Errorf("%s: %q became %q, want %q", name, in, got, want)
+			}
+		}
+		got := rewound(p, in, random)
+		if len(got) == len(in) && !bytes.Equal(got, want) {
+			t.Errorf("rewound: %q became %q, want %q", in, got, want)
+		}
+		for i := range got {
+			if got[i] != in[i] && got[i] != '*' {
+				t.Fatalf("rewound: %q became %q", in, got)
 			}
 		}
 	})

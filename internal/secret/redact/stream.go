@@ -53,7 +53,7 @@ func (s *Stream) Flush() []byte {
 		return nil
 	}
 	out := append([]byte(nil), s.held...)
-	star(out[:s.stars])
+	star(out[:min(s.stars, len(out))]) // after a rewind, fewer may be held
 	if len(out) >= hint {
 		star(out)
 	}

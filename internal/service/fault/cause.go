@@ -15,6 +15,10 @@ var (
 	ErrQueueTTL       = errors.New("waited too long for its turn")
 	// ErrDetached means that the runs of a session continue, for the next process to reattach to.
 	ErrDetached = errors.New("left to the next belljar")
+	// ErrOverdue means that a command did not end at its agent's deadline.
+	ErrOverdue = errors.New("overdue")
+	// ErrDefect means that this process failed to handle what a run's sandbox sent.
+	ErrDefect = errors.New("belljar failed to handle the run's output")
 )
 
 // ApprovalError is the cause of a run or session that was not approved.

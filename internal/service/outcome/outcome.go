@@ -52,6 +52,9 @@ type Outcome struct {
 func Decide(e Ending) Outcome {
 	var o Outcome
 	switch {
+	case errors.Is(e.Err, fault.ErrDefect):
+		o.set(belljar.PhaseFailed, belljar.ReasonNodeLost, e.Err.Error())
+		o.Hint = "an operator finds the cause in the server's log"
 	case e.Building && (e.Build != nil || e.Overdue || e.Sandbox != nil):
 		o = e.byBuild()
 	case e.Exit != nil:

@@ -207,7 +207,7 @@ func (c *execution) begun(since time.Time) error {
 // settle derives the run's outcome, captures its artifacts, publishes the end, and then removes the sandbox.
 func (c *execution) settle() {
 	r, p, e := c.run, c.plan, &c.end
-	e.Overdue = errors.Is(e.Err, errOverdue)
+	e.Overdue = errors.Is(e.Err, fault.ErrOverdue)
 	if r.ctx.Err() != nil && !errors.Is(context.Cause(r.ctx), fault.ErrDetached) {
 		e.Stopped = context.Cause(r.ctx)
 	}

@@ -8,13 +8,11 @@ import (
 	"time"
 
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/stdin"
 )
-
-// errOverdue means that a command did not end at its agent's deadline.
-var errOverdue = errors.New("overdue")
 
 // follow copies the command's output into the log until it ends. The agent ends a command at its timeout, and follow ends a command whose
 // run is stopped. If the command outlives its grace period, it is overdue and follow stops following it.
@@ -34,16 +32,20 @@ func (c *execution) follow() {
 		defer close(guarded)
 		c.guard(ended, giveUp)
 	}()
-	exit, err := c.output(watched, fed)
+	var exit wire.Exit
+	c.end.Err = fault.Contain(c.log.With("run_id", c.run.id), func() (err error) {
+		if exit, err = c.output(watched, fed); !errors.Is(err, fault.ErrDetached) { // of which an incomplete character is sent again
+			c.out.end()
+		}
+		return err
+	})
 	close(ended)
 	<-guarded
 	giveUp(nil)
-	if c.end.Err = err; errors.Is(err, fault.ErrDetached) {
-		return // an incomplete character is sent again
-	}
-	c.out.end()
-	if err == nil {
+	if c.end.Err == nil {
 		c.end.Exit = &exit
+	} else if errors.Is(c.end.Err, fault.ErrDefect) {
+		c.out.truncate(cutFailed)
 	}
 }
 
@@ -116,7 +118,7 @@ func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc)
 			limit = time.After(grace + c.slack)
 			stop = nil
 		case <-limit:
-			giveUp(errOverdue)
+			giveUp(fault.ErrOverdue)
 			return
 		}
 	}

@@ -104,14 +104,13 @@ func (s Recovery) openLog(id string) (logbook.Log, error) {
 }
 
 // requeue queues a queued run again. It repeats the admission: a run that is no longer permitted fails.
-func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) error {
+func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (err error) {
 	caller := recovery.Caller(row.UserID)
 	if len(row.Spec.AllowWeak) > 0 {
 		caller.Role = belljar.RoleAdmin // otherwise it would not have been queued
 	}
 	spec := *row.Spec
 	var broker *placement.Broker
-	var err error
 	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return fmt.Errorf("its secrets on record: %w", err)
 	}
@@ -128,6 +127,11 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) e
 	if err := s.openContext(p); err != nil {
 		return err
 	}
+	defer func() {
+		if err != nil && p.undoContext != nil {
+			p.undoContext()
+		}
+	}()
 	p.request.Secrets = secrets
 	if p.sealed = row.Secrets; broker != nil {
 		p.Broker = broker // the one on record

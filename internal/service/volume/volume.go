@@ -62,6 +62,7 @@ const maxPerUser = 100
 // Volumes manages the workspaces on disk of a service. It is safe for concurrent use.
 type Volumes struct {
 	opts Options
+	sync func(dir string) // makes the names in a folder durable
 
 	mu     sync.Mutex
 	all    map[string]*disk // volumes, by folder
@@ -84,7 +85,7 @@ type claim struct {
 
 // New returns the workspaces on disk. It does not access the disk.
 func New(opts Options) *Volumes {
-	return &Volumes{opts: opts, all: map[string]*disk{}, claims: map[string]claim{}}
+	return &Volumes{opts: opts, sync: syncFolder, all: map[string]*disk{}, claims: map[string]claim{}}
 }
 
 // Load finds the volumes of a previous process, and removes its other workspaces. Call it once, before all other methods.
@@ -236,6 +237,7 @@ func (v *Volumes) create(ctx context.Context, caller belljar.Caller, field strin
 		v.discard(d) // without the lock, as in Remove
 		return nil, err
 	}
+	v.sync(v.opts.Dir)
 	v.record(event.VolumeMade, caller, d)
 	return d, nil
 }
@@ -248,7 +250,7 @@ func (v *Volumes) name(d *disk) error {
 		return err
 	}
 	dir := v.folder(d.UserID, d.Name)
-	if err := rename(d.dir, dir); err != nil {
+	if err := os.Rename(d.dir, dir); err != nil {
 		return fault.Record("record a volume", err)
 	}
 	d.dir = dir
@@ -331,16 +333,12 @@ func writeSynced(path string, raw []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// rename renames a folder durably.
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	if f, err := os.Open(filepath.Dir(to)); err == nil {
+// syncFolder makes the names in a folder durable. On a busy disk that takes seconds: call it without the lock.
+func syncFolder(dir string) {
+	if f, err := os.Open(dir); err == nil {
 		_ = f.Sync() // not every file system can
 		_ = f.Close()
 	}
-	return nil
 }
 
 // As returns the volumes as one caller sees them.
@@ -394,6 +392,7 @@ func (v view) Remove(_ context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	v.sync(v.opts.Dir)
 	v.discard(d)
 	v.record(event.VolumeRemoved, v.caller, d)
 	return nil
@@ -413,7 +412,7 @@ func (v view) unname(name string) (*disk, error) {
 		return nil, d.inUse("cannot be removed")
 	}
 	stray := filepath.Join(v.opts.Dir, belljar.NewID()+strayExt)
-	if err := rename(dir, stray); err != nil {
+	if err := os.Rename(dir, stray); err != nil {
 		return nil, fault.Record("remove a volume", err)
 	}
 	d.dir = stray

@@ -277,6 +277,37 @@ func TestRace(t *testing.T) {
 	}
 }
 
+// The lock that every admission and every end of a sandbox needs is free while the disk makes a name durable.
+func TestSyncWithoutLock(t *testing.T) {
+	w := open(t, t.TempDir(), nil)
+	begun, ends := make(chan string), make(chan struct{})
+	w.sync = func(dir string) {
+		begun <- dir
+		<-ends
+	}
+	answers := make(chan error)
+	for _, change := range []func() error{
+		func() error {
+			return second(w.As(alice).Create(t.Context(), belljar.VolumeSpec{Name: "a", MB: 10}))
+		},
+		func() error { return w.As(alice).Remove(t.Context(), "a") },
+	} {
+		go func() { answers <- change() }()
+		if dir := <-begun; dir != w.opts.Dir {
+			t.Errorf("%s is durable", dir)
+		}
+		if free := w.mu.TryLock(); !free {
+			t.Error("locked meanwhile")
+		} else {
+			w.mu.Unlock()
+		}
+		ends <- struct{}{} // the answer comes after it
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // Wherever a process is killed, the next one finds only complete volumes.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
