@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/built"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/git"
@@ -28,17 +29,17 @@ import (
 // runner executes runs from the queue to the response.
 type runner struct {
 	*recorder
-	boxes         *box.Maker
-	cloner        *git.Cloner
-	installer     *install.Installer
-	snapshots     *snapshot.Snapshots
-	templates     *template.Templates
-	closed        context.Context // ends when the service has closed
-	memory        *admission.Memory
-	accounts      *admission.Accounts
-	blobs         blob.Store
-	rules         *admission.Rules
-	builtPrograms builtPrograms
+	boxes     *box.Maker
+	cloner    *git.Cloner
+	installer *install.Installer
+	snapshots *snapshot.Snapshots
+	templates *template.Templates
+	closed    context.Context // ends when the service has closed
+	memory    *admission.Memory
+	accounts  *admission.Accounts
+	blobs     blob.Store
+	rules     *admission.Rules
+	built     built.Programs
 
 	slack    time.Duration // how much longer than its agent's deadline a command may last
 	lease    time.Duration // lease of a sandbox

@@ -3,17 +3,10 @@ package run
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service/outcome"
-)
-
-// How much of each stream is searched for a failure.
-const (
-	failureHead = 64 << 10
-	failureTail = 1<<20 - 1
 )
 
 // failure parses the reason of the program's failure from the run's log; nil if the program
@@ -22,7 +15,7 @@ func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 	if o.Phase != belljar.PhaseFailed || !c.end.Started && !c.end.Building {
 		return nil
 	}
-	var stdout, stderr ends
+	var stdout, stderr outcome.Ends
 	last := c.run.log.Last()
 	for f, err := range frames(c.run.log) {
 		if err != nil {
@@ -31,9 +24,9 @@ func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 		}
 		switch f.Type {
 		case belljar.FrameStdout:
-			stdout.write(f.Output)
+			stdout.Add(f.Output)
 		case belljar.FrameStderr:
-			stderr.write(f.Output)
+			stderr.Add(f.Output)
 		}
 		if f.Seq >= last {
 			break
@@ -63,33 +56,4 @@ func frames(log logbook.Log) iter.Seq2[belljar.Frame, error] {
 		}
 	}
 	return log.Read(context.Background(), 1)
-}
-
-// ends keeps the beginning and the end of a stream.
-type ends struct {
-	head, tail []byte
-	lost       bool // the bytes between were dropped
-}
-
-func (e *ends) write(b []byte) {
-	if n := min(len(b), failureHead-len(e.head)); n > 0 {
-		e.head, b = append(e.head, b[:n]...), b[n:]
-	}
-	if e.tail = append(e.tail, b...); len(e.tail) > 2*failureTail {
-		e.shorten()
-	}
-}
-
-func (e *ends) shorten() {
-	if n := len(e.tail) - failureTail; n > 0 {
-		e.tail, e.lost = slices.Delete(e.tail, 0, n), true
-	}
-}
-
-// String returns the text, with a line break in place of dropped bytes.
-func (e *ends) String() string {
-	if e.shorten(); e.lost {
-		return string(e.head) + "\n" + string(e.tail)
-	}
-	return string(e.head) + string(e.tail)
 }
