@@ -75,7 +75,7 @@ func requested(a belljar.Approval) string {
 // decisionFlags are the flags that approve and deny share.
 type decisionFlags struct {
 	ID   string `arg:"" name:"id" help:"The approval's id, as approval ls shows it, or the beginning of it."`
-	Note string `placeholder:"TEXT" help:"Message for the user who sent the request."`
+	Note string `empty:"" placeholder:"TEXT" help:"Message for the user who sent the request."`
 	JSON bool   `name:"json" help:"Print the approval as one JSON object."`
 }
 

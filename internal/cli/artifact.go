@@ -113,7 +113,7 @@ func (g *artifactGet) fetch(ctx context.Context, c *console, s belljar.Service, 
 		return err
 	}
 	if g.JSON {
-		return show.JSON(c.stdout, append([]belljar.Artifact{}, kept...))
+		return show.JSON(c.stdout, kept)
 	}
 	c.aside("%s in %s", show.Plural(len(kept), "file"), g.Out)
 	return nil

@@ -1,13 +1,16 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"os"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/bench"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // benchCommand is belljar bench.
@@ -39,13 +42,18 @@ func (b *benchCommand) Run(ctx context.Context, c *console) error {
 		return err
 	}
 	text = append(text, '\n')
-	if b.JSON {
-		_, err = c.stdout.Write(text)
-	} else {
-		err = report.Print(c.stdout)
+	var failed error
+	if b.Report != "" {
+		failed = os.WriteFile(b.Report, text, 0o644)
 	}
-	if b.Report != "" { // last, so that a failure loses no measurements
-		err = errors.Join(err, os.WriteFile(b.Report, text, 0o644))
+	switch { // a failure loses no measurements
+	case !b.JSON:
+		return errors.Join(report.Print(c.stdout), failed)
+	case failed != nil:
+		return cmp.Or[error](show.JSON(c.stdout, struct {
+			bench.Report
+			Error *belljar.Error `json:"error"`
+		}{report, mistake.JSON(failed)}), exitStatus(c.fail(failed)))
 	}
-	return err
+	return show.JSON(c.stdout, report)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/completion"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/template"
 	"github.com/belljar/belljar/internal/cli/volume"
 	"github.com/belljar/belljar/internal/local"
@@ -157,7 +159,8 @@ func (c *console) parser(grammar any) (*kong.Kong, error) {
 // noValue is the message for a flag at the end of the command line whose value is missing.
 const noValue = "its value is missing"
 
-// decodeText keeps bytes that are not UTF-8, which file names can have. Kong replaces them.
+// decodeText keeps bytes that are not UTF-8, which file names can have. Kong replaces them. It refuses a flag with an empty value, as of an
+// unset variable of a shell, because the command would ignore the flag. Flags with the tag empty have another message, or mean it.
 func decodeText(from *kong.DecodeContext, to reflect.Value) error {
 	token, err := from.Scan.PopValue("string")
 	switch {
@@ -165,6 +168,8 @@ func decodeText(from *kong.DecodeContext, to reflect.Value) error {
 		return err
 	case token.IsEOL(): // its text would be EOL
 		return errors.New(noValue)
+	case token.String() == "" && from.Value.Flag != nil && !from.Value.IsMap() && !from.Value.Tag.Has("empty"):
+		return errors.New("its value is empty")
 	}
 	to.SetString(token.String())
 	return nil
@@ -188,7 +193,7 @@ func usageError(err error) error {
 	word, unexpected := strings.CutPrefix(message, "unexpected argument ")
 	unexpected = unexpected && (selected == nil || len(selected.Children) > 0)
 	if unexpected {
-		message = word + " is not a command"
+		message = cmp.Or(word, `""`) + " is not a command"
 	}
 	hint, lists := "belljar --help lists the commands", "flags"
 	if selected != nil {
@@ -199,14 +204,14 @@ func usageError(err error) error {
 	}
 	near := strings.FieldsFunc(strings.TrimPrefix(suggestion, "one of "), func(c rune) bool { return strings.ContainsRune(`", ?`, c) })
 	if unexpected { // the other names are only guesses
-		near = slices.DeleteFunc(near, func(name string) bool { return name[0] != word[0] })
+		near = slices.DeleteFunc(near, func(name string) bool { return word == "" || name[0] != word[0] })
 	}
 	if flag, ok := strings.CutPrefix(message, "unknown flag -"); suggested && ok && len(flag) == 1 { // so is another short flag
 		if selected != nil && len(selected.Positional) > 0 {
 			hint = "put arguments that start with a dash after --"
 		}
 	} else if unexpected && selected == nil && strings.ContainsAny(word, "./") { // no command has a name like that
-		hint = "to run a file: belljar run " + word
+		hint = "to run a file: belljar run " + show.Word(word)
 	} else if len(near) > 0 {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}

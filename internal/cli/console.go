@@ -27,6 +27,7 @@ type console struct {
 	server  server        // of the command line, if any
 	image   string        // image that a local command needs; "" for none or host
 	flags   []string      // flags of the command, as the user types them: --timeout, -m
+	lines   bool          // --json prints an object a line
 }
 
 // exitStatus is the exit status of a command that has already reported its failure.

@@ -11,6 +11,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/field"
 	"github.com/belljar/belljar/internal/cli/interrupt"
+	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/output"
 	"github.com/belljar/belljar/internal/cli/snapshot"
 	"github.com/belljar/belljar/internal/local"
 )
@@ -40,13 +42,13 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *i
 	}
 	stop.Started(run.ID)
 	for _, warning := range run.Warnings { // about the request
-		c.Note("%s", warning)
+		c.Print("%s", warning)
 	}
 	early := run.Warnings
 
 	var out sink = &streams{c: c, run: run.ID, runs: runs}
 	if p.json {
-		out = &outputBuffer{}
+		out = &output.Buffer{}
 	}
 	for frame, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {
@@ -62,28 +64,25 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *i
 		if frame.Event == belljar.EventApproval {
 			c.noteApproval(frame)
 		}
-		if err := out.write(ctx, frame); err != nil {
+		if err := out.Write(ctx, frame); err != nil {
 			return 0, err
 		}
 	}
 	if run, err = runs.Get(ctx, run.ID); err != nil {
 		return 0, err
 	}
-	artifacts, err := p.collect(ctx, c, e, run.ID)
-	if err != nil {
-		if p.json { // the result must not be lost with the files
-			err = errors.Join(err, out.(*outputBuffer).print(c.stdout, run, artifacts))
-		}
-		return 0, err
-	}
-	if s, ok := out.(*streams); ok && s.broken {
+	artifacts, failed := p.collect(ctx, c, e, run.ID)
+	if s, ok := out.(*streams); ok && s.broken && failed == nil {
 		return exitPipe, nil
 	}
 	status := conclude(c, run, stop.Signalled(), early...)
-	if p.json {
-		return status, out.(*outputBuffer).print(c.stdout, run, artifacts)
+	if buffer, ok := out.(*output.Buffer); ok { // the result must not be lost with the files
+		if err := buffer.Print(c.stdout, run, artifacts, failed); err != nil || failed == nil {
+			return status, err
+		}
+		return c.fail(failed), nil
 	}
-	return status, nil
+	return status, failed
 }
 
 // collect returns the captured files, which it fetches into --out.
@@ -102,27 +101,34 @@ func (p *plan) collect(ctx context.Context, c *console, svc belljar.Service, id 
 	return artifacts, err
 }
 
-// save writes artifacts to --out, if set, and returns those that it wrote.
-func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id string, artifacts []belljar.Artifact) (kept []belljar.Artifact, err error) {
+// save writes artifacts to --out, if set, and returns those that it wrote. One that cannot be written loses no other.
+func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id string, artifacts []belljar.Artifact) ([]belljar.Artifact, error) {
+	kept := []belljar.Artifact{}
+	var failed []error
 	for _, a := range artifacts {
 		switch {
 		case a.Skipped != "":
-			c.Note("%s was not kept: %s", a.Path, a.Skipped)
+			c.Print("%s was not kept: %s", a.Path, a.Skipped)
 		case a.LinkTarget != "":
-			c.Note("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
+			c.Print("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
 		case p.out != nil:
 			err := p.fetch(ctx, svc, id, a)
-			if belljar.CodeOf(err) == belljar.CodeInvalidRequest { // a server accepts no such name in a path
-				c.Note("%s was not fetched: %v", a.Path, err)
+			code := belljar.CodeOf(err)
+			switch {
+			case err == nil:
+				kept = append(kept, a)
+				continue
+			case code == belljar.CodeInvalidRequest: // a server accepts no such name in a path
+				c.Print("%s was not fetched: %v", a.Path, err)
 				continue
 			}
-			if err != nil {
-				return nil, fmt.Errorf("--out %s: %s: %w", p.out.Name, a.Path, err)
+			failed = append(failed, fmt.Errorf("--out %s: %s: %w", p.out.Name, a.Path, err))
+			if ctx.Err() != nil || code == belljar.CodeRuntimeUnavailable { // the others would fail as slowly
+				return kept, mistake.Of(kept, failed)
 			}
-			kept = append(kept, a)
 		}
 	}
-	return kept, nil
+	return kept, mistake.Of(kept, failed)
 }
 
 func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a belljar.Artifact) error {
@@ -136,7 +142,7 @@ func (p *plan) fetch(ctx context.Context, svc belljar.Service, id string, a bell
 
 // sink receives a run's output.
 type sink interface {
-	write(ctx context.Context, f belljar.Frame) error
+	Write(ctx context.Context, f belljar.Frame) error
 }
 
 // streams prints output as it arrives. If its reader has closed the pipe, it cancels the run silently.
@@ -149,7 +155,7 @@ type streams struct {
 	results belljar.ResultReader
 }
 
-func (s *streams) write(ctx context.Context, f belljar.Frame) error {
+func (s *streams) Write(ctx context.Context, f belljar.Frame) error {
 	to, text := io.Writer(s.c.stdout), f.Output
 	switch f.Type {
 	case belljar.FrameStdout:

@@ -16,7 +16,7 @@ type programRunFlags struct {
 // programFlags select the program.
 type programFlags struct {
 	Args []string `arg:"" optional:"" passthrough:"partial" name:"program" help:"FILE [ARGS], - [ARGS] for a program on standard input, or -- CMD [ARGS]."`
-	Code *string  `group:"what" short:"c" placeholder:"TEXT" help:"Run this text, with ARGS, instead of a file: Python or a shell line, unless --lang is set."`
+	Code *string  `group:"what" short:"c" empty:"" placeholder:"TEXT" help:"Run this text, with ARGS, instead of a file: Python or a shell line, unless --lang is set."`
 	Lang string   `group:"what" placeholder:"EXT" help:"Language of the program, or its file extension: python, js, sh …"`
 	Warm string   `group:"what" placeholder:"WHEN" help:"auto (default): use a Python or Node that was started in advance, if one waits; off: start one."`
 }
@@ -53,5 +53,5 @@ type captureFlags struct {
 // outcomeFlags select how the outcome is printed.
 type outcomeFlags struct {
 	JSON  bool `group:"output" name:"json" help:"Print the outcome with stdout and stderr as one JSON object."`
-	Quiet bool `group:"output" short:"q" help:"Print none of belljar's notes, only its errors."`
+	Quiet bool `group:"output" short:"q" help:"Print none of belljar's notes, only warnings and errors."`
 }

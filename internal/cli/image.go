@@ -144,7 +144,7 @@ func (i *imageImport) open(c *console) (io.ReadCloser, int64, error) {
 	f.Close()
 	l, size, err := transfer.OpenLayout(i.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, mistake.New("pack it: tar -cf - -C "+i.File+" . | belljar image import --name NAME -", "%s: is neither a file nor an OCI layout", i.File)
+		return nil, 0, mistake.New("pack it: tar -cf - -C "+show.Word(i.File)+" . | belljar image import --name NAME -", "%s: is neither a file nor an OCI layout", i.File)
 	}
 	if err != nil {
 		return nil, 0, mistake.New("", "%s: %s", i.File, mistake.Reason(err))

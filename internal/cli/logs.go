@@ -26,6 +26,7 @@ resumes where it stopped if the connection breaks.`
 
 // Run prints a log.
 func (l *logsCommand) Run(ctx context.Context, c *console) error {
+	c.lines = true
 	return c.remote(func(s belljar.Service) error {
 		id, err := ident.Run(ctx, s, l.ID)
 		if err != nil {

@@ -1,17 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/base64"
 	"errors"
-	"io"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
@@ -37,7 +32,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, early ...strin
 	}
 	for _, warning := range run.Warnings {
 		if !slices.Contains(early, warning) {
-			c.Note("%s", warning)
+			c.Print("%s", warning)
 		}
 	}
 	status := exitFailure
@@ -57,7 +52,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, early ...strin
 		c.Note("the shell has ended; the next command gets a new one, in %s", cmp.Or(run.Shell.Cwd, belljar.WorkspaceDir))
 	}
 	if run.Build != nil && run.Build.OutputTruncated {
-		c.Note("what the compiler printed was cut at %d KiB", belljar.MaxBuildOutput>>10)
+		c.Print("what the compiler printed was cut at %d KiB", belljar.MaxBuildOutput>>10)
 	}
 	limits := limitsOf(run)
 	switch run.ReasonCode {
@@ -90,7 +85,7 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, early ...strin
 	default:
 		c.Print("%s", messageOf(run))
 		if status == exitNotFound && run.SessionID == "" && len(run.Command) > 0 && transfer.IsLocal(run.Command[0]) {
-			run.Hint = "to run a file of this machine: belljar run " + run.Command[0]
+			run.Hint = "to run a file of this machine: belljar run " + show.Word(run.Command[0])
 		}
 		if run.Hint != "" {
 			c.Hint("%s", run.Hint)
@@ -122,84 +117,23 @@ func span(sec float64) time.Duration {
 	return time.Duration(sec * float64(time.Second)).Round(time.Millisecond)
 }
 
-// outputBuffer collects output for --json.
-type outputBuffer struct {
-	stdout, stderr bytes.Buffer
-	reader         belljar.ResultReader
-	results        []belljar.Result
-}
-
-func (k *outputBuffer) write(_ context.Context, f belljar.Frame) error {
-	switch f.Type {
-	case belljar.FrameStdout:
-		k.stdout.Write(f.Output)
-	case belljar.FrameStderr:
-		if f.Step == "" { // the run's build holds the compiler's output
-			k.stderr.Write(f.Output)
-		}
-	case belljar.FrameResult:
-		k.results = append(k.results, k.reader.Add(f)...)
-	}
-	return nil
-}
-
-// outcomeJSON is the output of --json: the run as GET /runs/{id} returns it, its output and its artifacts.
-type outcomeJSON struct {
-	belljar.Run
-	Stdout          string             `json:"stdout"`
-	StdoutEncoding  string             `json:"stdout_encoding"` // utf8 or base64
-	StdoutTruncated bool               `json:"stdout_truncated"`
-	Stderr          string             `json:"stderr"`
-	StderrEncoding  string             `json:"stderr_encoding"`
-	StderrTruncated bool               `json:"stderr_truncated"`
-	Artifacts       []belljar.Artifact `json:"artifacts"`
-	Results         []belljar.Result   `json:"results,omitempty"` // of code in a context
-}
-
-func (k *outputBuffer) print(w io.Writer, run belljar.Run, artifacts []belljar.Artifact) error {
-	// The log's limit covers both streams together, so either may be truncated.
-	out := outcomeJSON{Run: run, Artifacts: artifacts, StdoutTruncated: run.Truncated, StderrTruncated: run.Truncated, Results: k.results}
-	out.Stdout, out.StdoutEncoding = encode(k.stdout.Bytes())
-	out.Stderr, out.StderrEncoding = encode(k.stderr.Bytes())
-	if out.Artifacts == nil {
-		out.Artifacts = []belljar.Artifact{}
-	}
-	return show.JSON(w, out)
-}
-
-// encode returns bytes as text, or as base64 unless they are valid UTF-8.
-func encode(raw []byte) (text, encoding string) {
-	if utf8.Valid(raw) {
-		return string(raw), "utf8"
-	}
-	return base64.StdEncoding.EncodeToString(raw), "base64"
-}
-
 // failIn reports a failure and returns the exit status for it. With json, it first prints it in the JSON of the HTTP API.
 func (c *console) failIn(json bool, failure error) int {
 	if !json {
 		return c.fail(failure)
 	}
-	out := map[string]any{"error": errorJSON(failure)}
+	out := map[string]any{"error": mistake.JSON(failure)}
 	if some, is := errors.AsType[*mistake.Some](failure); is {
-		var failed []*belljar.Error
-		for _, err := range some.Failed {
-			failed = append(failed, errorJSON(err))
-		}
-		out["done"], out["failed"] = some.Done, failed
+		out["done"], out["failed"] = some.Done, some.JSON()
 	}
-	if err := show.JSON(c.stdout, out); err != nil {
+	write := show.JSON
+	if c.lines {
+		write = show.JSONLine
+	}
+	if err := write(c.stdout, out); err != nil {
 		return c.fail(err)
 	}
 	return c.fail(failure)
-}
-
-func errorJSON(failure error) *belljar.Error {
-	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
-	if own, is := errors.AsType[*belljar.Error](failure); is {
-		e.Details = own.Details
-	}
-	return e
 }
 
 // printDone prints the results of a command with several names, one a line or as JSON. With --json it prints nothing if there

@@ -56,6 +56,17 @@ func TestConclude(t *testing.T) {
 	}
 }
 
+// With --quiet, output that was dropped is still reported.
+func TestConcludeQuietly(t *testing.T) {
+	var words bytes.Buffer
+	c := &console{Writer: notice.Writer{Stderr: &words, Quiet: true}}
+	code := 0
+	conclude(c, belljar.Run{Phase: "completed", ExitCode: &code, Warnings: []string{"the output was cut"}, Build: &belljar.Build{OutputTruncated: true}}, 0)
+	if words.String() != "belljar: the output was cut\nbelljar: what the compiler printed was cut at 64 KiB\n" {
+		t.Error(words.String())
+	}
+}
+
 // An internal error of the server refers to the server's log.
 func TestRequestID(t *testing.T) {
 	var words bytes.Buffer
@@ -74,17 +85,4 @@ func failureOf(frames int) *belljar.RunFailure {
 	}
 	f.Frames[frames/2] = belljar.FailureFrame{File: "main.py", Line: 12, Function: "load"}
 	return f
-}
-
-func TestEncode(t *testing.T) {
-	for raw, want := range map[string][2]string{
-		"":         {"", "utf8"},
-		"grüß\n":   {"grüß\n", "utf8"},
-		"\xff\x00": {"/wA=", "base64"},
-	} {
-		text, encoding := encode([]byte(raw))
-		if text != want[0] || encoding != want[1] {
-			t.Errorf("%q: %q %s, want %q", raw, text, encoding, want)
-		}
-	}
 }

@@ -56,6 +56,40 @@ func TestProxyDropsUpgrade(t *testing.T) {
 	}
 }
 
+// TestInterpreterInterrupted: Ctrl-C during the start of the interpreter ends belljar repl, and the session that it made.
+func TestInterpreterInterrupted(t *testing.T) {
+	children, ended := make(chan *child, 1), make(chan string, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch path := strings.TrimPrefix(r.URL.Path, "/api/v1/sandbox/sessions"); {
+		case r.Method == http.MethodDelete:
+			ended <- path
+		case path == "":
+			fmt.Fprint(w, `{"session_id": "made"}`)
+		default:
+			io.Copy(io.Discard, r.Body)
+			if c := <-children; c.Process.Signal(os.Interrupt) != nil {
+				t.Error("cannot interrupt")
+			}
+			<-r.Context().Done()
+		}
+	}))
+	defer server.Close()
+	c := startWith(t, []string{"BELLJAR_SERVER=" + server.URL}, "repl")
+	children <- c
+	if status := c.ended(t); status != 130 || c.stderr.Len() > 0 {
+		t.Errorf("status %d\n%s", status, c.stderr.String())
+	}
+	select {
+	case got := <-ended:
+		if got != "/made" {
+			t.Errorf("ended %q", got)
+		}
+	default:
+		t.Error("the session is left")
+	}
+}
+
 // TestRetries: a request that is tried again twice is reported once, with how long that takes and the name of the flag.
 func TestRetries(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -55,34 +55,39 @@ func (x *replCommand) Run(ctx context.Context, c *console) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	id := x.Session
-	if id != "" {
-		if id, err = ident.Session(ctx, e.Service, id); err != nil {
-			return err
-		}
-	} else {
-		if err := c.readyImage(ctx, e.Service, x.Image, x.Runtime); err != nil {
-			return err
-		}
-		made, err := e.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
-			SpecVersion: belljar.SpecVersion, BaseImage: cmp.Or(x.Image, local.HostImage), Runtime: x.Runtime,
-		}})
-		if err != nil {
-			return err
-		}
-		id = made.ID
-		defer func() { err = errors.Join(err, e.Sessions().Delete(context.WithoutCancel(ctx), id)) }()
-		if _, err := c.approved(ctx, e.Service, made, false); err != nil {
-			return err
-		}
+	begin, begun := interrupt.Context(ctx) // Ctrl-C ends the command until the interpreter reads it
+	r := repl.REPL{Service: e.Service, Session: x.Session, Stdin: c.stdin, Stdout: c.stdout, Stderr: c.Stderr, Notice: &c.Writer}
+	made, err := x.begin(begin, c, &r, belljar.ContextSpec{Language: language, Name: x.Context})
+	if made {
+		defer func() { err = errors.Join(err, e.Sessions().Delete(context.WithoutCancel(ctx), r.Session)) }()
 	}
-	on, err := e.Contexts().Create(ctx, id, belljar.ContextSpec{Language: language, Name: x.Context})
-	if err != nil {
+	if err == nil {
+		err = begin.Err()
+	}
+	if err = begun(err); err != nil {
 		return err
 	}
-	r := repl.REPL{Service: e.Service, Session: id, Context: on, Stdin: c.stdin, Stdout: c.stdout, Stderr: c.Stderr, Notice: &c.Writer}
 	if status, err := r.Run(ctx); err != nil || status != 0 {
 		return cmp.Or[error](err, exitStatus(status))
 	}
 	return nil
+}
+
+// begin makes the context, in a session that it makes unless one is named. It reports whether it made one, also with an error.
+func (x *replCommand) begin(ctx context.Context, c *console, r *repl.REPL, spec belljar.ContextSpec) (made bool, err error) {
+	if r.Session != "" {
+		r.Session, err = ident.Session(ctx, r.Service, r.Session)
+	} else if err = c.readyImage(ctx, r.Service, x.Image, x.Runtime); err == nil {
+		var session belljar.Session
+		session, err = r.Service.Sessions().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+			SpecVersion: belljar.SpecVersion, BaseImage: cmp.Or(x.Image, local.HostImage), Runtime: x.Runtime,
+		}})
+		if r.Session, made = session.ID, err == nil; made {
+			_, err = c.approved(ctx, r.Service, session, false)
+		}
+	}
+	if err == nil {
+		r.Context, err = r.Service.Contexts().Create(ctx, r.Session, spec)
+	}
+	return made, err
 }

@@ -13,7 +13,7 @@ import (
 type sessionCode struct {
 	ID      string  `arg:"" name:"session" help:"The session: its id, or the beginning of it."`
 	File    string  `arg:"" optional:"" name:"file" help:"File with the code (default, and -: standard input)."`
-	Code    *string `group:"what" short:"c" placeholder:"TEXT" help:"Execute this text instead of a file."`
+	Code    *string `group:"what" short:"c" empty:"" placeholder:"TEXT" help:"Execute this text instead of a file."`
 	Context string  `group:"what" placeholder:"NAME" help:"Name of the context (default: the language's own)."`
 	Lang    string  `group:"what" placeholder:"EXT" help:"Language: py, ipython, js or sh (default py, or that of the file's extension)."`
 	Replay  bool    `group:"what" help:"If the context has lost its interpreter, execute its earlier code again first."`

@@ -26,7 +26,7 @@ type tokenCommands struct {
 type tokenCreate struct {
 	User  string            `required:"" placeholder:"ID" help:"The user that the key belongs to."`
 	Admin bool              `help:"Grant the operator role."`
-	Name  string            `placeholder:"TEXT" help:"A name for the key, such as what it is for."`
+	Name  string            `empty:"" placeholder:"TEXT" help:"A name for the key, such as what it is for."`
 	TTL   *quantity.Seconds `name:"ttl" placeholder:"TIME" help:"Life of the key: 720h (default: no limit)."`
 	JSON  bool              `name:"json" help:"Print one JSON object."`
 }

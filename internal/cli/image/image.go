@@ -80,7 +80,7 @@ func File(dir, recipe string, do func(*os.File) error) error {
 // Write writes the tar file of an image atomically. It replaces only regular files.
 func (m Maker) Write(ctx context.Context, b local.Build, name string) error {
 	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() {
-		return mistake.New("to write into it: --output - >"+name, "--output %s: is not a regular file", name)
+		return mistake.New("to write into it: --output - >"+show.Word(name), "--output %s: is not a regular file", name)
 	}
 	return File(filepath.Dir(name), b.Recipe, func(f *os.File) error {
 		if err := m.Tar(ctx, b, f); err != nil {

@@ -33,6 +33,23 @@ type Some struct {
 func (s *Some) Error() string { return s.Unwrap().Error() }
 func (s *Some) Unwrap() error { return s.Failed[len(s.Failed)-1] }
 
+// JSON returns each failure in the form of the HTTP API.
+func (s *Some) JSON() (failed []*belljar.Error) {
+	for _, err := range s.Failed {
+		failed = append(failed, JSON(err))
+	}
+	return failed
+}
+
+// JSON returns a failure in the form of the HTTP API.
+func JSON(failure error) *belljar.Error {
+	e := &belljar.Error{Code: belljar.CodeOf(failure), Message: failure.Error(), Hint: belljar.HintOf(failure)}
+	if own, is := errors.AsType[*belljar.Error](failure); is {
+		e.Details = own.Details
+	}
+	return e
+}
+
 // Of returns the error for failures, with the completed results; nil if there are no failures.
 func Of(done any, failed []error) error {
 	if len(failed) == 0 {

@@ -45,6 +45,19 @@ func (h hostImage) find(name string) string {
 	return ""
 }
 
+// place returns the path of a program that find has found.
+func (h hostImage) place(found string) string {
+	if filepath.IsAbs(found) {
+		return found
+	}
+	for _, dir := range h.path[:standardPath] {
+		if _, ok := h.resolve(filepath.Join(dir, found)); ok {
+			return filepath.Join(dir, found)
+		}
+	}
+	return found
+}
+
 // resolve follows a program's links and returns the first path from which the rest of the chain is visible inside. It skips a link
 // through /etc/alternatives, and finds nothing for a target in a home folder.
 func (h hostImage) resolve(program string) (first string, ok bool) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 	"github.com/belljar/belljar/internal/cli/transfer"
 )
 
@@ -103,13 +104,13 @@ func (a *Arguments) file(ctx context.Context, name string, args []string) (Progr
 	case err != nil:
 		hint := ""
 		if found := Find(name); found != "" && !strings.ContainsRune(name, '/') {
-			hint = "to run the command " + name + ": " + a.usage("-- "+name)
+			hint = "to run the command " + name + ": " + a.usage("-- "+show.Word(name))
 		}
 		return Program{}, mistake.New(hint, "%s: %s", name, mistake.Reason(err))
 	case info.IsDir():
-		return Program{}, mistake.New("name a file in it, and send the rest with --dir "+name, "%s is a directory", name)
+		return Program{}, mistake.New("name a file in it, and send the rest with --dir "+show.Word(name), "%s is a directory", name)
 	case !info.Mode().IsRegular():
-		return Program{}, mistake.New("send it through standard input: belljar run --lang py - <"+name, "%s is not a regular file", name)
+		return Program{}, mistake.New("send it through standard input: belljar run --lang py - <"+show.Word(name), "%s is not a regular file", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -136,7 +137,7 @@ func (a *Arguments) file(ctx context.Context, name string, args []string) (Progr
 		return a.interpreted(line, src, args)
 	}
 	if bytes.HasPrefix(head, []byte("\x7fELF")) {
-		return Program{}, mistake.New("send it as a file of a command: belljar run --workspace-exec --file "+name+" -- ./"+src.Dst, "%s is a compiled program", name)
+		return Program{}, mistake.New("send it as a file of a command: belljar run --workspace-exec --file "+show.Word(name)+" -- "+show.Word("./"+src.Dst), "%s is a compiled program", name)
 	}
 	what := "files ending in " + extension
 	if extension == "" || extension == src.Dst {
@@ -200,7 +201,7 @@ func (a *Arguments) source(ctx context.Context, l belljar.Language, src transfer
 		return Program{}, err
 	}
 	if l.Name == "TypeScript" && a.Host {
-		if err := stripsTypes(ctx, found); err != nil {
+		if err := stripsTypes(ctx, newHostImage().place(found)); err != nil {
 			return Program{}, err
 		}
 	}

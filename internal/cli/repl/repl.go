@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -205,21 +206,28 @@ func open(language, code string) bool {
 func (r *REPL) execute(ctx context.Context, code string) (status int, err error) {
 	// Bash sends no request when code reads input: the read would wait for a line that is never sent.
 	asks := r.lines != nil && r.grammar() != "bash"
-	run, err := r.Service.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: asks,
-	}})
-	if err != nil {
-		return 0, err
-	}
-	interrupts := make(chan os.Signal, 1)
+	interrupts := make(chan os.Signal, 2)
 	signal.Notify(interrupts, os.Interrupt)
-	done, ended := make(chan struct{}), make(chan struct{})
+	starting, abandon := context.WithCancel(ctx)
+	started, done, ended := make(chan string), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
+		id, early := "", false
+		cancel := func() { _ = r.Service.Runs().Cancel(ctx, id) } // a run that has ended is no error
 		for {
 			select {
+			case id = <-started:
+				if early {
+					cancel()
+				}
 			case <-interrupts:
-				_ = r.Service.Runs().Cancel(ctx, run.ID) // a run that has ended is no error
+				switch {
+				case id != "":
+					cancel()
+				case early:
+					abandon() // a second interrupt does not wait for the server
+				}
+				early = true
 			case <-done:
 				return
 			}
@@ -229,7 +237,18 @@ func (r *REPL) execute(ctx context.Context, code string) (status int, err error)
 		signal.Stop(interrupts)
 		close(done)
 		<-ended
+		abandon()
 	}()
+	run, err := r.Service.Runs().Start(starting, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: r.Session, Context: r.Context.Name, Code: code, Interactive: asks,
+	}})
+	switch {
+	case err != nil && starting.Err() != nil && ctx.Err() == nil:
+		return 0, interrupt.Status(128 + int(syscall.SIGINT))
+	case err != nil:
+		return 0, err
+	}
+	started <- run.ID
 	var results belljar.ResultReader
 	for f, err := range r.Service.Runs().Frames(ctx, run.ID, 1) {
 		if err != nil {

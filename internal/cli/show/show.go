@@ -66,6 +66,9 @@ func Command(argv []string) string {
 	return strings.Join(words, " ")
 }
 
+// Word is [Command] for one word.
+func Word(word string) string { return Command([]string{word}) }
+
 // escaped returns a text as one word of bash, in which control characters show: $'a\nb'.
 func escaped(s string) string {
 	var b strings.Builder

@@ -134,7 +134,7 @@ func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, f
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return belljar.Snapshot{}, mistake.New("make an archive of it: tar -C "+file+" -cf FILE .", "%s is a folder", file)
+			return belljar.Snapshot{}, mistake.New("make an archive of it: tar -C "+show.Word(file)+" -cf FILE .", "%s is a folder", file)
 		}
 		from = f
 	}

@@ -36,7 +36,7 @@ func read(name string) (*file, error) {
 	}
 	var fields map[string]any
 	var kind *yaml.TypeError
-	if err := yaml.Unmarshal(raw, &fields); errors.As(err, &kind) && !strings.Contains(err.Error(), "cannot unmarshal") {
+	if err := decode(raw, &fields); errors.As(err, &kind) && !strings.Contains(err.Error(), "cannot unmarshal") {
 		return nil, mistake.New("", "%s: %s", name, strings.Join(kind.Errors, "; "))
 	} else if kind != nil {
 		return nil, mistake.New("such as base_image: python:3.11-slim", "%s: must have fields, each a name and a value", name)
@@ -58,6 +58,25 @@ func read(name string) (*file, error) {
 		f.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	return &f, f.check(name)
+}
+
+// decode reads YAML. A date without quotes is text, because JSON has no dates.
+func decode(raw []byte, fields *map[string]any) error {
+	var document yaml.Node
+	if err := yaml.Unmarshal(raw, &document); err != nil {
+		return err
+	}
+	datesAreText(&document)
+	return document.Decode(fields)
+}
+
+func datesAreText(n *yaml.Node) {
+	if n.ShortTag() == "!!timestamp" {
+		n.Tag = "!!str"
+	}
+	for _, inner := range n.Content {
+		datesAreText(inner)
+	}
 }
 
 // wrong returns the error for a file with an unknown field, or a value of the wrong type.

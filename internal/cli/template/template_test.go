@@ -155,6 +155,18 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A date in the file reaches the server as it is written.
+func TestDate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f.yaml")
+	if err := os.WriteFile(file, []byte("base_image: host\nenv: {DAY: &d 2026-07-01, AT: 2026-07-01 10:00:00, AGAIN: *d}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f, err := read(file)
+	if err != nil || f.Env["DAY"] != "2026-07-01" || f.Env["AT"] != "2026-07-01 10:00:00" || f.Env["AGAIN"] != "2026-07-01" {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
 func TestBadFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "neither base_image nor recipe",

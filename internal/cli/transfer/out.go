@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,6 +28,7 @@ func (c *Copy) out(ctx context.Context, sources []string, to string) (Copied, er
 	if err == nil && !into && !info.Mode().IsRegular() { // as /dev/null, which would be replaced
 		return result, mistake.New("name a file or a folder", "%s: is neither a file nor a folder", to)
 	}
+	var all []leaving
 	for _, source := range sources {
 		from, remote := placeOf(source)
 		if !remote {
@@ -36,37 +38,52 @@ func (c *Copy) out(ctx context.Context, sources []string, to string) (Copied, er
 		if err != nil {
 			return result, err
 		}
-		result.SessionID = id
 		clean, err := belljar.CleanPath(orRoot(from.path))
 		if err != nil {
 			return result, mistake.New("name a path in "+belljar.WorkspaceDir, "%s: %v", source, err)
 		}
-		entry, err := c.Service.Files().Stat(ctx, id, clean)
-		if err != nil {
-			return result, mistake.In(source, err)
-		}
-		place := to
+		one := leaving{source: source, session: id, clean: clean, place: to}
 		if into {
-			place = filepath.Join(to, nameOf(clean))
+			one.place = filepath.Join(to, nameOf(clean))
 		}
-		f := fetch{c: c, session: id, result: &result}
-		switch entry.Type {
-		case "dir":
-			err = f.folder(ctx, clean, place)
-		case "file":
-			err = f.file(ctx, entry, clean, place)
-		default:
-			hint := ""
-			if entry.Type == "symlink" {
-				hint = "copy what it leads to: " + entry.Target
-			}
-			err = mistake.New(hint, "%s: is neither a file nor a folder", source)
+		at := slices.IndexFunc(all, func(other leaving) bool { return other.place == one.place })
+		switch {
+		case at < 0:
+			all = append(all, one)
+		case all[at].session != id || all[at].clean != clean:
+			return result, mistake.New("", "%s would be both %s and %s", one.place, all[at].source, source)
 		}
-		if err != nil {
+	}
+	for _, one := range all {
+		result.SessionID = one.session
+		if err := c.fetch(ctx, one, &result); err != nil {
 			return result, err
 		}
 	}
 	return result, nil
+}
+
+// leaving is a file or a folder of a workspace, and its local place.
+type leaving struct{ source, session, clean, place string }
+
+// fetch copies one source.
+func (c *Copy) fetch(ctx context.Context, one leaving, result *Copied) error {
+	entry, err := c.Service.Files().Stat(ctx, one.session, one.clean)
+	if err != nil {
+		return mistake.In(one.source, err)
+	}
+	f := fetch{c: c, session: one.session, result: result}
+	switch entry.Type {
+	case "dir":
+		return f.folder(ctx, one.clean, one.place)
+	case "file":
+		return f.file(ctx, entry, one.clean, one.place)
+	}
+	hint := ""
+	if entry.Type == "symlink" {
+		hint = "copy what it leads to: " + entry.Target
+	}
+	return mistake.New(hint, "%s: is neither a file nor a folder", one.source)
 }
 
 func orRoot(name string) string {

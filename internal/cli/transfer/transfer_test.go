@@ -105,6 +105,16 @@ func TestCopyOut(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info.ModTime(), err)
 		}
 	}
+	empty := t.TempDir()
+	if _, err := c.Run(t.Context(), []string{"s:a/file", "s:other", "s:b/file"}, empty); err == nil || !strings.Contains(err.Error(), "would be both s:a/file and s:b/file") {
+		t.Errorf("two files of one name: %v", err)
+	}
+	if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
+		t.Errorf("copied: %v, %v", left, err)
+	}
+	if got, err := c.Run(t.Context(), []string{"s:a/file", "s:/workspace/a/file"}, empty); err != nil || got.Files != 1 {
+		t.Errorf("one file named twice: %+v, %v", got, err)
+	}
 	l, err := net.Listen("unix", filepath.Join(dir, "socket"))
 	if err != nil {
 		t.Fatal(err)

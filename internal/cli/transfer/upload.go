@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/cli/mistake"
+	"github.com/belljar/belljar/internal/cli/show"
 )
 
 // Source is one thing to put into the workspace.
@@ -50,7 +51,7 @@ func (u *Upload) Add(s Source) error {
 		u.taken = make(map[string]Source)
 	}
 	if other, ok := u.taken[s.Dst]; ok {
-		same := s.Info != nil && other.Info != nil && os.SameFile(s.Info, other.Info)
+		same := s.Info != nil && other.Info != nil && os.SameFile(s.target(), other.target())
 		if same || s.Info != nil && other.Info != nil && s.Info.IsDir() && other.Info.IsDir() {
 			return nil
 		}
@@ -59,6 +60,16 @@ func (u *Upload) Add(s Source) error {
 	u.taken[s.Dst] = s
 	u.sources = append(u.sources, s)
 	return nil
+}
+
+// target returns the file itself, for a link that of which it leads to.
+func (s Source) target() fs.FileInfo {
+	if s.link != "" && s.root != nil {
+		if info, err := s.root.Stat(s.Path); err == nil {
+			return info
+		}
+	}
+	return s.Info
 }
 
 func (s Source) origin() string {
@@ -90,7 +101,7 @@ func (u *Upload) addFile(flag, file string) error {
 	case err != nil:
 		return mistake.New("", "%s%s: %s", flag, src, mistake.Reason(err))
 	case info.IsDir():
-		return mistake.New("send its contents with --dir "+src, "%s%s: is a directory", flag, src)
+		return mistake.New("send its contents with --dir "+show.Word(src), "%s%s: is a directory", flag, src)
 	case !info.Mode().IsRegular():
 		return mistake.New("", "%s%s: is not a regular file", flag, src)
 	}
