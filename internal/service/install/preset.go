@@ -32,10 +32,11 @@ type preset struct {
 	set func(u *url.URL, printed string) (env, files map[string]string)
 }
 
-// Folders and files of tools in the workspace.
+// Folders and files of tools in the workspace. toolHome replaces the home folder, where a project has its own settings of cargo and Maven.
 const (
-	cargoHome     = ".cargo"
-	mavenHome     = ".m2"
+	toolHome      = ".belljar"
+	cargoHome     = toolHome + "/.cargo"
+	mavenHome     = toolHome + "/.m2"
 	mavenSettings = mavenHome + "/settings.xml"
 	aptHome       = ".apt"
 )
@@ -215,7 +216,7 @@ func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 	}
 	var escaped strings.Builder
 	_ = xml.EscapeText(&escaped, []byte(u.String()))
-	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings), "MAVEN_OPTS": "-Duser.home=" + belljar.WorkspaceDir}, map[string]string{
+	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings), "MAVEN_OPTS": "-Duser.home=" + inside(toolHome)}, map[string]string{
 		mavenSettings: "<settings>\n  <localRepository>" + repository + "</localRepository>\n" +
 			"  <mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>" + escaped.String() + "</url></mirror></mirrors>\n</settings>\n",
 	}

@@ -93,10 +93,10 @@ func TestSettings(t *testing.T) {
 		"npm":           {mirror("npm", "https://n.example.com/"), "", []string{"npm_config_registry=https://n.example.com/"}, nil},
 		"go":            {mirror("go", "https://g.example.com/"), "", []string{"GOPROXY=https://g.example.com\n", "GOSUMDB=off", "GOPATH=/workspace/go"}, nil},
 		"go's own":      {own("go"), "", []string{"GOPATH=/workspace/go"}, []string{"GOPROXY", "GOSUMDB"}},
-		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.cargo", `.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.cargo/config.toml: replace-with = "mirror"`}, nil},
+		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.belljar/.cargo", `.belljar/.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.belljar/.cargo/config.toml: replace-with = "mirror"`}, nil},
 		"cargo's own":   {own("cargo"), "", []string{`registry = "sparse+https://own.example.com/"`}, nil}, // its home differs here
-		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.m2/settings.xml", "MAVEN_OPTS=-Duser.home=/workspace", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.m2/repository<"}, nil},
-		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.m2/repository"}, []string{"settings"}},
+		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.belljar/.m2/settings.xml", "MAVEN_OPTS=-Duser.home=/workspace/.belljar", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.belljar/.m2/repository<"}, nil},
+		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.belljar/.m2/repository"}, []string{"settings"}},
 		"apt":           {mirror("apt", "https://a.example.com/debian/"), debian, []string{"APT_CONFIG=/workspace/.apt/apt.conf", "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] https://a.example.com/debian/ bookworm main", `SourceParts "/dev/null"`}, []string{"Status"}},
 		"apt, bare":     {mirror("apt", "https://a.example.com/debian/"), bare, []string{"sources.list: deb https://a.example.com/debian/ trixie main", `Dir::State::Status "/workspace/.apt/status"`, ".apt/status: "}, nil},
 		"apt's own":     {own("apt"), debian, []string{`Dir::Cache "/workspace/.apt/cache"`}, []string{"SourceList", "sources.list"}},
