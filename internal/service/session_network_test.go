@@ -88,8 +88,8 @@ func TestNetworkQuota(t *testing.T) {
 	}
 }
 
-// mirrored has agents with a relay, and the preset maven with an index of the operator.
-func mirrored(t *testing.T) func(*service.Options) {
+// mirrored has agents with a relay, and a preset with an index of the operator.
+func mirrored(t *testing.T, preset string) func(*service.Options) {
 	return func(o *service.Options) {
 		rt := fake.New(fake.Options{Dir: t.TempDir(), Ports: true})
 		t.Cleanup(func() {
@@ -98,13 +98,13 @@ func mirrored(t *testing.T) func(*service.Options) {
 			}
 		})
 		o.Runtimes[0], o.Policy = claiming{rt, relays}, service.DefaultPolicy()
-		o.Policy.EgressAllow, o.Policy.EgressPresets, o.Policy.PackageMirrors = []string{"*"}, []string{"maven"}, []string{"maven=https://mirror.example.com/maven/"}
+		o.Policy.EgressAllow, o.Policy.EgressPresets, o.Policy.PackageMirrors = []string{"*"}, []string{preset}, []string{preset + "=https://mirror.example.com/maven/"}
 	}
 }
 
 // After a change that failed because a preset's file could not be written, the same change writes it.
 func TestNetworkFilesAgain(t *testing.T) {
-	b := newBench(t, mirrored(t))
+	b := newBench(t, mirrored(t, "maven"))
 	x := b.open()
 	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: []string{"maven"}}}
 	b.in(x.ID, "touch .belljar")
@@ -124,7 +124,7 @@ func TestNetworkFilesAgain(t *testing.T) {
 
 // The files of a preset replace no file of a project, neither in a session that gets the preset nor in its copies.
 func TestPresetKeepsProject(t *testing.T) {
-	b := newBench(t, mirrored(t))
+	b := newBench(t, mirrored(t, "maven"))
 	d := b.cabinet()
 	d.write(".m2/settings.xml", "own")
 	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: []string{"maven"}}}
@@ -141,5 +141,19 @@ func TestPresetKeepsProject(t *testing.T) {
 		if text := d.read(".belljar/.m2/settings.xml"); !strings.Contains(text, "mirror.example.com") {
 			t.Errorf("%q", text)
 		}
+	}
+}
+
+// A session keeps a preset in a change of its network, although what its tool prints is no longer cached.
+func TestNetworkKeepsPreset(t *testing.T) {
+	b := newBench(t, mirrored(t, "apt")) // without a data folder, nothing is cached
+	egress := belljar.Egress{Presets: []string{"apt"}}
+	x := b.open(func(r *belljar.SessionRequest) { r.NetworkPolicy, r.Egress = belljar.NetworkAllowlist, egress })
+	egress.Hosts = []string{"example.com"}
+	if _, err := b.mine().SetNetwork(b.context(), x.ID, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: egress}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.mine().Get(b.context(), x.ID); err != nil || len(got.Presets) != 1 || !slices.Contains(got.Presets[0].Hosts, "mirror.example.com") {
+		t.Errorf("%+v, %v", got.Presets, err)
 	}
 }

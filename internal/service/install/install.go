@@ -76,6 +76,7 @@ type Order struct {
 	Trust     belljar.TrustLevel
 	Packages  belljar.Packages
 	Egress    belljar.Egress // of the request: an index may have its addresses
+	Known     []belljar.NetworkPreset // expansions that the order's sandbox is already set up for; their tools are not queried again
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
 	Record    func(egress.Event)      // receives the connections of the side sandbox; may be nil

@@ -168,6 +168,13 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: the same is %v", name, c.key == key)
 		}
 	}
+	host := Order{Placement: &placement.Placement{Image: runtime.Root{Ref: runtime.HostRef}}}
+	if without := none.presetKey(presetOf("apt"), host); without != "" {
+		host.Placement.Image.Layers = []runtime.Layer{{Name: "pip"}, {Name: "npm"}}
+		if none.presetKey(presetOf("apt"), host) != without {
+			t.Error("the key depends on the packages of the sandbox")
+		}
+	}
 	if none.presetKey(presetOf("pip"), order("")) != "" {
 		t.Error("what an unknown image says is kept")
 	}
@@ -205,6 +212,37 @@ func TestAnswers(t *testing.T) {
 	}
 	none.keepAnswer("", a)
 	New(Options{}).keepAnswer(key, a) // there is no shelf
+}
+
+// TestKnown checks that a preset that a session has is not resolved again, unless the operator has set another index since.
+func TestKnown(t *testing.T) {
+	u, _ := url.Parse("https://a.example.com/")
+	other, _ := url.Parse("https://b.example.com/")
+	has := func(source string) belljar.NetworkPreset {
+		return belljar.NetworkPreset{Name: "apt", Source: source, Indexes: []string{u.String()}, Hosts: []string{"a.example.com"}, LearntAt: new(time.Unix(1e9, 0))}
+	}
+	for name, c := range map[string]struct {
+		mirrors []*url.URL
+		known   []belljar.NetworkPreset
+		want    belljar.Code
+	}{
+		"not known":      {nil, nil, belljar.CodeConflict},
+		"the image's":    {nil, []belljar.NetworkPreset{has(fromImage)}, ""},
+		"a mirror":       {[]*url.URL{u}, []belljar.NetworkPreset{has(fromMirror)}, ""},
+		"another mirror": {[]*url.URL{other}, []belljar.NetworkPreset{has(fromMirror)}, belljar.CodeConflict},
+		"a new mirror":   {[]*url.URL{u}, []belljar.NetworkPreset{has(fromImage)}, belljar.CodeConflict},
+	} {
+		rules, err := admission.Policy{EgressAllow: []string{"a.example.com"}}.Egress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := New(Options{Egress: rules, Now: time.Now, Mirrors: map[string][]*url.URL{"apt": c.mirrors}})
+		o := Order{Caller: belljar.Caller{ID: "ann"}, Known: c.known, Egress: belljar.Egress{Presets: []string{"apt"}}, Placement: &placement.Placement{Image: runtime.Root{Ref: "debian"}}}
+		answers, errs := i.resolve(t.Context(), o)
+		if belljar.CodeOf(errs[0]) != c.want || errs[0] == nil && !slices.Equal(answers[0].Hosts, c.known[0].Hosts) {
+			t.Errorf("%s: %+v, %v", name, answers, errs)
+		}
+	}
 }
 
 // TestLeads checks that an image's index cannot open a host that the server's rules deny, even if they permit the index: not for a preset, a
