@@ -230,19 +230,19 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 		return nil, fmt.Errorf("read what was installed: %w", err)
 	}
 	lock, err := s.tool.locked(text)
-	if err != nil || len(text) > maxLock || tooMuch(lock) {
+	if err != nil || len(text) > maxLock || unfit(lock) {
 		return nil, &belljar.Error{Code: belljar.CodeImageInvalid, Message: s.tool.name + ": what it says of the installation cannot be read", Err: err}
 	}
 	return lock, nil
 }
 
-// tooMuch reports whether a lock is too large for a record.
-func tooMuch(lock []belljar.Package) bool {
+// unfit reports whether a lock is empty, although packages were installed, or too large for a record.
+func unfit(lock []belljar.Package) bool {
 	kept := 0
 	for _, p := range lock {
 		kept += len(p.Name) + len(p.Version) + len(p.Hash)
 	}
-	return len(lock) > maxLocked || kept > maxKept
+	return len(lock) == 0 || len(lock) > maxLocked || kept > maxKept
 }
 
 // missing is the error of an image without the tool.

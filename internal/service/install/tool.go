@@ -206,10 +206,14 @@ func npmCommand(o order) []string {
 
 func npmLocked(text []byte) (list []belljar.Package, err error) {
 	var lock struct {
-		Packages map[string]struct{ Name, Version, Integrity string } `json:"packages"`
+		Packages     map[string]struct{ Name, Version, Integrity string } `json:"packages"`
+		Dependencies npmTree                                              `json:"dependencies"` // without packages: npm before 7
 	}
 	if err := json.Unmarshal(text, &lock); err != nil {
 		return nil, err
+	}
+	if len(lock.Packages) == 0 {
+		return sorted(lock.Dependencies.list()), nil
 	}
 	const folder = "node_modules/"
 	for place, p := range lock.Packages {
@@ -226,6 +230,19 @@ func npmLocked(text []byte) (list []belljar.Package, err error) {
 		list = append(list, belljar.Package{Name: name, Version: p.Version, Hash: p.Integrity})
 	}
 	return sorted(list), nil
+}
+
+// npmTree is the packages in a lock file of npm before 7, by name; each has those in its own node_modules.
+type npmTree map[string]struct {
+	Version, Integrity string
+	Dependencies       npmTree
+}
+
+func (t npmTree) list() (list []belljar.Package) {
+	for name, p := range t {
+		list = append(append(list, belljar.Package{Name: name, Version: p.Version, Hash: p.Integrity}), p.Dependencies.list()...)
+	}
+	return list
 }
 
 func npmFault(text string, _ order) *belljar.Error {
