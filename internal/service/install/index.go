@@ -45,8 +45,9 @@ type index struct {
 
 // found is an index's response about one project.
 type found struct {
-	hosts map[string]bool // hosts of its files
-	built bool            // at least one of its files needs no build
+	hosts   map[string]bool // hosts of its files
+	built   bool            // at least one of its files needs no build
+	missing bool
 }
 
 // errMissing means that an index does not have a project.
@@ -113,7 +114,7 @@ func open(t *tool, u *url.URL, roots *x509.CertPool, gate *egress.Gate) *index {
 // close ends the connections to the index.
 func (x *index) close() { x.http.CloseIdleConnections() }
 
-// ask queries the index about the projects of requirements, in their order. It stops at the first one that is missing, or that cannot be queried.
+// ask queries the index about the projects of requirements, in their order. It fails for the first one that cannot be queried.
 func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -124,7 +125,9 @@ func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			answers[i], errs[i] = x.project(ctx, name)
+			if answers[i], errs[i] = x.project(ctx, name); errors.Is(errs[i], errMissing) {
+				answers[i].missing, errs[i] = true, nil
+			}
 		})
 	}
 	wait.Wait()

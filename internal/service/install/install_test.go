@@ -186,12 +186,14 @@ func TestIndex(t *testing.T) {
 		t.Errorf("an address with an escaped slash: %v, %+v, %v", base, got, err)
 	}
 	base, _ = parseIndex("http://index.test:" + to.Port() + "/simple")
+	if got, err = ask("pip", true, "html", "missing"); err != nil || got[0].missing || !got[1].missing {
+		t.Errorf("%+v, %v", got, err)
+	}
 	for name, c := range map[string]struct {
 		private bool
 		code    belljar.Code
 		says    string
 	}{
-		"missing": {true, belljar.CodeInvalidRequest, "no package missing"},
 		"away":    {true, belljar.CodePolicyDenied, "pip: the index index.test redirects to another host: http://elsewhere.test:" + to.Port() + "/x"},
 		"broken":  {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: its answer cannot be read"},
 		"private": {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: it answers 403 Forbidden"},

@@ -41,6 +41,9 @@ const (
 	aptHome       = ".apt"
 )
 
+// noExtra is a list without an index, which replaces the image's. pip ignores a variable without a character.
+const noExtra = " "
+
 func inside(name string) string { return path.Join(belljar.WorkspaceDir, name) }
 
 // presets returns all presets, in the order of [belljar.EgressPresets].
@@ -55,6 +58,7 @@ func presets() []*preset {
 			set: func(u *url.URL, _ string) (env, _ map[string]string) {
 				env = map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1"} // it is the sandbox's own system
 				if u != nil {
+					env["PIP_EXTRA_INDEX_URL"] = noExtra
 					if env["PIP_INDEX_URL"] = u.String(); u.Scheme == "http" {
 						env["PIP_TRUSTED_HOST"] = u.Host
 					}

@@ -87,7 +87,7 @@ func TestSettings(t *testing.T) {
 		printed      string
 		has, hasNone []string // variables, and lines of files
 	}{
-		"pip":           {mirror("pip", "https://p.example.com/"), "", []string{"PIP_INDEX_URL=https://p.example.com/", "PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"TRUSTED"}},
+		"pip":           {mirror("pip", "https://p.example.com/"), "", []string{"PIP_INDEX_URL=https://p.example.com/", "PIP_EXTRA_INDEX_URL= \n", "PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"TRUSTED"}},
 		"pip, http":     {mirror("pip", "http://p.example.com:8080/"), "", []string{"PIP_TRUSTED_HOST=p.example.com:8080"}, nil},
 		"pip's own":     {own("pip"), "", []string{"PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"INDEX", "own.example"}},
 		"npm":           {mirror("npm", "https://n.example.com/"), "", []string{"npm_config_registry=https://n.example.com/"}, nil},
@@ -282,7 +282,7 @@ func TestLeads(t *testing.T) {
 		if c.source == fromMirror {
 			s.order.mirror = u
 		}
-		_, reached := s.reach(t.Context(), u)
+		_, reached := s.reach(t.Context(), []*url.URL{u})
 		for what, err := range map[string]error{
 			"a preset": i.locate(t.Context(), o, fresh), "one that is kept": i.locate(t.Context(), o, kept), "an installation": reached,
 		} {
@@ -294,6 +294,65 @@ func TestLeads(t *testing.T) {
 		if c.ok && !slices.Equal(fresh.Hosts, both) || !c.ok && fresh.Hosts != nil {
 			t.Errorf("%s: %q", name, fresh.Hosts)
 		}
+	}
+}
+
+// TestExtraIndexes checks that an installation may use all indexes of an image, and finds a project in any of them.
+func TestExtraIndexes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.Host)
+		if r.URL.Path != map[string]string{"index.test": "/simple/a/", "extra.test": "/simple/b/"}[host] {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
+		_, _ = w.Write([]byte(`{"files":[{"url":"https://files.` + host + `/a.whl"}]}`))
+	}))
+	defer server.Close()
+	to, _ := url.Parse(server.URL)
+	printed := "file:///wheels http://extra.test:" + to.Port() + "/simple http://index.test:" + to.Port() + "/simple\n"
+	list, err := parseAsked([]byte(printed))
+	if err != nil || len(list) != 2 || list[1].Hostname() != "index.test" {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for _, bad := range []string{"", "https://a.example.com/ none"} {
+		if list, err := parseAsked([]byte(bad)); err == nil {
+			t.Errorf("%q: %v", bad, list)
+		}
+	}
+	rules, err := admission.Policy{EgressAllow: []string{"index.test", "extra.test", "files.index.test", "files.extra.test", "127.0.0.1"}, EgressPrivate: true, EgressPorts: []uint16{port(to), 443}}.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := New(Options{Egress: rules, Now: time.Now, Boxes: &box.Maker{Egress: box.Egress{
+		Resolver: resolver{}, Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", a.String())
+		},
+	}}})
+	place := &placement.Placement{Image: runtime.Root{Ref: "python:3"}}
+	s := &side{Installer: i, tool: toolOf("pip"), ask: Order{Caller: belljar.Caller{ID: "ann"}, Placement: place}, place: place, order: order{wanted: []string{"a", "b"}}}
+	policy, err := s.reach(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"index.test", "extra.test", "files.index.test", "files.extra.test"} {
+		if _, reason := policy.Decide(host, 443); reason != "" {
+			t.Errorf("%s: %s", host, reason)
+		}
+	}
+	const none = "PIP_EXTRA_INDEX_URL= "
+	if s.order.mirror = list[1]; !slices.Contains(s.environment(), none) {
+		t.Errorf("with a mirror: %q", s.environment())
+	}
+	if s.order.mirror = nil; slices.Contains(s.environment(), none) {
+		t.Errorf("without one: %q", s.environment())
+	}
+	if s.order.wanted = []string{"a", "c"}; !s.order.found[0].built || !s.order.found[1].built {
+		t.Errorf("%+v", s.order.found)
+	}
+	var e *belljar.Error
+	if _, err = s.reach(t.Context(), list); !errors.As(err, &e) || e.Message != "pip: the index has no package c" || e.Details["field"] != "packages.pip[1]" {
+		t.Errorf("%v", err)
 	}
 }
 

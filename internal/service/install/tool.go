@@ -1,9 +1,9 @@
 package install
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -26,7 +26,7 @@ type tool struct {
 	accept   string                                            // the preferred media types of a page
 	links    func(p page, visit func(link string) error) error // until visit returns an error
 
-	ask     []string // prints the URL of the image's index
+	ask     []string // prints the URLs of the image's indexes, the main one last
 	command func(o order) []string
 	cwd     string   // the command's working directory, in the workspace
 	folders []string // folders that the command needs in cwd
@@ -278,11 +278,14 @@ func npmFault(text string, _ order) *belljar.Error {
 // logHint refers to the rest of the output.
 const logHint = "the log of the run has all that it printed"
 
-// parseAsked parses the URL in a tool's output.
-func parseAsked(printed []byte) (*url.URL, error) {
-	lines := bytes.Fields(printed)
-	if len(lines) == 0 {
-		return parseIndex("")
+// parseAsked parses the URLs in a tool's output, the main index last. It ignores others that are not of the web, such as folders.
+func parseAsked(printed []byte) (list []*url.URL, err error) {
+	err = errors.New("it prints no index")
+	for field := range strings.FieldsSeq(string(printed)) {
+		var u *url.URL
+		if u, err = parseIndex(field); err == nil {
+			list = append(list, u)
+		}
 	}
-	return parseIndex(string(lines[len(lines)-1]))
+	return list, err
 }
