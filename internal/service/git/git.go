@@ -134,12 +134,7 @@ func (w *clone) fetch(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	format := "sha1"
-	if len(w.spec.Ref) == 64 && isHash(w.spec.Ref) {
-		format = "sha256"
-	}
-	// Without templates there are no hooks. The repository is outside the tree, so the tree cannot change it.
-	if err := w.check(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format, path.Join(belljar.WorkspaceDir, repository)); err != nil {
+	if err := w.check(ctx, initArgs(w.spec.Ref)...); err != nil {
 		return "", err
 	}
 	ref, depth := w.spec.Ref, max(w.spec.Depth, 1)
@@ -157,6 +152,16 @@ func (w *clone) fetch(ctx context.Context) (string, error) {
 		err = &gitError{text: "fatal: it is not a commit"}
 	}
 	return commit, err
+}
+
+// initArgs returns the command that makes the repository. Without templates there are no hooks. The repository is outside the tree, so the
+// tree cannot change it. git before 2.28 has no option for the format, and knows SHA-1 alone.
+func initArgs(ref string) []string {
+	args := []string{"init", "--quiet", "--bare", "--template="}
+	if len(ref) == 64 && isHash(ref) {
+		args = append(args, "--object-format=sha256")
+	}
+	return append(args, path.Join(belljar.WorkspaceDir, repository))
 }
 
 // isHash reports whether a text is the full hash of a commit.
