@@ -72,7 +72,7 @@ func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...s
 	if args[0] != "init" {
 		e.Env = append(e.Env, "GIT_DIR="+path.Join(belljar.WorkspaceDir, repository), "GIT_WORK_TREE="+path.Join(belljar.WorkspaceDir, checkout))
 	}
-	if args[0] == "apply" || args[0] == "checkout" || args[0] == "reset" || args[0] == "ls-files" {
+	if args[0] == "apply" || args[0] == "checkout" || args[0] == "reset" || args[0] == "ls-files" || args[0] == "update-index" {
 		e.Cwd = path.Join(belljar.WorkspaceDir, checkout)
 	}
 	var errors bytes.Buffer

@@ -106,6 +106,9 @@ func (w *clone) run(ctx context.Context, tempDir string) (*Tree, error) {
 		return nil, err
 	}
 	if w.spec.KeepGit {
+		if err := w.leaveOut(ctx); err != nil {
+			return nil, err
+		}
 		if err := w.keep(ctx); err != nil {
 			return nil, err
 		}
@@ -193,6 +196,18 @@ func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 
 // linksInto parses git's list as it arrives.
 func linksInto(links map[string]bool) func([]byte) error {
+	return entries(func(entry []byte) error {
+		if rest, found := bytes.CutPrefix(entry, []byte("120000 ")); found && len(links) <= mostLinks {
+			if _, name, tab := bytes.Cut(rest, []byte("\t")); tab {
+				links[string(name)] = true
+			}
+		}
+		return nil
+	})
+}
+
+// entries splits a list of files of git as it arrives.
+func entries(each func(entry []byte) error) func([]byte) error {
 	var rest []byte
 	return func(p []byte) error {
 		rest = append(rest, p...)
@@ -204,10 +219,8 @@ func linksInto(links map[string]bool) func([]byte) error {
 			if i < 0 {
 				return nil
 			}
-			if entry, found := bytes.CutPrefix(rest[:i], []byte("120000 ")); found && len(links) <= mostLinks {
-				if _, name, tab := bytes.Cut(entry, []byte("\t")); tab {
-					links[string(name)] = true
-				}
+			if err := each(rest[:i]); err != nil {
+				return err
 			}
 			rest = rest[i+1:]
 		}
