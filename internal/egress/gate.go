@@ -40,14 +40,17 @@ type Limits struct {
 	Connections int   // open at the same time: [wire.MuxCarried], for which every runtime has streams
 	Names       int   // used by programs: 256
 	NewNames    int   // names under wildcards to resolve, per second: 10
-	Bytes       int64 // in each direction: 1 GiB
+	Bytes       int64 // in each direction: [UsualBytes]
 }
+
+// UsualBytes is how much a sandbox may send, and how much it may receive.
+const UsualBytes = 1 << 30
 
 func (l Limits) withDefaults() Limits {
 	l.Connections = cmp.Or(l.Connections, wire.MuxCarried)
 	l.Names = cmp.Or(l.Names, 256)
 	l.NewNames = cmp.Or(l.NewNames, 10)
-	l.Bytes = cmp.Or(l.Bytes, 1<<30)
+	l.Bytes = cmp.Or(l.Bytes, UsualBytes)
 	return l
 }
 

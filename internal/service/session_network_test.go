@@ -4,6 +4,7 @@ package service_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -87,9 +88,9 @@ func TestNetworkQuota(t *testing.T) {
 	}
 }
 
-// After a change that failed because a preset's file could not be written, the same change writes it.
-func TestNetworkFilesAgain(t *testing.T) {
-	b := newBench(t, func(o *service.Options) {
+// mirrored has agents with a relay, and a preset with an index of the operator.
+func mirrored(t *testing.T, preset string) func(*service.Options) {
+	return func(o *service.Options) {
 		rt := fake.New(fake.Options{Dir: t.TempDir(), Ports: true})
 		t.Cleanup(func() {
 			if err := rt.Close(); err != nil {
@@ -97,21 +98,62 @@ func TestNetworkFilesAgain(t *testing.T) {
 			}
 		})
 		o.Runtimes[0], o.Policy = claiming{rt, relays}, service.DefaultPolicy()
-		o.Policy.EgressAllow, o.Policy.EgressPresets, o.Policy.PackageMirrors = []string{"*"}, []string{"maven"}, []string{"maven=https://mirror.example.com/maven/"}
-	})
+		o.Policy.EgressAllow, o.Policy.EgressPresets, o.Policy.PackageMirrors = []string{"*"}, []string{preset}, []string{preset + "=https://mirror.example.com/maven/"}
+	}
+}
+
+// After a change that failed because a preset's file could not be written, the same change writes it.
+func TestNetworkFilesAgain(t *testing.T) {
+	b := newBench(t, mirrored(t, "maven"))
 	x := b.open()
 	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: []string{"maven"}}}
-	b.in(x.ID, "touch .m2")
+	b.in(x.ID, "touch .belljar")
 	if _, err := b.mine().SetNetwork(b.context(), x.ID, asked); err == nil {
 		t.Fatal("a file in the place of a folder was no obstacle")
 	}
-	b.in(x.ID, "rm .m2")
+	b.in(x.ID, "rm .belljar")
 	if _, err := b.mine().SetNetwork(b.context(), x.ID, asked); err != nil {
 		t.Fatal(err)
 	}
-	b.in(x.ID, "grep mirror.example.com .m2/settings.xml; echo own >.m2/settings.xml")
+	b.in(x.ID, "grep mirror.example.com .belljar/.m2/settings.xml; echo own >.belljar/.m2/settings.xml")
 	if _, err := b.mine().SetNetwork(b.context(), x.ID, asked); err != nil {
 		t.Fatal(err)
 	}
-	wantText(t, b.in(x.ID, "cat .m2/settings.xml").stdout, "own\n") // a change of other rules keeps the user's file
+	wantText(t, b.in(x.ID, "cat .belljar/.m2/settings.xml").stdout, "own\n") // a change of other rules keeps the user's file
+}
+
+// The files of a preset replace no file of a project, neither in a session that gets the preset nor in its copies.
+func TestPresetKeepsProject(t *testing.T) {
+	b := newBench(t, mirrored(t, "maven"))
+	d := b.cabinet()
+	d.write(".m2/settings.xml", "own")
+	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Presets: []string{"maven"}}}
+	if _, err := b.mine().SetNetwork(b.context(), d.ID, asked); err != nil {
+		t.Fatal(err)
+	}
+	made, err := b.snapshots().Fork(b.context(), d.ID, belljar.ForkSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []belljar.Session{d.Session, made.Sessions[0]} {
+		d.Session = s
+		wantText(t, d.read(".m2/settings.xml"), "own")
+		if text := d.read(".belljar/.m2/settings.xml"); !strings.Contains(text, "mirror.example.com") {
+			t.Errorf("%q", text)
+		}
+	}
+}
+
+// A session keeps a preset in a change of its network, although what its tool prints is no longer cached.
+func TestNetworkKeepsPreset(t *testing.T) {
+	b := newBench(t, mirrored(t, "apt")) // without a data folder, nothing is cached
+	egress := belljar.Egress{Presets: []string{"apt"}}
+	x := b.open(func(r *belljar.SessionRequest) { r.NetworkPolicy, r.Egress = belljar.NetworkAllowlist, egress })
+	egress.Hosts = []string{"example.com"}
+	if _, err := b.mine().SetNetwork(b.context(), x.ID, belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: egress}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.mine().Get(b.context(), x.ID); err != nil || len(got.Presets) != 1 || !slices.Contains(got.Presets[0].Hosts, "mirror.example.com") {
+		t.Errorf("%+v, %v", got.Presets, err)
+	}
 }

@@ -100,6 +100,7 @@ func TestGit(t *testing.T) {
 		"history": {map[string]any{"keep_git": true, "depth": 2, "keep_ignored": true, "patch": aChange},
 			"git -C /workspace -c safe.directory=* log --format=%H; git -c safe.directory=* config remote.origin.url; ls .git/hooks 2>&1 | head -n 1; git -c safe.directory=* status --porcelain",
 			second, second + "\n" + first + "\n" + gitURL + "\nls: cannot access '.git/hooks': No such file or directory\nM  a.txt\n T src/out\n"},
+		"history, files left out": {map[string]any{"keep_git": true}, "ls; git -c safe.directory=* status --porcelain", second, "a.txt\nkeep.log\nrun.sh\nsrc\n T src/out\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			git := map[string]any{"url": gitURL}

@@ -86,12 +86,12 @@ func packagers() []packager {
 			`echo "deb http://other.test/apt any main" >other.list && apt-get -o Dir::Etc::SourceList=/workspace/other.list -o APT::Update::Error-Mode=any update`,
 		},
 		{
-			"cargo", "", both, `mkdir -p src && ` + crate + `tiny >Cargo.toml && cargo fetch -q && cat .cargo/registry/src/*/tiny-1.0.0/src/lib.rs`, "// from cargo\n",
+			"cargo", "", both, `mkdir -p src && ` + crate + `tiny >Cargo.toml && cargo fetch -q && cat .belljar/.cargo/registry/src/*/tiny-1.0.0/src/lib.rs`, "// from cargo\n",
 			crate + `another >Cargo.toml && cargo fetch --config "source.mirror.registry=\"sparse+https://other.test/cargo/\""`,
 		},
 		{
-			"maven", "", both[1:], pom + `parent >pom.xml && mvn -q -B validate >/dev/null && grep -o "<packaging>pom" .m2/repository/test/parent/1.0/parent-1.0.pom`, "<packaging>pom\n",
-			pom + `another >pom.xml && sed s/packages.test/other.test/ .m2/settings.xml >other.xml && mvn -B -s other.xml validate`,
+			"maven", "", both[1:], pom + `parent >pom.xml && mvn -q -B validate >/dev/null && grep -o "<packaging>pom" .belljar/.m2/repository/test/parent/1.0/parent-1.0.pom`, "<packaging>pom\n",
+			pom + `another >pom.xml && sed s/packages.test/other.test/ .belljar/.m2/settings.xml >other.xml && mvn -B -s other.xml validate`,
 		},
 	}
 }
@@ -227,9 +227,9 @@ func TestPresetsOnLanes(t *testing.T) {
 			s, x, p := supplied(t, l.open(t)...)
 			l.furnish(s)
 			x.Parent("test", "parent", "1.0")
-			run := s.withPreset("maven", get+`grep -o '<url>.*</url>' .m2/settings.xml; echo $MAVEN_ARGS $MAVEN_OPTS; get http://packages.test/maven/test/parent/1.0/parent-1.0.pom | grep -o '<packaging>pom'; get http://other.test/`, p,
+			run := s.withPreset("maven", get+`grep -o '<url>.*</url>' .belljar/.m2/settings.xml; echo $MAVEN_ARGS $MAVEN_OPTS; get http://packages.test/maven/test/parent/1.0/parent-1.0.pom | grep -o '<packaging>pom'; get http://other.test/`, p,
 				map[string]any{"base_image": l.image})
-			want := "<url>http://packages.test/maven/</url>\n-s /workspace/.m2/settings.xml -Duser.home=/workspace\n<packaging>pom\nnone of http://other.test/\n"
+			want := "<url>http://packages.test/maven/</url>\n-s /workspace/.belljar/.m2/settings.xml -Duser.home=/workspace/.belljar\n<packaging>pom\nnone of http://other.test/\n"
 			if run["stdout"] != want {
 				t.Errorf("%q, %q\n%v\n%s", run["stdout"], run["stderr"], run, s.output)
 			}
@@ -294,7 +294,7 @@ func TestPresetsOfImages(t *testing.T) {
 	s := serve(t, data, flags...)
 
 	// An image does not decide what a sandbox may reach.
-	const script = `cat .cargo/config.toml; echo $CARGO_HOME; wget -qO- http://packages.test/cargo/ti/ny/tiny | cut -c 1-10`
+	const script = `cat .belljar/.cargo/config.toml; echo $CARGO_HOME; wget -qO- http://packages.test/cargo/ti/ny/tiny | cut -c 1-10`
 	refused := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
 	if refused["phase"] != "failed" || refused["reason_code"] != "policy_denied" || !strings.Contains(toText(refused["message"]), "cargo: the image takes packages from packages.test") {
 		t.Fatalf("%v\n%s", refused, s.output)
@@ -319,7 +319,7 @@ func TestPresetsOfImages(t *testing.T) {
 	flags = append(flags, "--set", "egress_allow=packages.test,files.test,"+p.Address)
 	s = serve(t, data, flags...)
 	run := s.withPreset("cargo", script, p, map[string]any{"base_image": ref})
-	want := "[source.crates-io]\nreplace-with = \"mirror\"\n\n[source.mirror]\nregistry = \"sparse+http://packages.test/cargo/\"\n/workspace/.cargo\n"
+	want := "[source.crates-io]\nreplace-with = \"mirror\"\n\n[source.mirror]\nregistry = \"sparse+http://packages.test/cargo/\"\n/workspace/.belljar/.cargo\n"
 	if out, _ := run["stdout"].(string); out != want+"{\"cksum\":\"\n" {
 		t.Fatalf("%q\n%v\n%s", out, run, s.output)
 	}
@@ -353,7 +353,7 @@ func TestPresetsOfImages(t *testing.T) {
 		if status != http.StatusOK {
 			t.Fatalf("%d %v\n%s", status, run, s.output)
 		}
-		return run["stdout"] == "/workspace/.cargo\nreached\n"
+		return run["stdout"] == "/workspace/.belljar/.cargo\nreached\n"
 	}
 	if !reached(s) {
 		t.Error("the session does not reach its preset")

@@ -28,7 +28,7 @@ func environment(ca bool) []string {
 	env := []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "LC_ALL=C", "TMPDIR=/tmp",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_ATTR_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0",
-		"GIT_ALLOW_PROTOCOL=https", "GIT_LFS_SKIP_SMUDGE=1", "GIT_PROTOCOL_FROM_USER=0", "GIT_ADVICE=0",
+		"GIT_ALLOW_PROTOCOL=https", "GIT_LFS_SKIP_SMUDGE=1", "GIT_PROTOCOL_FROM_USER=0", "GIT_ADVICE=0", "GIT_DEFAULT_HASH=sha1",
 	}
 	if ca {
 		env = append(env, "GIT_SSL_CAINFO="+path.Join(belljar.WorkspaceDir, caFile), "GIT_SSL_CAPATH="+caFolder)
@@ -72,7 +72,7 @@ func (w *clone) start(ctx context.Context, print func(p []byte) error, args ...s
 	if args[0] != "init" {
 		e.Env = append(e.Env, "GIT_DIR="+path.Join(belljar.WorkspaceDir, repository), "GIT_WORK_TREE="+path.Join(belljar.WorkspaceDir, checkout))
 	}
-	if args[0] == "apply" || args[0] == "checkout" || args[0] == "reset" || args[0] == "ls-files" {
+	if args[0] == "apply" || args[0] == "checkout" || args[0] == "reset" || args[0] == "ls-files" || args[0] == "update-index" {
 		e.Cwd = path.Join(belljar.WorkspaceDir, checkout)
 	}
 	var errors bytes.Buffer

@@ -11,6 +11,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -127,7 +128,9 @@ func (o Order) explainGit(e *gitError, report *belljar.EgressReport, full *Error
 		return url(belljar.CodeInvalidRequest, "use the repository's own address", "the server of the repository sends clients to another address, which is no repository")
 	case strings.HasPrefix(denied(report), "certificate_"): // with a secret, Belljar checks the certificate, and git reports nothing about it
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted (%s)", denied(report))
-	case has("certificate", "SSL peer", "TLS"):
+	case denied(report) == string(egress.Limit): // git reports that the connection ended
+		return url(belljar.CodeTooLarge, "clone less history with depth (--depth), or upload the files", "a clone may receive at most %d MiB, and the repository's server sent more", egress.UsualBytes>>20)
+	case has("certificate", "Certificate", "Cert verify failed"):
 		return url(belljar.CodeInvalidRequest, "an operator makes an authority of their own known with SANDBOX_EGRESS_CA_FILE", "the certificate of the repository's server is not trusted: %s", e.last())
 	case denied(report) == "private_address": // git reports that it could not resolve the host
 		return url(belljar.CodePolicyDenied, "list its address in egress.ips (--allow), or an operator in SANDBOX_EGRESS_ALLOW; the server needs SANDBOX_EGRESS_PRIVATE",

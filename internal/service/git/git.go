@@ -106,6 +106,9 @@ func (w *clone) run(ctx context.Context, tempDir string) (*Tree, error) {
 		return nil, err
 	}
 	if w.spec.KeepGit {
+		if err := w.leaveOut(ctx); err != nil {
+			return nil, err
+		}
 		if err := w.keep(ctx); err != nil {
 			return nil, err
 		}
@@ -134,12 +137,7 @@ func (w *clone) fetch(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	format := "sha1"
-	if len(w.spec.Ref) == 64 && isHash(w.spec.Ref) {
-		format = "sha256"
-	}
-	// Without templates there are no hooks. The repository is outside the tree, so the tree cannot change it.
-	if err := w.check(ctx, "init", "--quiet", "--bare", "--template=", "--object-format="+format, path.Join(belljar.WorkspaceDir, repository)); err != nil {
+	if err := w.check(ctx, initArgs(w.spec.Ref)...); err != nil {
 		return "", err
 	}
 	ref, depth := w.spec.Ref, max(w.spec.Depth, 1)
@@ -157,6 +155,16 @@ func (w *clone) fetch(ctx context.Context) (string, error) {
 		err = &gitError{text: "fatal: it is not a commit"}
 	}
 	return commit, err
+}
+
+// initArgs returns the command that makes the repository. Without templates there are no hooks. The repository is outside the tree, so the
+// tree cannot change it. git before 2.28 has no option for the format, and knows SHA-1 alone.
+func initArgs(ref string) []string {
+	args := []string{"init", "--quiet", "--bare", "--template="}
+	if len(ref) == 64 && isHash(ref) {
+		args = append(args, "--object-format=sha256")
+	}
+	return append(args, path.Join(belljar.WorkspaceDir, repository))
 }
 
 // isHash reports whether a text is the full hash of a commit.
@@ -188,6 +196,18 @@ func (w *clone) links(ctx context.Context) (map[string]bool, error) {
 
 // linksInto parses git's list as it arrives.
 func linksInto(links map[string]bool) func([]byte) error {
+	return entries(func(entry []byte) error {
+		if rest, found := bytes.CutPrefix(entry, []byte("120000 ")); found && len(links) <= mostLinks {
+			if _, name, tab := bytes.Cut(rest, []byte("\t")); tab {
+				links[string(name)] = true
+			}
+		}
+		return nil
+	})
+}
+
+// entries splits a list of files of git as it arrives.
+func entries(each func(entry []byte) error) func([]byte) error {
 	var rest []byte
 	return func(p []byte) error {
 		rest = append(rest, p...)
@@ -199,10 +219,8 @@ func linksInto(links map[string]bool) func([]byte) error {
 			if i < 0 {
 				return nil
 			}
-			if entry, found := bytes.CutPrefix(rest[:i], []byte("120000 ")); found && len(links) <= mostLinks {
-				if _, name, tab := bytes.Cut(entry, []byte("\t")); tab {
-					links[string(name)] = true
-				}
+			if err := each(rest[:i]); err != nil {
+				return err
 			}
 			rest = rest[i+1:]
 		}

@@ -38,6 +38,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// git before 2.28 has no option for the format of a repository.
+func TestInit(t *testing.T) {
+	if !slices.Contains(environment(false), "GIT_DEFAULT_HASH=sha1") {
+		t.Error("git chooses the format")
+	}
+	for ref, want := range map[string]string{"": "", "main": "", strings.Repeat("a", 40): "", strings.Repeat("a", 64): "--object-format=sha256", strings.Repeat("x", 64): ""} {
+		if got := strings.Join(initArgs(ref), " "); strings.Contains(got, "--object-format") != (want != "") || !strings.Contains(got, want) || !strings.HasSuffix(got, " /workspace/git") {
+			t.Errorf("%q: %s", ref, got)
+		}
+	}
+}
+
 // sorted runs a sorter over entries and returns its output, as name and target or contents.
 func sorted(t *testing.T, s *sorter, entries ...tar.Header) (map[string]string, error) {
 	t.Helper()
@@ -205,6 +217,13 @@ func TestExplain(t *testing.T) {
 		"the server's words":      {"remote: certificate of fsck signal 9\nfatal: unable to access '%/': The requested URL returned error: 500\n", nil, "cannot be cloned: "},
 		"a certificate":           {"fatal: unable to access '%/': server certificate verification failed\n", nil, "is not trusted: "},
 		"a certificate, brokered": {"fatal: unable to access '%/': The requested URL returned error: 502\n", report("certificate_unknown"), "is not trusted (certificate_unknown)"},
+		"a certificate, NSS":      {"fatal: unable to access '%/': Peer's Certificate issuer is not recognized.\n", nil, "is not trusted: "},
+		"a certificate, mbedTLS":  {"fatal: unable to access '%/': Cert verify failed: BADCERT_NOT_TRUSTED\n", nil, "is not trusted: "},
+		"another's certificate":   {"fatal: unable to access '%/': SSL: no alternative certificate subject name matches target host name 'git.example.com'\n", nil, "is not trusted: "},
+		"broken off":              {"fatal: unable to access '%/': GnuTLS recv error (-110): The TLS connection was non-properly terminated.\n", nil, "cannot be cloned: unable to access"},
+		"broken off in a pack":    {"error: RPC failed; curl 56 GnuTLS recv error (-9): Error decoding the received TLS packet.\nfatal: early EOF\n", nil, "cannot be cloned: early EOF"},
+		"no end of TLS":           {"fatal: unable to access '%/': OpenSSL SSL_read: SSL_ERROR_SYSCALL, errno 104\n", nil, "cannot be cloned: "},
+		"too much for the gate":   {"error: RPC failed; curl 56 GnuTLS recv error (-110): The TLS connection was non-properly terminated.\n", report("limit"), "at most 1024 MiB"},
 		"not found":               {"remote: x\nfatal: repository '%/' not found\n", nil, "was not found"},
 	} {
 		o := Order{Spec: &belljar.GitSpec{URL: "https://git.example.com/team/mbedTLS-certificate-fsck.git"}, Placement: &placement.Placement{}}

@@ -12,9 +12,12 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/image/memory"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/image"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 var (
@@ -205,5 +208,33 @@ func TestImportIsRecorded(t *testing.T) {
 	_, err := w.As(operator).Import(t.Context(), "mine:1", bytes.NewReader([]byte("content")), nil)
 	if len(w.events) != 1 || w.events[0].Name != event.ImageImported || !errors.Is(w.events[0].Err, err) || w.events[0].Took < 0 || w.events[0].Took > time.Minute {
 		t.Errorf("%+v, %v", w.events, err)
+	}
+}
+
+// engine is a runtime whose engine has an image of two repositories, each with a digest of its own.
+type engine struct {
+	*fake.Runtime
+	runtime.Imager
+}
+
+func (engine) Image(_ context.Context, ref string) (runtime.Root, error) {
+	name, _, _ := strings.Cut(ref, ":")
+	return runtime.Root{Ref: ref, Name: "sha256:id", Digest: "sha256:of-" + name}, nil
+}
+
+func (engine) Images(context.Context) ([]belljar.Image, error) {
+	return []belljar.Image{{Ref: "one:1", Names: []string{"one:1", "two:1"}, Digest: "sha256:of-one"}}, nil
+}
+
+// The digest of an engine's image is the one that a request with that name uses.
+func TestEngineDigest(t *testing.T) {
+	rt := fake.New(fake.Options{Dir: t.TempDir()})
+	defer rt.Close()
+	w := newWorld(t, func(o *image.Options) { o.Rules.Hosts = placement.Hosts{placement.NewHost(engine{Runtime: rt})} })
+	for _, name := range []string{"one", "two"} {
+		got, err := w.As(user).Get(t.Context(), name+":1")
+		if err != nil || got.Digest != "sha256:of-"+name || got.Ref != "one:1" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
 	}
 }

@@ -301,6 +301,7 @@ func (l *Images) engineImage(ctx context.Context, name string, imager runtime.Im
 	}
 	for _, i := range list {
 		if i.Digest == root.Digest && i.Digest != "" || i.Ref == root.Name || slices.Contains(i.Names, root.Name) || slices.Contains(i.Names, root.Ref) {
+			i.Digest = cmp.Or(root.Digest, i.Digest) // of the repository that a request names; the list has that of the first
 			return i, nil
 		}
 	}

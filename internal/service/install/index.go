@@ -45,12 +45,18 @@ type index struct {
 
 // found is an index's response about one project.
 type found struct {
-	hosts map[string]bool // hosts of its files
-	built bool            // at least one of its files needs no build
+	hosts   map[string]bool // hosts of its files
+	built   bool            // at least one of its files needs no build
+	missing bool
 }
 
 // errMissing means that an index does not have a project.
 var errMissing = errors.New("not found")
+
+// awayError means that an index redirects to another host, which no rule opens: a redirect must not decide what the server asks.
+type awayError struct{ to *url.URL }
+
+func (e awayError) Error() string { return "it redirects to " + e.to.String() }
 
 // badAnswer is an error in an index's response.
 type badAnswer struct{ error }
@@ -62,6 +68,9 @@ func parseIndex(text string) (*url.URL, error) {
 		return nil, errors.New("must be the URL of an index: https://packages.example.com/simple")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/") + "/"
+	if u.RawPath != "" { // it has an escaped slash
+		u.RawPath = strings.TrimSuffix(u.RawPath, "/") + "/"
+	}
 	return u, nil
 }
 
@@ -105,7 +114,7 @@ func open(t *tool, u *url.URL, roots *x509.CertPool, gate *egress.Gate) *index {
 // close ends the connections to the index.
 func (x *index) close() { x.http.CloseIdleConnections() }
 
-// ask queries the index about the projects of requirements, in their order. It stops at the first one that is missing, or that cannot be queried.
+// ask queries the index about the projects of requirements, in their order. It fails for the first one that cannot be queried.
 func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -116,7 +125,9 @@ func (x *index) ask(ctx context.Context, names []string) ([]found, error) {
 		wait.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			answers[i], errs[i] = x.project(ctx, name)
+			if answers[i], errs[i] = x.project(ctx, name); errors.Is(errs[i], errMissing) {
+				answers[i].missing, errs[i] = true, nil
+			}
 		})
 	}
 	wait.Wait()
@@ -136,10 +147,14 @@ func (x *index) fault(err error, name string, i int) error {
 	}
 	var denied *egress.DeniedError
 	var bad badAnswer
+	var away awayError
 	switch {
 	case errors.Is(err, errMissing):
 		e.Code, e.Message = belljar.CodeInvalidRequest, fmt.Sprintf("%s: the index has no package %s", x.tool.name, name)
 		e.Hint = "check the name"
+	case errors.As(err, &away):
+		e.Code, e.Message = belljar.CodePolicyDenied, fmt.Sprintf("%s: the index %s redirects to another host: %s", x.tool.name, x.url.Hostname(), clip(away.to.String()))
+		e.Hint = "set the index to the address that has no redirect: in the image, or as an operator in SANDBOX_PACKAGE_MIRRORS"
 	case errors.As(err, &denied) && denied.Reason == egress.PrivateAddress:
 		e.Code, e.Message = belljar.CodePolicyDenied, fmt.Sprintf("%s: the index %s has no public address", x.tool.name, x.url.Hostname())
 		e.Hint = "list the address in egress.ips (--allow), and in SANDBOX_EGRESS_ALLOW of the server, which needs SANDBOX_EGRESS_PRIVATE"
@@ -185,7 +200,7 @@ func (x *index) get(ctx context.Context, u *url.URL, read func(page) error) erro
 	req.Header.Set("Accept", x.tool.accept)
 	res, err := x.http.Do(req)
 	if err != nil {
-		return err
+		return x.away(err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode == http.StatusNotFound {
@@ -198,10 +213,25 @@ func (x *index) get(ctx context.Context, u *url.URL, read func(page) error) erro
 	return read(page{res.Request.URL, kind, io.LimitReader(res.Body, maxAnswer)})
 }
 
+// away converts the error of a request that was redirected to another host.
+func (x *index) away(err error) error {
+	var denied *egress.DeniedError
+	var at *url.Error
+	if !errors.As(err, &denied) || denied.Reason != egress.NoMatch || strings.EqualFold(denied.Host, x.url.Hostname()) || !errors.As(err, &at) {
+		return err
+	}
+	to, failed := url.Parse(at.URL)
+	if failed != nil {
+		return err
+	}
+	to.User, to.RawQuery, to.Fragment = nil, "", "" // they may have a secret
+	return awayError{to}
+}
+
 func (x *index) project(ctx context.Context, name string) (f found, err error) {
 	u := x.url.JoinPath(x.tool.page(name))
 	if x.tool.slash {
-		u.Path += "/"
+		u = u.JoinPath("/")
 	}
 	f.hosts = map[string]bool{}
 	err = x.get(ctx, u, func(p page) error {

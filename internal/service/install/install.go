@@ -75,7 +75,8 @@ type Order struct {
 	Caller    belljar.Caller
 	Trust     belljar.TrustLevel
 	Packages  belljar.Packages
-	Egress    belljar.Egress // of the request: an index may have its addresses
+	Egress    belljar.Egress          // of the request: an index may have its addresses
+	Known     []belljar.NetworkPreset // expansions that the order's sandbox is already set up for; their tools are not queried again
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
 	Record    func(egress.Event)      // receives the connections of the side sandbox; may be nil

@@ -132,7 +132,7 @@ func TestMirrors(t *testing.T) {
 func TestIndex(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.EscapedPath() {
-		case "/simple/json/":
+		case "/simple/json/", "/group%2Fproject/simple/json/":
 			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
 			_, _ = w.Write([]byte(`{"files":[{"url":"https://Files.example.com/a.tar.gz"},{"url":"../../b.whl"}]}`))
 		case "/simple/html/":
@@ -141,7 +141,7 @@ func TestIndex(t *testing.T) {
 		case "/simple/moved/":
 			http.Redirect(w, r, "/simple/html/", http.StatusFound)
 		case "/simple/away/":
-			http.Redirect(w, r, "http://elsewhere.test:"+r.Host[strings.LastIndexByte(r.Host, ':')+1:]+"/x", http.StatusFound)
+			http.Redirect(w, r, "http://elsewhere.test:"+r.Host[strings.LastIndexByte(r.Host, ':')+1:]+"/x?token=secret", http.StatusFound)
 		case "/simple/broken/":
 			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
 			_, _ = w.Write([]byte(`{"files":`))
@@ -181,13 +181,20 @@ func TestIndex(t *testing.T) {
 	if got, err = ask("npm", true, "@a/b"); err != nil || !got[0].hosts["tar.example.com"] {
 		t.Errorf("%+v, %v", got, err)
 	}
+	base, _ = parseIndex("http://index.test:" + to.Port() + "/group%2Fproject/simple")
+	if got, err = ask("pip", true, "json"); err != nil || !got[0].built || base.String() != "http://index.test:"+to.Port()+"/group%2Fproject/simple/" {
+		t.Errorf("an address with an escaped slash: %v, %+v, %v", base, got, err)
+	}
+	base, _ = parseIndex("http://index.test:" + to.Port() + "/simple")
+	if got, err = ask("pip", true, "html", "missing"); err != nil || got[0].missing || !got[1].missing {
+		t.Errorf("%+v, %v", got, err)
+	}
 	for name, c := range map[string]struct {
 		private bool
 		code    belljar.Code
 		says    string
 	}{
-		"missing": {true, belljar.CodeInvalidRequest, "no package missing"},
-		"away":    {true, belljar.CodePolicyDenied, "elsewhere.test"},
+		"away":    {true, belljar.CodePolicyDenied, "pip: the index index.test redirects to another host: http://elsewhere.test:" + to.Port() + "/x"},
 		"broken":  {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: its answer cannot be read"},
 		"private": {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: it answers 403 Forbidden"},
 		"json":    {false, belljar.CodePolicyDenied, "no public address"},
@@ -197,7 +204,7 @@ func TestIndex(t *testing.T) {
 			_, err = ask("pip", false, name)
 		}
 		var e *belljar.Error
-		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(e.Message, c.says) || e.Hint == "" {
+		if !errors.As(err, &e) || e.Code != c.code || !strings.Contains(e.Message, c.says) || strings.Contains(e.Message, "secret") || e.Hint == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -284,7 +291,11 @@ func TestTools(t *testing.T) {
 	if err != nil || len(lock) != 2 || lock[0].Name != "short" || lock[1] != (belljar.Package{Name: "some/where/else", Version: "3"}) {
 		t.Errorf("%+v, %v", lock, err)
 	}
-	if !tooMuch([]belljar.Package{{Name: strings.Repeat("n", maxKept)}, {Version: "1"}}) || !tooMuch(make([]belljar.Package, maxLocked+1)) || tooMuch(make([]belljar.Package, maxLocked)) {
+	lock, err = npmLocked([]byte(`{"lockfileVersion":1,"dependencies":{"b":{"version":"2","integrity":"sha512-x","dependencies":{"@s/a":{"version":"1"}}},"c":{"version":"3"}}}`))
+	if err != nil || len(lock) != 3 || lock[0] != (belljar.Package{Name: "@s/a", Version: "1"}) || lock[1] != (belljar.Package{Name: "b", Version: "2", Hash: "sha512-x"}) || lock[2].Name != "c" {
+		t.Errorf("npm 6: %+v, %v", lock, err)
+	}
+	if !unfit([]belljar.Package{{Name: strings.Repeat("n", maxKept)}, {Version: "1"}}) || !unfit(make([]belljar.Package, maxLocked+1)) || unfit(make([]belljar.Package, maxLocked)) || !unfit(nil) {
 		t.Error("a lock has another bound")
 	}
 	lock, err = pipLocked([]byte(`{"install":[{"metadata":{"name":"a","version":"1"},"download_info":{"archive_info":{"hash":"sha256=ab"}}}]}`))

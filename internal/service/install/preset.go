@@ -32,13 +32,17 @@ type preset struct {
 	set func(u *url.URL, printed string) (env, files map[string]string)
 }
 
-// Folders and files of tools in the workspace.
+// Folders and files of tools in the workspace. toolHome replaces the home folder, where a project has its own settings of cargo and Maven.
 const (
-	cargoHome     = ".cargo"
-	mavenHome     = ".m2"
+	toolHome      = ".belljar"
+	cargoHome     = toolHome + "/.cargo"
+	mavenHome     = toolHome + "/.m2"
 	mavenSettings = mavenHome + "/settings.xml"
 	aptHome       = ".apt"
 )
+
+// noExtra is a list without an index, which replaces the image's. pip ignores a variable without a character.
+const noExtra = " "
 
 func inside(name string) string { return path.Join(belljar.WorkspaceDir, name) }
 
@@ -54,6 +58,7 @@ func presets() []*preset {
 			set: func(u *url.URL, _ string) (env, _ map[string]string) {
 				env = map[string]string{"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_RETRIES": "1"} // it is the sandbox's own system
 				if u != nil {
+					env["PIP_EXTRA_INDEX_URL"] = noExtra
 					if env["PIP_INDEX_URL"] = u.String(); u.Scheme == "http" {
 						env["PIP_TRUSTED_HOST"] = u.Host
 					}
@@ -215,7 +220,7 @@ func mavenSet(u *url.URL, _ string) (env, files map[string]string) {
 	}
 	var escaped strings.Builder
 	_ = xml.EscapeText(&escaped, []byte(u.String()))
-	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings), "MAVEN_OPTS": "-Duser.home=" + belljar.WorkspaceDir}, map[string]string{
+	return map[string]string{"MAVEN_ARGS": "-s " + inside(mavenSettings), "MAVEN_OPTS": "-Duser.home=" + inside(toolHome)}, map[string]string{
 		mavenSettings: "<settings>\n  <localRepository>" + repository + "</localRepository>\n" +
 			"  <mirrors><mirror><id>mirror</id><mirrorOf>*</mirrorOf><url>" + escaped.String() + "</url></mirror></mirrors>\n</settings>\n",
 	}

@@ -87,16 +87,16 @@ func TestSettings(t *testing.T) {
 		printed      string
 		has, hasNone []string // variables, and lines of files
 	}{
-		"pip":           {mirror("pip", "https://p.example.com/"), "", []string{"PIP_INDEX_URL=https://p.example.com/", "PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"TRUSTED"}},
+		"pip":           {mirror("pip", "https://p.example.com/"), "", []string{"PIP_INDEX_URL=https://p.example.com/", "PIP_EXTRA_INDEX_URL= \n", "PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"TRUSTED"}},
 		"pip, http":     {mirror("pip", "http://p.example.com:8080/"), "", []string{"PIP_TRUSTED_HOST=p.example.com:8080"}, nil},
 		"pip's own":     {own("pip"), "", []string{"PIP_BREAK_SYSTEM_PACKAGES=1"}, []string{"INDEX", "own.example"}},
 		"npm":           {mirror("npm", "https://n.example.com/"), "", []string{"npm_config_registry=https://n.example.com/"}, nil},
 		"go":            {mirror("go", "https://g.example.com/"), "", []string{"GOPROXY=https://g.example.com\n", "GOSUMDB=off", "GOPATH=/workspace/go"}, nil},
 		"go's own":      {own("go"), "", []string{"GOPATH=/workspace/go"}, []string{"GOPROXY", "GOSUMDB"}},
-		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.cargo", `.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.cargo/config.toml: replace-with = "mirror"`}, nil},
+		"cargo":         {mirror("cargo", "https://c.example.com/i/"), "", []string{"CARGO_HOME=/workspace/.belljar/.cargo", `.belljar/.cargo/config.toml: registry = "sparse+https://c.example.com/i/"`, `.belljar/.cargo/config.toml: replace-with = "mirror"`}, nil},
 		"cargo's own":   {own("cargo"), "", []string{`registry = "sparse+https://own.example.com/"`}, nil}, // its home differs here
-		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.m2/settings.xml", "MAVEN_OPTS=-Duser.home=/workspace", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.m2/repository<"}, nil},
-		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.m2/repository"}, []string{"settings"}},
+		"maven":         {mirror("maven", "https://m.example.com/a&b/"), "", []string{"MAVEN_ARGS=-s /workspace/.belljar/.m2/settings.xml", "MAVEN_OPTS=-Duser.home=/workspace/.belljar", "<url>https://m.example.com/a&amp;b/</url>", "<localRepository>/workspace/.belljar/.m2/repository<"}, nil},
+		"maven's own":   {own("maven"), "", []string{"MAVEN_OPTS=-Dmaven.repo.local=/workspace/.belljar/.m2/repository"}, []string{"settings"}},
 		"apt":           {mirror("apt", "https://a.example.com/debian/"), debian, []string{"APT_CONFIG=/workspace/.apt/apt.conf", "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] https://a.example.com/debian/ bookworm main", `SourceParts "/dev/null"`}, []string{"Status"}},
 		"apt, bare":     {mirror("apt", "https://a.example.com/debian/"), bare, []string{"sources.list: deb https://a.example.com/debian/ trixie main", `Dir::State::Status "/workspace/.apt/status"`, ".apt/status: "}, nil},
 		"apt's own":     {own("apt"), debian, []string{`Dir::Cache "/workspace/.apt/cache"`}, []string{"SourceList", "sources.list"}},
@@ -168,6 +168,13 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: the same is %v", name, c.key == key)
 		}
 	}
+	host := Order{Placement: &placement.Placement{Image: runtime.Root{Ref: runtime.HostRef}}}
+	if without := none.presetKey(presetOf("apt"), host); without != "" {
+		host.Placement.Image.Layers = []runtime.Layer{{Name: "pip"}, {Name: "npm"}}
+		if none.presetKey(presetOf("apt"), host) != without {
+			t.Error("the key depends on the packages of the sandbox")
+		}
+	}
 	if none.presetKey(presetOf("pip"), order("")) != "" {
 		t.Error("what an unknown image says is kept")
 	}
@@ -207,6 +214,37 @@ func TestAnswers(t *testing.T) {
 	New(Options{}).keepAnswer(key, a) // there is no shelf
 }
 
+// TestKnown checks that a preset that a session has is not resolved again, unless the operator has set another index since.
+func TestKnown(t *testing.T) {
+	u, _ := url.Parse("https://a.example.com/")
+	other, _ := url.Parse("https://b.example.com/")
+	has := func(source string) belljar.NetworkPreset {
+		return belljar.NetworkPreset{Name: "apt", Source: source, Indexes: []string{u.String()}, Hosts: []string{"a.example.com"}, LearntAt: new(time.Unix(1e9, 0))}
+	}
+	for name, c := range map[string]struct {
+		mirrors []*url.URL
+		known   []belljar.NetworkPreset
+		want    belljar.Code
+	}{
+		"not known":      {nil, nil, belljar.CodeConflict},
+		"the image's":    {nil, []belljar.NetworkPreset{has(fromImage)}, ""},
+		"a mirror":       {[]*url.URL{u}, []belljar.NetworkPreset{has(fromMirror)}, ""},
+		"another mirror": {[]*url.URL{other}, []belljar.NetworkPreset{has(fromMirror)}, belljar.CodeConflict},
+		"a new mirror":   {[]*url.URL{u}, []belljar.NetworkPreset{has(fromImage)}, belljar.CodeConflict},
+	} {
+		rules, err := admission.Policy{EgressAllow: []string{"a.example.com"}}.Egress()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := New(Options{Egress: rules, Now: time.Now, Mirrors: map[string][]*url.URL{"apt": c.mirrors}})
+		o := Order{Caller: belljar.Caller{ID: "ann"}, Known: c.known, Egress: belljar.Egress{Presets: []string{"apt"}}, Placement: &placement.Placement{Image: runtime.Root{Ref: "debian"}}}
+		answers, errs := i.resolve(t.Context(), o)
+		if belljar.CodeOf(errs[0]) != c.want || errs[0] == nil && !slices.Equal(answers[0].Hosts, c.known[0].Hosts) {
+			t.Errorf("%s: %+v, %v", name, answers, errs)
+		}
+	}
+}
+
 // TestLeads checks that an image's index cannot open a host that the server's rules deny, even if they permit the index: not for a preset, a
 // cached answer, or an installation.
 func TestLeads(t *testing.T) {
@@ -244,7 +282,7 @@ func TestLeads(t *testing.T) {
 		if c.source == fromMirror {
 			s.order.mirror = u
 		}
-		_, reached := s.reach(t.Context(), u)
+		_, reached := s.reach(t.Context(), []*url.URL{u})
 		for what, err := range map[string]error{
 			"a preset": i.locate(t.Context(), o, fresh), "one that is kept": i.locate(t.Context(), o, kept), "an installation": reached,
 		} {
@@ -256,6 +294,65 @@ func TestLeads(t *testing.T) {
 		if c.ok && !slices.Equal(fresh.Hosts, both) || !c.ok && fresh.Hosts != nil {
 			t.Errorf("%s: %q", name, fresh.Hosts)
 		}
+	}
+}
+
+// TestExtraIndexes checks that an installation may use all indexes of an image, and finds a project in any of them.
+func TestExtraIndexes(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.Host)
+		if r.URL.Path != map[string]string{"index.test": "/simple/a/", "extra.test": "/simple/b/"}[host] {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
+		_, _ = w.Write([]byte(`{"files":[{"url":"https://files.` + host + `/a.whl"}]}`))
+	}))
+	defer server.Close()
+	to, _ := url.Parse(server.URL)
+	printed := "file:///wheels http://extra.test:" + to.Port() + "/simple http://index.test:" + to.Port() + "/simple\n"
+	list, err := parseAsked([]byte(printed))
+	if err != nil || len(list) != 2 || list[1].Hostname() != "index.test" {
+		t.Fatalf("%v, %v", list, err)
+	}
+	for _, bad := range []string{"", "https://a.example.com/ none"} {
+		if list, err := parseAsked([]byte(bad)); err == nil {
+			t.Errorf("%q: %v", bad, list)
+		}
+	}
+	rules, err := admission.Policy{EgressAllow: []string{"index.test", "extra.test", "files.index.test", "files.extra.test", "127.0.0.1"}, EgressPrivate: true, EgressPorts: []uint16{port(to), 443}}.Egress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := New(Options{Egress: rules, Now: time.Now, Boxes: &box.Maker{Egress: box.Egress{
+		Resolver: resolver{}, Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", a.String())
+		},
+	}}})
+	place := &placement.Placement{Image: runtime.Root{Ref: "python:3"}}
+	s := &side{Installer: i, tool: toolOf("pip"), ask: Order{Caller: belljar.Caller{ID: "ann"}, Placement: place}, place: place, order: order{wanted: []string{"a", "b"}}}
+	policy, err := s.reach(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"index.test", "extra.test", "files.index.test", "files.extra.test"} {
+		if _, reason := policy.Decide(host, 443); reason != "" {
+			t.Errorf("%s: %s", host, reason)
+		}
+	}
+	const none = "PIP_EXTRA_INDEX_URL= "
+	if s.order.mirror = list[1]; !slices.Contains(s.environment(), none) {
+		t.Errorf("with a mirror: %q", s.environment())
+	}
+	if s.order.mirror = nil; slices.Contains(s.environment(), none) {
+		t.Errorf("without one: %q", s.environment())
+	}
+	if s.order.wanted = []string{"a", "c"}; !s.order.found[0].built || !s.order.found[1].built {
+		t.Errorf("%+v", s.order.found)
+	}
+	var e *belljar.Error
+	if _, err = s.reach(t.Context(), list); !errors.As(err, &e) || e.Message != "pip: the index has no package c" || e.Details["field"] != "packages.pip[1]" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -104,7 +105,11 @@ func (i *Installer) resolve(ctx context.Context, o Order) (answers []answer, err
 				a.urls, a.Source = append(a.urls, u), fromMirror
 			}
 			if p.ask != nil && (a.Source == "" || p.always) {
-				open = append(open, n)
+				if known, ok := o.known(a); ok {
+					*a = answer{NetworkPreset: known}
+				} else {
+					open = append(open, n)
+				}
 			}
 		}
 	}
@@ -117,6 +122,17 @@ func (i *Installer) resolve(ctx context.Context, o Order) (answers []answer, err
 		}
 	}
 	return answers, errs
+}
+
+// known returns the expansion that the order's sandbox already has, unless the operator has set another index since.
+func (o Order) known(a *answer) (belljar.NetworkPreset, bool) {
+	for _, p := range o.Known {
+		if p.Name == a.Name && p.LearntAt != nil && p.Source == cmp.Or(a.Source, fromImage) {
+			same := func(shown string, u *url.URL) bool { return shown == u.String() }
+			return p, a.Source == "" || slices.EqualFunc(p.Indexes, a.urls, same)
+		}
+	}
+	return belljar.NetworkPreset{}, false
 }
 
 // askTools queries tools of the image for their configuration, in one side sandbox without a network.
@@ -311,6 +327,7 @@ func notCovered(t *tool, u *url.URL) error {
 // presetKey is the cache key of an answer: all its inputs; "" for an answer that is not cached.
 func (i *Installer) presetKey(p *preset, o Order) string {
 	image := o.Placement.Image
+	image.Layers = nil // the tool is queried without them
 	identity := image.Digest
 	if image.Ref == runtime.HostRef && len(p.programs) > 0 {
 		identity = placement.HostProgram((&placement.Placement{Image: image}).Environment(""), p.programs...)

@@ -95,11 +95,11 @@ func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
 			return nil, err
 		}
 	}
-	u, err := s.index(ctx)
+	list, err := s.indexes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	policy, err := s.reach(ctx, u)
+	policy, err := s.reach(ctx, list)
 	if err != nil {
 		return nil, err
 	}
@@ -120,17 +120,17 @@ func (s *side) run(ctx context.Context) ([]belljar.Package, error) {
 	return s.lock(ctx)
 }
 
-// index returns the URL of the index: the operator's, else the image's. The server's rules must permit an index of an image other
-// than host, so that an image cannot decide what a sandbox may reach.
-func (s *side) index(ctx context.Context) (*url.URL, error) {
+// indexes returns the URLs of the indexes, the main one last: the operator's, else the image's. The server's rules must permit those of an
+// image other than host, so that an image cannot decide what a sandbox may reach.
+func (s *side) indexes(ctx context.Context) ([]*url.URL, error) {
 	if s.order.mirror != nil {
-		return s.order.mirror, nil
+		return []*url.URL{s.order.mirror}, nil
 	}
 	text, exit, err := s.exec(ctx, s.tool.ask, "", false)
 	if err != nil {
 		return nil, err
 	}
-	u, err := parseAsked(text)
+	list, err := parseAsked(text)
 	switch {
 	case exit.Code == noTool:
 		return nil, s.missing()
@@ -139,15 +139,26 @@ func (s *side) index(ctx context.Context) (*url.URL, error) {
 			Code: belljar.CodeImageInvalid, Message: s.tool.name + ": it does not say which index the image sets",
 			Details: map[string]any{"field": "packages." + s.tool.name}, Hint: "an operator sets one in SANDBOX_PACKAGE_MIRRORS",
 		}
-	case s.place.Image.Ref != runtime.HostRef && !s.opts.Egress.Covers(s.ask.Caller, s.ask.Trust, u.Hostname(), port(u)):
-		return nil, notCovered(s.tool, u)
+	case len(list) > maxIndexes:
+		return nil, &belljar.Error{
+			Code: belljar.CodeImageInvalid, Message: fmt.Sprintf("%s: the image sets %d indexes, and at most %d are used", s.tool.name, len(list), maxIndexes),
+			Details: map[string]any{"field": "packages." + s.tool.name}, Hint: "take another image",
+		}
 	}
-	return u, nil
+	for _, u := range list {
+		if s.place.Image.Ref != runtime.HostRef && !s.opts.Egress.Covers(s.ask.Caller, s.ask.Trust, u.Hostname(), port(u)) {
+			return nil, notCovered(s.tool, u)
+		}
+	}
+	return list, nil
 }
 
-// reach returns the policy of the installation: the index, and the hosts of the files to which it refers.
-func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
-	hosts := map[string]bool{strings.ToLower(u.Hostname()): true}
+// reach returns the policy of the installation: the indexes, and the hosts of the files to which they refer.
+func (s *side) reach(ctx context.Context, list []*url.URL) (*egress.Policy, error) {
+	hosts := map[string]bool{}
+	for _, u := range list {
+		hosts[strings.ToLower(u.Hostname())] = true
+	}
 	policy := func() (*egress.Policy, error) {
 		return s.opts.Egress.Index(s.ask.Caller, s.ask.Trust, slices.Sorted(maps.Keys(hosts)), s.ask.Egress)
 	}
@@ -160,36 +171,54 @@ func (s *side) reach(ctx context.Context, u *url.URL) (*egress.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	x := open(s.tool, u, roots, egress.NewGate(egress.Options{Policy: *only, Resolver: with.Resolver, Dial: with.Dial}))
-	defer x.close()
 	var names []string
 	for _, r := range s.order.wanted {
 		names = append(names, s.tool.project(r))
 	}
-	if s.order.found, err = x.ask(ctx, names); err != nil {
-		return nil, err
-	}
-	for n, f := range s.order.found {
-		if s.order.mirror == nil {
-			if err := s.leads(x, s.place.Image.Ref, s.ask, f.hosts, n); err != nil {
-				return nil, err
+	s.order.found = make([]found, len(names))
+	missing := make([]int, len(names)) // in how many indexes
+	for _, u := range list {
+		x := open(s.tool, u, roots, egress.NewGate(egress.Options{Policy: *only, Resolver: with.Resolver, Dial: with.Dial}))
+		answers, err := x.ask(ctx, names)
+		x.close()
+		if err != nil {
+			return nil, err
+		}
+		for n, f := range answers {
+			if s.order.mirror == nil {
+				if err := s.leads(x, s.place.Image.Ref, s.ask, f.hosts, n); err != nil {
+					return nil, err
+				}
+			}
+			if maps.Copy(hosts, f.hosts); f.missing {
+				missing[n]++
+			}
+			s.order.found[n].built = s.order.found[n].built || f.built
+			if missing[n] == len(list) {
+				return nil, x.fault(errMissing, names[n], n)
 			}
 		}
-		maps.Copy(hosts, f.hosts)
 	}
 	return policy()
 }
 
-// exec runs a command of the tool, and returns its output up to a bound.
-func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) ([]byte, wire.Exit, error) {
+// environment returns the environment of the tool.
+func (s *side) environment() []string {
 	own := map[string]string{"TMPDIR": path.Join(belljar.WorkspaceDir, "tmp")}
+	if s.order.mirror != nil {
+		own["PIP_EXTRA_INDEX_URL"] = noExtra
+	}
 	if len(s.opts.Boxes.Egress.CA) > 0 {
 		placement.Trusting(own)
 		own["PIP_CERT"], own["npm_config_cafile"] = own["SSL_CERT_FILE"], own["SSL_CERT_FILE"] // overrides the image's settings
 	}
-	env := append(s.place.Environment("", own), s.tool.env...)
+	return append(s.place.Environment("", own), s.tool.env...)
+}
+
+// exec runs a command of the tool, and returns its output up to a bound.
+func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) ([]byte, wire.Exit, error) {
 	var out printout
-	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: env, Cwd: cwd, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
+	exit, err := s.Run(ctx, wire.Exec{Argv: argv, Env: s.environment(), Cwd: cwd, Rlimits: s.place.Rlimits(), TimeoutMS: s.opts.Time.Milliseconds()}, func(stream wire.Stream, p []byte) {
 		if !tell && stream != wire.Stdout {
 			return
 		}
@@ -230,19 +259,19 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 		return nil, fmt.Errorf("read what was installed: %w", err)
 	}
 	lock, err := s.tool.locked(text)
-	if err != nil || len(text) > maxLock || tooMuch(lock) {
+	if err != nil || len(text) > maxLock || unfit(lock) {
 		return nil, &belljar.Error{Code: belljar.CodeImageInvalid, Message: s.tool.name + ": what it says of the installation cannot be read", Err: err}
 	}
 	return lock, nil
 }
 
-// tooMuch reports whether a lock is too large for a record.
-func tooMuch(lock []belljar.Package) bool {
+// unfit reports whether a lock is empty, although packages were installed, or too large for a record.
+func unfit(lock []belljar.Package) bool {
 	kept := 0
 	for _, p := range lock {
 		kept += len(p.Name) + len(p.Version) + len(p.Hash)
 	}
-	return len(lock) > maxLocked || kept > maxKept
+	return len(lock) == 0 || len(lock) > maxLocked || kept > maxKept
 }
 
 // missing is the error of an image without the tool.

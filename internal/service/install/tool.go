@@ -1,9 +1,9 @@
 package install
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path"
@@ -26,7 +26,7 @@ type tool struct {
 	accept   string                                            // the preferred media types of a page
 	links    func(p page, visit func(link string) error) error // until visit returns an error
 
-	ask     []string // prints the URL of the image's index
+	ask     []string // prints the URLs of the image's indexes, the main one last
 	command func(o order) []string
 	cwd     string   // the command's working directory, in the workspace
 	folders []string // folders that the command needs in cwd
@@ -206,10 +206,14 @@ func npmCommand(o order) []string {
 
 func npmLocked(text []byte) (list []belljar.Package, err error) {
 	var lock struct {
-		Packages map[string]struct{ Name, Version, Integrity string } `json:"packages"`
+		Packages     map[string]struct{ Name, Version, Integrity string } `json:"packages"`
+		Dependencies npmTree                                              `json:"dependencies"` // without packages: npm before 7
 	}
 	if err := json.Unmarshal(text, &lock); err != nil {
 		return nil, err
+	}
+	if len(lock.Packages) == 0 {
+		return sorted(lock.Dependencies.list()), nil
 	}
 	const folder = "node_modules/"
 	for place, p := range lock.Packages {
@@ -226,6 +230,19 @@ func npmLocked(text []byte) (list []belljar.Package, err error) {
 		list = append(list, belljar.Package{Name: name, Version: p.Version, Hash: p.Integrity})
 	}
 	return sorted(list), nil
+}
+
+// npmTree is the packages in a lock file of npm before 7, by name; each has those in its own node_modules.
+type npmTree map[string]struct {
+	Version, Integrity string
+	Dependencies       npmTree
+}
+
+func (t npmTree) list() (list []belljar.Package) {
+	for name, p := range t {
+		list = append(append(list, belljar.Package{Name: name, Version: p.Version, Hash: p.Integrity}), p.Dependencies.list()...)
+	}
+	return list
 }
 
 func npmFault(text string, _ order) *belljar.Error {
@@ -261,11 +278,14 @@ func npmFault(text string, _ order) *belljar.Error {
 // logHint refers to the rest of the output.
 const logHint = "the log of the run has all that it printed"
 
-// parseAsked parses the URL in a tool's output.
-func parseAsked(printed []byte) (*url.URL, error) {
-	lines := bytes.Fields(printed)
-	if len(lines) == 0 {
-		return parseIndex("")
+// parseAsked parses the URLs in a tool's output, the main index last. It ignores others that are not of the web, such as folders.
+func parseAsked(printed []byte) (list []*url.URL, err error) {
+	err = errors.New("it prints no index")
+	for field := range strings.FieldsSeq(string(printed)) {
+		var u *url.URL
+		if u, err = parseIndex(field); err == nil {
+			list = append(list, u)
+		}
 	}
-	return parseIndex(string(lines[len(lines)-1]))
+	return list, err
 }

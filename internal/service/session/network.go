@@ -61,7 +61,11 @@ func (n *Network) Set(ctx context.Context, caller belljar.Caller, asked belljar.
 			return spec, err
 		}
 	}
-	presets, err := x.all.opts.Packages.Presets(ctx, install.Order{Caller: x.caller, Trust: x.spec.TrustLevel, Egress: asked.Egress, Placement: &place})
+	order := install.Order{Caller: x.caller, Trust: x.spec.TrustLevel, Egress: asked.Egress, Placement: &place}
+	if !n.unsent { // else the files of all presets are needed
+		order.Known = x.Snapshot().Presets
+	}
+	presets, err := x.all.opts.Packages.Presets(ctx, order)
 	if err != nil {
 		return spec, err
 	}
