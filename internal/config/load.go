@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -103,6 +104,7 @@ func gather(from *Sources, c *Config, rows map[string]*row, names []string) (set
 		flags = append(flags, setting{name: name, text: from.Set[flag], origin: "flag " + flag})
 	}
 	if file != "" {
+		c.file, _ = filepath.Abs(file) // fails only without a current folder
 		lines, wrong := readFile(file, c, rows, names)
 		settings, problems = lines, append(wrong, problems...)
 	}
