@@ -14,12 +14,13 @@ import (
 
 // doctorCommand is belljar doctor.
 type doctorCommand struct {
-	JSON bool `name:"json" help:"Print one JSON object."`
+	Config string `placeholder:"FILE" help:"YAML file with the server's settings, as for serve; without it, doctor uses those of the environment."`
+	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
 func (d *doctorCommand) Help() string {
 	return `belljar tries every protection. The exit status is 0 if this host can run programs in isolation, and 1 if not.
-If the environment names another belljar for the workspaces of the workspace API, doctor also checks that it answers; this
+If the settings name another belljar for the workspaces of the workspace API, doctor also checks that it answers; this
 does not change the status.`
 }
 
@@ -40,7 +41,7 @@ type elsewhere struct {
 
 // Run examines the host and every runtime of this binary.
 func (d *doctorCommand) Run(ctx context.Context, c *console) error {
-	found, err := c.machine.Examine(ctx)
+	found, err := c.machine.Examine(ctx, d.Config)
 	if err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (d *doctorCommand) Run(ctx context.Context, c *console) error {
 			r.Host.Hint = host.NestedHint(r.Host.Container)
 		}
 	}
-	if asked, err := c.machine.Elsewhere(ctx); asked {
+	if asked, err := c.machine.Elsewhere(ctx, d.Config); asked {
 		r.Workspace = &elsewhere{Available: err == nil, Hint: belljar.HintOf(err)}
 		if err != nil {
 			r.Workspace.Detail = err.Error()

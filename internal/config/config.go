@@ -242,7 +242,11 @@ type Config struct {
 
 	origins map[string]string // source of each key that is set explicitly
 	loose   []string          // warnings about the sources
+	file    string            // absolute path; "" is none
 }
+
+// File returns the absolute path of the file that was read; "" is none.
+func (c *Config) File() string { return c.file }
 
 // Set reports whether a key (its environment name) is set explicitly, and where: "SANDBOX_LISTEN in the environment".
 func (c *Config) Set(name string) (origin string, ok bool) {

@@ -145,7 +145,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	// Every exported field belongs to a key.
-	if n := reflect.TypeFor[Config]().NumField() - 2; n != len(names) {
+	if n := reflect.TypeFor[Config]().NumField() - 3; n != len(names) {
 		t.Errorf("Config has %d fields and the table %d keys", n, len(names))
 	}
 }
@@ -364,6 +364,15 @@ func TestFiles(t *testing.T) {
 		"max_cpu: !!binary AA":  "must be a number",
 		"? [a]\n: 1":            "not a word",
 		"listen: [[a]]":         "plain values",
+		"egress_allow: [null]":  "plain values",
+		"egress_allow: [a, ]":   "",
+		"egress_allow:\n-\n- a": "has an empty element",
+		"data: [/srv]":          ":1: data must be a plain value, not a list",
+		"tls_cert: []":          "must be a plain value, not a list",
+		"default_image: [host]": "must be a plain value, not a list",
+		"max_cpu: [1]":          "must be a plain value, not a list",
+		"data: {a: b}":          "must be a plain value or a list",
+		"data: null":            "",
 	} {
 		_, err := Load(Sources{File: file(t, text)})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

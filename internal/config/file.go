@@ -85,7 +85,7 @@ func parseFile(path string, raw []byte, names []string) (settings []setting, pro
 			problems = append(problems, fmt.Sprintf("%s %v", at, err))
 			continue
 		}
-		settings = append(settings, setting{name, text, at})
+		settings = append(settings, setting{name, text, at, value.Kind == yaml.SequenceNode})
 	}
 	return settings, problems
 }
@@ -101,7 +101,7 @@ func flat(n *yaml.Node) (string, error) {
 	case yaml.SequenceNode:
 		items := []string{}
 		for _, item := range n.Content {
-			if item.Kind != yaml.ScalarNode {
+			if item.Kind != yaml.ScalarNode || item.Tag == "!!null" && item.Value != "" {
 				return "", errors.New("must be a list of plain values")
 			}
 			items = append(items, item.Value)

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ type setting struct {
 	name   string // of the key, without Prefix
 	text   string
 	origin string // "SANDBOX_MAX_CPU in the environment"
+	list   bool   // a YAML list, with its JSON as text
 }
 
 // Load returns the effective configuration: defaults, the file, the environment, flags, where later sources override earlier ones.
@@ -47,6 +49,10 @@ func Load(from Sources) (Config, error) {
 	for _, s := range settings {
 		r := rows[s.name]
 		if s.text = strings.TrimSpace(s.text); s.text == "" {
+			continue
+		}
+		if s.list && r.value.kind != "list" { // a text would get the JSON
+			problems = append(problems, s.origin+" must be a plain value, not a list")
 			continue
 		}
 		if err := r.value.set(s.text); err != nil {
@@ -77,7 +83,7 @@ func gather(from *Sources, c *Config, rows map[string]*row, names []string) (set
 		short, ours := strings.CutPrefix(name, Prefix)
 		switch {
 		case aliases[name] != "":
-			aliased = append(aliased, setting{aliases[name], text, name + " in the environment"})
+			aliased = append(aliased, setting{name: aliases[name], text: text, origin: name + " in the environment"})
 		case !ours:
 		case name == fileKey:
 			if file == "" {
@@ -86,7 +92,7 @@ func gather(from *Sources, c *Config, rows map[string]*row, names []string) (set
 		case !slices.Contains(names, short):
 			problems = append(problems, unknown(name+" in the environment", short, names, func(s string) string { return Prefix + s }))
 		default:
-			env = append(env, setting{short, text, name + " in the environment"})
+			env = append(env, setting{name: short, text: text, origin: name + " in the environment"})
 		}
 	}
 	for _, flag := range slices.Sorted(maps.Keys(from.Set)) {
@@ -95,9 +101,10 @@ func gather(from *Sources, c *Config, rows map[string]*row, names []string) (set
 			problems = append(problems, unknown("flag "+flag, name, names, func(s string) string { return Key{Name: Prefix + s}.Flag() }))
 			continue
 		}
-		flags = append(flags, setting{name, from.Set[flag], "flag " + flag})
+		flags = append(flags, setting{name: name, text: from.Set[flag], origin: "flag " + flag})
 	}
 	if file != "" {
+		c.file, _ = filepath.Abs(file) // fails only without a current folder
 		lines, wrong := readFile(file, c, rows, names)
 		settings, problems = lines, append(wrong, problems...)
 	}

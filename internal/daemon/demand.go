@@ -40,7 +40,15 @@ func checkHost(cfg *config.Config, required []string, caps runtime.Capabilities)
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "not enforced on this host: " + names,
 		Details: map[string]any{"protections": missing},
-		Hint: "run \"belljar doctor\" to see how to fix this, or start without them: --set allow_weak=" +
+		Hint: "run \"" + doctor(cfg) + "\" to see how to fix this, or start without them: --set allow_weak=" +
 			strings.Join(append(slices.Clone(cfg.AllowWeak), missing...), ","),
 	}
+}
+
+// doctor returns the command that examines this host with the server's settings.
+func doctor(cfg *config.Config) string {
+	if file := cfg.File(); file != "" {
+		return "belljar doctor --config " + file
+	}
+	return "belljar doctor"
 }

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,5 +55,22 @@ func TestCheckHost(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The hint of a server with a file examines the host with the same settings.
+func TestDoctorWithTheFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "belljar.yaml")
+	if err := os.WriteFile(file, []byte("max_cpu: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{file: `run "belljar doctor --config ` + file + `" to`, "": `run "belljar doctor" to`} {
+		cfg, err := config.Load(config.Sources{File: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkHost(&cfg, []string{"memory"}, runtime.Capabilities{}); !strings.Contains(belljar.HintOf(err), want) {
+			t.Errorf("%q is not in %q", want, belljar.HintOf(err))
+		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// Examine tests every runtime of this binary, regardless of the configuration.
-func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
-	cfg, err := config.Load(config.Sources{Env: h.Env})
+// Examine implements [local.Host]. Runtimes that the settings leave out are tested, too.
+func (h *Host) Examine(ctx context.Context, file string) (list []local.Runtime, err error) {
+	cfg, err := config.Load(config.Sources{File: file, Env: h.Env})
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +30,8 @@ func (h *Host) Examine(ctx context.Context) (list []local.Runtime, err error) {
 }
 
 // Elsewhere implements [local.Host].
-func (h *Host) Elsewhere(ctx context.Context) (asked bool, err error) {
-	cfg, err := config.Load(config.Sources{Env: h.Env})
+func (h *Host) Elsewhere(ctx context.Context, file string) (asked bool, err error) {
+	cfg, err := config.Load(config.Sources{File: file, Env: h.Env})
 	if err != nil || cfg.WorkspaceMode != "remote" {
 		return false, err
 	}

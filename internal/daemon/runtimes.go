@@ -66,7 +66,7 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 	if !caps.Available {
 		e := &belljar.Error{
 			Code: belljar.CodeRuntimeUnavailable, Message: "runtime " + u.Name() + " does not work on this host",
-			Hint: "run \"belljar doctor\" to see why, and how to fix it",
+			Hint: "run \"" + doctor(cfg) + "\" to see why, and how to fix it",
 		}
 		if len(caps.Reasons) > 0 {
 			e.Message += ": " + caps.Reasons[0].Detail
@@ -81,7 +81,7 @@ func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required
 	if u.Name() == "native" {
 		d.reason = "Linux namespaces as root, the default; nothing else needs to be installed"
 		if caps.Rootless {
-			d.reason = "Linux namespaces without root, the default; \"belljar doctor\" shows what root would add"
+			d.reason = "Linux namespaces without root, the default; \"" + doctor(cfg) + "\" shows what root would add"
 		}
 	}
 	if origin, set := cfg.Set("SANDBOX_DEFAULT_RUNTIME"); set {

@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob/spool"
@@ -24,15 +26,29 @@ func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDi
 		return nil, mistake("SANDBOX_WORKSPACE_DIR names a folder that exists", "the workspace folder cannot be used: %v", err)
 	}
 	d.closers = append(d.closers, rt.Close)
-	o := serviceOptions(cfg)
+	o := localOptions(cfg)
 	o.Runtimes, o.Store, o.Logs, o.Blobs = []runtime.Runtime{rt}, records.New(), logs.New(), &spool.Store{Dir: data.path}
 	o.Require, o.TempDir, o.Events, o.Logger = []string{}, data.path, events, d.log
-	o.DefaultImage, o.SessionRest, o.Limits.NProc = runtime.HostRef, 0, belljar.MaxLimits().NProc
-	o.Warm, o.Snapshots, o.Volumes = service.WarmOptions{}, service.SnapshotOptions{}, service.VolumeOptions{}
 	engine, err := service.New(o)
 	if err != nil {
 		return nil, err
 	}
 	d.closers = append(d.closers, engine.Close)
 	return &local.Source{Engine: engine, Dir: cfg.WorkspaceDir}, engine.Recover(ctx)
+}
+
+// Records and logs of the mode local are in memory, and each poll of a front end for Git's state is a run: nothing reads one after its end.
+const (
+	localKeep  = 2 * time.Minute
+	localLogMB = 256
+)
+
+// localOptions returns the configuration of the service of openLocal.
+func localOptions(cfg *config.Config) service.Options {
+	o := serviceOptions(cfg)
+	o.Keep = localKeep
+	o.Quota.LogMB = min(localLogMB, cmp.Or(o.Quota.LogMB, localLogMB)) // 0 is no limit
+	o.DefaultImage, o.SessionRest, o.Limits.NProc = runtime.HostRef, 0, belljar.MaxLimits().NProc
+	o.Warm, o.Snapshots, o.Volumes = service.WarmOptions{}, service.SnapshotOptions{}, service.VolumeOptions{}
+	return o
 }

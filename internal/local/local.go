@@ -70,11 +70,11 @@ type Doors interface {
 
 // Host describes this machine.
 type Host interface {
-	// Examine tests every runtime of this binary.
-	Examine(context.Context) ([]Runtime, error)
+	// Examine tests every runtime of this binary. config names a file with settings; "" is that of the environment, if any.
+	Examine(ctx context.Context, config string) ([]Runtime, error)
 	// Elsewhere checks the other belljar that holds the workspaces of the workspace API. asked is false if the settings name none; err is
 	// the reason why it cannot be used.
-	Elsewhere(context.Context) (asked bool, err error)
+	Elsewhere(ctx context.Context, config string) (asked bool, err error)
 	// Agent opens the program that runs inside every sandbox, for this machine's processor.
 	Agent() (fs.File, error)
 	// Keep replaces this process by one that looks after a sandbox. It returns only on failure.

@@ -102,6 +102,9 @@ type Options struct {
 	// RowDays is for how many days runs, sessions, API keys that have ended, and days' usage stay on record; 0 is 30. The bytes of runs go
 	// after the policy's ArtifactTTLHours.
 	RowDays int
+	// Keep, if set, is how long ended runs and sessions stay on record, with their bytes, instead of RowDays and ArtifactTTLHours: for a
+	// service with its records in memory. Sweeps are at least that frequent.
+	Keep time.Duration
 	// SessionTTL is how long a session lives after its last use by default (0 is 1 h), MaxSessionTTL the maximum that a request can set (0 is 24 h).
 	SessionTTL, MaxSessionTTL time.Duration
 	// SessionLifetime is the total life of a session, used or not, by default (0 is 24 h), MaxSessionLifetime the maximum that a request can set (0 is 7

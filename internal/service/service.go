@@ -145,7 +145,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 	}
 	s.accounts = &admission.Accounts{
 		Users: o.Store.Users(), Default: o.Quota, Now: s.clock.Now, FreeBytes: o.FreeBytes, MinFreeBytes: o.MinFreeBytes, FreeFiles: o.FreeFiles,
-		Wait: o.Policy.Retention(o.RowDays), NextSweep: nextSweep(o, s.clock.Now),
+		Wait: o.retention(), NextSweep: nextSweep(o, s.clock.Now),
 	}
 	s.volumes = volume.New(volume.Options{
 		Dir: o.Volumes.Dir, MaxMB: o.Volumes.MB, Inodes: o.Limits.Inodes, Make: o.Volumes.Make, Unable: o.Volumes.Unable, Accounts: s.accounts,
@@ -169,7 +169,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Store: o.Store.Approvals(), TTL: o.ApprovalTTL, MaxPerUser: o.MaxUserApprovals, Max: o.MaxApprovals,
 		Record: s.emit, Clock: s.clock, Retry: s.retry, Work: &s.work, Log: s.log,
 	})
-	s.sweeps = &lifecycle.Schedule{Every: sweepEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: s.sweepNow}
+	s.sweeps = &lifecycle.Schedule{Every: o.sweepEvery(), AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: s.sweepNow}
 	s.reaps = &lifecycle.Schedule{Every: o.ReapEvery, AfterFunc: s.clock.AfterFunc, Work: &s.work, Pass: func() { s.Reap(s.work.Closing()) }}
 	s.boxes = &box.Maker{
 		Lifetime: o.Lifetime, Lease: o.Lease, Images: s.images, Hosts: s.hosts, Work: s.work.Go, AfterFunc: s.clock.AfterFunc, Log: s.log,

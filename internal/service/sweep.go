@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,16 +18,30 @@ func (s *Service) sweepNow() {
 	}
 }
 
-// sweepEvery is how often the service sweeps.
+// sweepEvery is how often the service sweeps, unless [Options.Keep] is shorter.
 const sweepEvery = 15 * time.Minute
 
+// sweepEvery is how often the service sweeps.
+func (o *Options) sweepEvery() time.Duration { return min(sweepEvery, cmp.Or(o.Keep, sweepEvery)) }
+
+// retention describes when logs are deleted, for users whose quota is used up.
+func (o *Options) retention() string {
+	if o.Keep > 0 {
+		return fmt.Sprintf("wait: logs are deleted %v minutes after their runs end", o.Keep.Minutes())
+	}
+	return o.Policy.Retention(o.RowDays)
+}
+
 // Sweep removes what has been kept for its time: the logs and artifacts of runs after the policy's ArtifactTTLHours, the records of
-// runs, sessions, API keys that have ended, and days' usage after RowDays, idempotency keys, unused images, snapshots that have expired,
-// what former builds of templates have left, and now and then bytes that belong to no run. It does what it can and returns everything that
-// failed. After [Service.Recover] the service calls it every [sweepEvery].
+// runs, sessions, API keys that have ended, and days' usage after RowDays (all of these after Keep, if that is set), idempotency keys, unused
+// images, snapshots that have expired, what former builds of templates have left, and now and then bytes that belong to no run. It does what
+// it can and returns everything that failed. After [Service.Recover] the service calls it every [sweepEvery], or [Options.Keep].
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.clock.Now()
 	past := now.AddDate(0, 0, -s.opts.RowDays)
+	if s.opts.Keep > 0 {
+		past = now.Add(-s.opts.Keep)
+	}
 	var bytesBefore time.Time
 	if hours := s.opts.Policy.ArtifactTTLHours; hours > 0 {
 		bytesBefore = now.Add(-time.Duration(hours) * time.Hour)
@@ -51,11 +66,7 @@ func sweepUsers(ctx context.Context, on store.Store, t time.Time) error {
 
 // nextSweep makes a function that returns when a user's oldest log is deleted, at the latest; false if that is not known.
 func nextSweep(o Options, now func() time.Time) func(context.Context, string) (time.Time, bool) {
-	kept := time.Duration(o.Policy.ArtifactTTLHours) * time.Hour
-	if kept == 0 {
-		kept = time.Duration(o.RowDays) * 24 * time.Hour
-	}
-	kept += sweepEvery
+	kept := cmp.Or(o.Keep, time.Duration(o.Policy.ArtifactTTLHours)*time.Hour, time.Duration(o.RowDays)*24*time.Hour) + o.sweepEvery()
 	return func(ctx context.Context, user string) (time.Time, bool) {
 		rows, _, err := o.Store.Runs().List(ctx, belljar.RunQuery{
 			UserID: user, FinishedFrom: now().Add(-kept), Sort: "finished_at:asc", Limit: 1,

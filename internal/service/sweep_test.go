@@ -164,6 +164,34 @@ func TestSweepsByItself(t *testing.T) {
 	clock.pass(25 * time.Hour)
 }
 
+// A service that keeps ended runs for minutes sweeps as often, and removes their records and logs. The rest of the policy is the usual one.
+func TestSweepsWithinKeep(t *testing.T) {
+	clock := newHourglass()
+	var o service.Options
+	b := newBench(t, func(o *service.Options) {
+		o.Clock, o.Keep, o.Quota.LogMB = clock, 2*time.Minute, 1
+		o.Limits.LogBytes = 2 << 20
+	}, parts(&o))
+	b.recover()
+	r := b.run(shell("head -c 1500000 /dev/zero"))
+	_, err := b.Start(t.Context(), shell("true"))
+	if hint := belljar.HintOf(err); belljar.CodeOf(err) != belljar.CodeQuotaExceeded || !strings.Contains(hint, "2 minutes after") {
+		t.Errorf("above the quota: %v, hint %q", err, hint)
+	}
+	clock.pass(time.Minute)
+	if _, err := b.Get(t.Context(), r.ID); err != nil {
+		t.Errorf("within its time: %v", err)
+	}
+	clock.pass(4 * time.Minute)
+	if _, err := b.Get(t.Context(), r.ID); belljar.CodeOf(err) != belljar.CodeNotFound {
+		t.Errorf("after its time: %v", err)
+	}
+	if _, err := o.Logs.Open(r.ID); err == nil {
+		t.Error("the log is still there")
+	}
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+}
+
 // stiff is a blob store in which one user's bytes cannot be deleted.
 type stiff struct {
 	*blobs

@@ -29,6 +29,25 @@ func makeFile(path string) error {
 	return nil
 }
 
+// checkLog refuses a write-ahead log next to a file that was never in WAL mode, such as a backup by VACUUM INTO: it is the log of the file
+// that the backup replaced, and SQLite would merge the two. Other copies of a store cannot be distinguished from the store itself.
+func checkLog(path string) error {
+	log, err := os.Stat(path + "-wal")
+	if err != nil || log.Size() == 0 {
+		return nil // SQLite reports a file that it cannot read
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var mode [1]byte // SQLite's "file format read version": 1 is a rollback journal, 2 is WAL
+	if _, err := f.ReadAt(mode[:], 19); err == nil && mode[0] == 1 {
+		return fmt.Errorf("the write-ahead log %s-wal is that of another file", path)
+	}
+	return nil
+}
+
 // syncDir makes the name of a new file durable against a power failure, if the system can.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

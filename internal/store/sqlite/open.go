@@ -53,6 +53,9 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	if err := makeFile(path); err != nil {
 		return nil, openFailed(path, err, "make the folder and let belljar write to it")
 	}
+	if err := checkLog(path); err != nil {
+		return nil, openFailed(path, err, "remove "+path+"-wal and "+path+"-shm if you have restored the store from a backup")
+	}
 	write, err := sql.Open("sqlite", source(path, fmt.Sprintf("_pragma=foreign_keys(1)&_pragma=wal_autocheckpoint(%d)", checkpointPages)))
 	if err != nil {
 		return nil, openFailed(path, err, "")
@@ -160,7 +163,7 @@ func openFailed(path string, err error, hint string) error {
 	if errors.As(err, &known) {
 		switch known.Code() & 0xff {
 		case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
-			hint = "the file is damaged or no database: restore it from a backup, or move it away, with logs and artifacts, and start with an empty store"
+			hint = "the file is damaged or no database: restore it from a backup and remove its -wal and -shm files, or move it away, with these files, logs and artifacts, and start with an empty store"
 		case lib.SQLITE_FULL, lib.SQLITE_IOERR:
 			if err = mapError(path, err); errors.Is(err, store.ErrFull) {
 				hint = "free space on the disk"
