@@ -11,7 +11,7 @@ import (
 
 // A shell command is a normal run, on record and with a log. It waits in the queue of its session's shell, and the agent passes it to the shell.
 
-// called returns the name of the plan's command in messages.
+// called returns the name of the plan's command in messages and the log.
 func (p *plan) called() string {
 	switch {
 	case p.request.Shell != nil:
