@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // happened records an event of a run.
@@ -33,6 +34,9 @@ func (s *recorder) recordEnded(r *Run, program string, last belljar.Run) {
 	e := event.Event{
 		Name: endEvent(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime,
 		Reason: string(last.ReasonCode),
+	}
+	if last.ReasonCode == belljar.ReasonCanceledByUser {
+		e.Caller = fault.Actor(context.Cause(r.ctx), r.caller)
 	}
 	if last.StartedAt != nil {
 		e.Took = last.FinishedAt.Sub(*last.StartedAt)
