@@ -191,7 +191,7 @@ func capacity(c *Config) []row {
 
 func streams(c *Config) []row {
 	return []row{
-		{name: "WS_SIGNED_URLS", value: boolean(&c.WSSignedURLs), def: "false", doc: "Add a token to log_stream_url, so that a client without headers can open it."},
+		{name: "WS_SIGNED_URLS", value: boolean(&c.WSSignedURLs), def: "false", doc: "Add a token to log_stream_url, so that a client without headers can read it."},
 		{name: "WS_SIGNED_URL_TTL_SEC", value: span(&c.WSSignedURLTTL, time.Second, 1, 86400), unit: "seconds", def: "60", doc: "Life of such a token."},
 		{name: "WS_SIGNING_SECRET", value: text(&c.WSSigningSecret, checkLongSecret), secret: true, doc: "Key of such tokens, at least 32 bytes. If unset, the first start makes one and keeps it in the data folder."},
 		{name: "PORT_CONNECTIONS", value: integer(&c.PortConnections, 1, 1024), unit: "connections", def: "128", doc: "Open connections with programs in one session, of tunnels and previews together."},

@@ -196,3 +196,53 @@ func TestRestartWithFaults(t *testing.T) {
 	wantText(t, p.in(asleep.ID, "cat file").stdout, "text\n")
 	p.end(asleep)
 }
+
+// A request of an operator with a trust level below the default one still is one after a restart: its session wakes, and its run begins. Under a
+// stricter policy the trust level of a user is older than the default, and is checked again.
+func TestTrustLevelAfterARestart(t *testing.T) {
+	under := func(trust belljar.TrustLevel) func(*service.Options) {
+		return func(o *service.Options) {
+			o.Policy, o.Concurrency = service.DefaultPolicy(), 1
+			o.Policy.DefaultTrust = trust
+			o.Runtimes[0] = claiming{o.Runtimes[0], func(caps *runtime.Capabilities) { caps.Isolation = runtime.IsolationNamespace }}
+		}
+	}
+	for name, c := range map[string]struct {
+		before belljar.TrustLevel
+		role   belljar.Role
+		denied bool
+	}{"an operator": {belljar.TrustUntrusted, belljar.RoleAdmin, false}, "a user": {belljar.TrustTrusted, belljar.RoleUser, true}} {
+		t.Run(name, func(t *testing.T) {
+			caller := belljar.Caller{ID: "local", Role: c.role}
+			w := newWorld(t)
+			p := w.boot(under(c.before))
+			p.Runs = p.service.As(caller).Runs()
+			req := spec()
+			req.TrustLevel = belljar.TrustTrusted
+			x, err := p.service.As(caller).Sessions().Create(p.context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.sleeping(x.ID)
+			first, queued := shell("echo begun; exec sleep 1000"), shell("true")
+			first.TrustLevel, queued.TrustLevel = belljar.TrustTrusted, belljar.TrustTrusted
+			running := p.start(first)
+			p.waitFor(running.ID, "begun")
+			waiting := p.start(queued)
+			p.kill()
+
+			p = w.boot(under(belljar.TrustUntrusted))
+			if err := p.Cancel(p.context(), running.ID); err != nil {
+				t.Fatal(err)
+			}
+			if r, _, err := belljar.Collect(p.context(), p, waiting.ID); err != nil || (r.Phase == belljar.PhaseCompleted) == c.denied {
+				t.Errorf("the run: %s, %s, %v", r.Phase, r.Message, err)
+			}
+			_, err = p.service.As(service.Local()).Files().Stat(p.context(), x.ID, ".")
+			if (belljar.CodeOf(err) == belljar.CodePolicyDenied) != c.denied || (err == nil) == c.denied {
+				t.Errorf("the session: %v", err)
+			}
+			p.end(x)
+		})
+	}
+}

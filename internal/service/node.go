@@ -97,7 +97,7 @@ func (v node) Me(ctx context.Context) (belljar.Me, error) {
 		UserID: v.caller.ID, Role: v.caller.Role, PolicyHash: s.policy, Limits: s.opts.Limits, MaxLimits: s.opts.MaxLimits,
 		MaxTTLSec: s.opts.MaxSessionTTL.Seconds(),
 	}
-	if err := json.Unmarshal(s.opts.Policy.Canonical(), &me.Policy); err != nil {
+	if err := json.Unmarshal(s.opts.Policy.For(v.caller).Canonical(), &me.Policy); err != nil {
 		return me, err
 	}
 	var err error

@@ -89,7 +89,7 @@ func (v runs) Cancel(ctx context.Context, id string) error {
 	if r == nil {
 		return err
 	}
-	return r.Cancel(ctx)
+	return r.Cancel(ctx, v.caller)
 }
 
 // Frames yields a run's log and follows it to its end.

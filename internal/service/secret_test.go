@@ -279,6 +279,11 @@ func TestStoredSecrets(t *testing.T) {
 			t.Errorf("%d events %s: %+v", len(got), name, got)
 		}
 	}
+	for i, kind := range []string{"", "shared", "shared"} {
+		if got := events.named(event.SecretUsed)[i]; got.Kind != kind {
+			t.Errorf("%s used a secret of kind %q, not %q", got.Caller.ID, got.Kind, kind)
+		}
+	}
 	stranger := b.service.As(belljar.Caller{})
 	if err := set(stranger, "TOKEN", password, false); belljar.CodeOf(err) != belljar.CodeForbidden {
 		t.Errorf("%v", err)

@@ -58,7 +58,7 @@ func (v sessions) Delete(ctx context.Context, id string) error {
 	if x == nil {
 		return err
 	}
-	return x.Delete(ctx)
+	return x.Delete(ctx, v.caller)
 }
 
 // Hibernate saves a session and releases its sandbox until the next use.
@@ -67,7 +67,7 @@ func (v sessions) Hibernate(ctx context.Context, id string, spec belljar.Hiberna
 	if err != nil {
 		return belljar.Session{}, err
 	}
-	state, err := session.Hibernate(ctx, x, spec)
+	state, err := session.Hibernate(ctx, x, v.caller, spec)
 	return orRefused(v.view, "hibernate a session", state, err)
 }
 

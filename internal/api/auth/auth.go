@@ -205,7 +205,7 @@ func (a *Authenticator) refuse(r *http.Request, err error) error {
 		return err
 	}
 	switch f.reason {
-	case "missing", "rate_limited", "unavailable", "ended_login", "expired_login": // not a guess
+	case "missing", "rate_limited", "unavailable", "ended_login", "expired_login", "expired_token": // not a guess: an expired token has a valid signature
 	default:
 		a.failures.Take(network(r))
 	}

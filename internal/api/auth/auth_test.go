@@ -322,6 +322,24 @@ func TestGuessersAreSlowedDown(t *testing.T) {
 	}
 }
 
+// An expired token with a valid signature is no guess: its user may have a client that repeats it.
+func TestExpiredTokensAreNotGuesses(t *testing.T) {
+	at := newClock()
+	a, recorded := newAuth(t, Options{JWTSecret: []byte(secret), Now: at.now, FailuresPerMin: 3})
+	token := func(expires time.Duration) *http.Request {
+		claims := jwt.MapClaims{"sub": "ann", "exp": at.now().Add(expires).Unix()}
+		return from("192.0.2.1", request("Authorization: Bearer "+sign(t, jwt.SigningMethodHS256, []byte(secret), claims, nil)))
+	}
+	for range 5 {
+		if _, err := a.Authenticate(token(-time.Hour)); belljar.CodeOf(err) != belljar.CodeUnauthorized || recorded.last() != "expired_token" {
+			t.Errorf("%v, %s", err, recorded.last())
+		}
+	}
+	if _, err := a.Authenticate(token(time.Hour)); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestKnownIsBounded(t *testing.T) {
 	k := newKnown()
 	for i := range maxKnown + 10 {

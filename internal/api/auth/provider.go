@@ -56,17 +56,16 @@ func (p *provider) verify(ctx context.Context, raw string) ([]byte, error) {
 	}
 	var outage error
 	token, err := verifier.Verify(context.WithValue(ctx, outageKey{}, &outage), raw)
-	var late *oidc.TokenExpiredError
 	switch {
 	case ctx.Err() != nil:
 		return nil, unavailable(ctx.Err())
 	case outage != nil:
 		p.log.Error("the identity provider's keys cannot be fetched", "issuer", p.issuer, "err", outage)
 		return nil, unavailable(outage)
-	case errors.As(err, &late):
-		return nil, expired(err)
 	case err != nil:
 		return nil, bad(err)
+	case !p.now().Before(token.Expiry.Add(leeway)):
+		return nil, expired(&oidc.TokenExpiredError{Expiry: token.Expiry})
 	}
 	var claims json.RawMessage
 	var when times
@@ -130,6 +129,7 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	keys := keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), fetch), claims.Keys)}
 	p.verifier = oidc.NewVerifier(p.issuer, keys, &oidc.Config{
 		ClientID: p.audience, SupportedSigningAlgs: []string{oidc.RS256, oidc.ES256}, Now: p.now,
+		SkipExpiryCheck: true, // it precedes that of the signature, and tolerates nothing
 	})
 	p.failed = nil
 	return p.verifier, nil

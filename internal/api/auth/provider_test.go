@@ -144,6 +144,8 @@ func TestProviderTokens(t *testing.T) {
 		{"other audience", sign(t, jwt.SigningMethodRS256, rs, claims("aud", "x"), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"other issuer", sign(t, jwt.SigningMethodRS256, rs, claims("iss", "https://evil.example"), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"expired", sign(t, jwt.SigningMethodRS256, rs, claims("exp", at.now().Add(-time.Minute).Unix()), kid("r")), belljar.Caller{}, "expired_token"},
+		{"expired, just", sign(t, jwt.SigningMethodRS256, rs, claims("exp", at.now().Add(-20*time.Second).Unix()), kid("r")), user, ""},
+		{"expired, other key", sign(t, jwt.SigningMethodRS256, strangersKey(), claims("exp", 1), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"not before", sign(t, jwt.SigningMethodRS256, rs, claims("nbf", at.now().Add(2*time.Minute).Unix()), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"RS512", sign(t, jwt.SigningMethodRS512, rs, claims(), kid("r")), belljar.Caller{}, "invalid_token"},
 		{"PS256", sign(t, jwt.SigningMethodPS256, rs, claims(), kid("r")), belljar.Caller{}, "invalid_token"},

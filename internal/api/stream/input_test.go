@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/linetest"
 	"github.com/belljar/belljar/internal/event"
 )
@@ -152,6 +154,39 @@ func TestInputLimit(t *testing.T) {
 	b.want(tail, note)
 	r.end()
 	b.want(conn, `{"type":"event","event":"end","data":{"exit_code":0},"seq":2}`)
+}
+
+// A signed URL only reads: it may be in a log or a history. A ticket sends input.
+func TestInputThroughSignedURL(t *testing.T) {
+	b := newBench(t, func(o *Options) { o.SignedURLs = true })
+	r := b.add("r", interactive)
+	r.print("hello")
+	sender := httptest.NewRequest("GET", "http://x/", nil)
+	sender = sender.WithContext(api.WithCaller(sender.Context(), belljar.Caller{ID: "ann", Role: belljar.RoleUser}))
+	_, query, _ := strings.Cut(b.door.RunURL(sender, belljar.Run{ID: "r"}), "?")
+	for _, message := range []string{`{"type":"stdin","encoding":"utf8","data":"x"}`, `{"type":"stdin_close"}`} {
+		signed, _, err := b.dial("r", "?"+query, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.want(signed, hello)
+		if err := signed.Write(b.context(), websocket.MessageText, []byte(message)); err != nil {
+			t.Fatal(err)
+		}
+		b.wantClose(signed, websocket.StatusPolicyViolation, "a signed url only reads")
+	}
+	ticket, _, err := b.dial("r", "?token="+ticketFor(b, "ann", ""), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(ticket, hello)
+	if err := ticket.Write(b.context(), websocket.MessageText, []byte(`{"type":"stdin","encoding":"utf8","data":"y"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.stdin.read(t); string(got) != "y" {
+		t.Errorf("the program read %q", got)
+	}
+	r.end()
 }
 
 // The end of a run closes its input: the note comes once, before the end event.

@@ -30,6 +30,8 @@ func (s *socket) listen(ctx context.Context) closeReason {
 			return closeReason{websocket.StatusUnsupportedData, "binary messages are not used", causeProtocol}
 		case !s.run.Interactive:
 			return closeReason{websocket.StatusPolicyViolation, "run is not interactive", causeProtocol}
+		case s.signed:
+			return closeReason{websocket.StatusPolicyViolation, "a signed url only reads", causeProtocol}
 		}
 		s.blocked.Store(true)
 		if !takeToken(ctx, idle) || !putToken(ctx, s.inputs) {

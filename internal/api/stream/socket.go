@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type socket struct {
 	wire   *wire
 	out    *outbox
 	inputs chan struct{} // one token for each input message of the run
+	signed bool          // it was opened with a signed URL, which only reads
 
 	workers  sync.WaitGroup
 	ending   chan closeReason // the first reason for the end of the connection
@@ -76,6 +78,7 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	defer release()
 
 	s := &socket{door: d, caller: caller, run: run, out: newOutbox(), ending: make(chan closeReason, 1), next: from.seq}
+	s.signed = strings.HasPrefix(query.Get("token"), signedPrefix)
 	if run.Interactive && !run.Phase.Terminal() {
 		s.stdin, err = runs.Stdin(r.Context(), run.ID)
 		switch {

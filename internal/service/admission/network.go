@@ -43,8 +43,8 @@ func (p Policy) Egress() (*Egress, error) {
 		return nil, err
 	}
 	for _, pair := range p.EgressAllowUsers {
-		if i := strings.LastIndexByte(pair, '='); i > 0 {
-			e.own[pair[:i]] = append(e.own[pair[:i]], pair[i+1:])
+		if user, rule := cutUser(pair); user != "" {
+			e.own[user] = append(e.own[user], rule)
 		}
 	}
 	for user, list := range e.own {
@@ -63,6 +63,12 @@ func (p Policy) Egress() (*Egress, error) {
 		}
 	}
 	return e, nil
+}
+
+// cutUser cuts a rule of EgressAllowUsers: a user's name may contain "=", a rule cannot.
+func cutUser(pair string) (user, rule string) {
+	i := strings.LastIndexByte(pair, '=')
+	return pair[:max(i, 0)], pair[i+1:]
 }
 
 // Nothing returns the policy of a sandbox without destinations.

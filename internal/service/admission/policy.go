@@ -173,6 +173,17 @@ func (p Policy) Canonical() []byte {
 	return bytes.TrimSpace(out.Bytes())
 }
 
+// For returns the policy as a caller may see it: only operators see the rules of other users.
+func (p Policy) For(caller belljar.Caller) Policy {
+	if !caller.Admin() {
+		p.EgressAllowUsers = slices.DeleteFunc(slices.Clone(p.EgressAllowUsers), func(pair string) bool {
+			user, _ := cutUser(pair)
+			return user != caller.ID
+		})
+	}
+	return p
+}
+
 // IsZero reports whether the policy is empty.
 func (p Policy) IsZero() bool {
 	raw, zero := p.Canonical(), Policy{}.Canonical()

@@ -21,6 +21,22 @@ var (
 	ErrDefect = errors.New("belljar failed to handle the run's output")
 )
 
+// Canceled returns [ErrCanceled] with the caller that canceled.
+func Canceled(by belljar.Caller) error { return &canceled{by} }
+
+type canceled struct{ by belljar.Caller }
+
+func (e *canceled) Error() string { return ErrCanceled.Error() }
+func (e *canceled) Unwrap() error { return ErrCanceled }
+
+// Actor returns the caller for the event of an end: the one that canceled, else the owner.
+func Actor(why error, owner belljar.Caller) belljar.Caller {
+	if e := (*canceled)(nil); errors.As(why, &e) {
+		return e.by
+	}
+	return owner
+}
+
 // ApprovalError is the cause of a run or session that was not approved.
 type ApprovalError struct{ Approval belljar.Approval }
 

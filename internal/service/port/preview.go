@@ -131,15 +131,15 @@ func (p *Ports) enter(n *preview, ttl time.Duration) error {
 		t.byLabel = map[string]*preview{}
 	}
 	t.byLabel[n.state.Label] = n
-	p.recordPreview(event.PreviewCreated, n, "")
-	n.stop = p.opts.AfterFunc(ttl, func() { p.endPreview(n, endExpired) })
-	n.unhook = context.AfterFunc(n.session.Life(), func() { p.endPreview(n, endSession) })
+	p.recordPreview(event.PreviewCreated, n.caller, n, "")
+	n.stop = p.opts.AfterFunc(ttl, func() { p.endPreview(n.caller, n, endExpired) })
+	n.unhook = context.AfterFunc(n.session.Life(), func() { p.endPreview(n.caller, n, endSession) })
 	t.mu.Unlock()
 	return nil
 }
 
-// endPreview ends a preview and its connections.
-func (p *Ports) endPreview(n *preview, reason string) {
+// endPreview ends a preview and its connections, in the name of a caller.
+func (p *Ports) endPreview(by belljar.Caller, n *preview, reason string) {
 	t := &p.previews
 	t.mu.Lock()
 	known := t.byLabel[n.state.Label] == n
@@ -151,14 +151,14 @@ func (p *Ports) endPreview(n *preview, reason string) {
 	t.mu.Unlock()
 	if known {
 		n.cancel()
-		p.recordPreview(event.PreviewEnded, n, reason)
+		p.recordPreview(event.PreviewEnded, by, n, reason)
 	}
 }
 
-func (p *Ports) recordPreview(name string, n *preview, reason string) {
+func (p *Ports) recordPreview(name string, by belljar.Caller, n *preview, reason string) {
 	state := n.session.Session()
 	p.opts.Record(event.Event{
-		Name: name, Caller: n.caller, Session: &state, Runtime: state.Runtime, Kind: strconv.Itoa(n.state.Port), Reason: reason,
+		Name: name, Caller: by, Session: &state, Runtime: state.Runtime, Kind: strconv.Itoa(n.state.Port), Reason: reason,
 		Detail: map[string]string{"label": n.state.Label, "port": strconv.Itoa(n.state.Port), "public": strconv.FormatBool(n.state.Public)},
 	})
 }
@@ -196,7 +196,7 @@ func (v view) Revoke(ctx context.Context, sessionID, label string) error {
 	if n == nil || n.state.SessionID != sessionID {
 		return noPreview(label)
 	}
-	v.endPreview(n, endRevoked)
+	v.endPreview(v.caller, n, endRevoked)
 	return nil
 }
 

@@ -8,10 +8,10 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// Cancel stops a run. It returns once the run is sure to end, even if this process dies: its agent has the order to end the
+// Cancel stops a run in the name of a caller. It returns once the run is sure to end, even if this process dies: its agent has the order to end the
 // command, or its end is on record.
-func (r *Run) Cancel(ctx context.Context) error {
-	r.stop(fault.ErrCanceled)
+func (r *Run) Cancel(ctx context.Context, caller belljar.Caller) error {
+	r.stop(fault.Canceled(caller))
 	if errors.Is(context.Cause(r.ctx), fault.ErrShutdown) && r.waiting() {
 		return fault.ShuttingDown() // it stays queued, for the next process
 	}

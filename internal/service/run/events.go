@@ -7,6 +7,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // happened records an event of a run.
@@ -29,16 +30,19 @@ func endEvent(p belljar.Phase) string {
 }
 
 // recordEnded records the events of a run's end, and logs it.
-func (s *recorder) recordEnded(r *Run, last belljar.Run) {
+func (s *recorder) recordEnded(r *Run, program string, last belljar.Run) {
 	e := event.Event{
 		Name: endEvent(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime,
 		Reason: string(last.ReasonCode),
+	}
+	if last.ReasonCode == belljar.ReasonCanceledByUser {
+		e.Caller = fault.Actor(context.Cause(r.ctx), r.caller)
 	}
 	if last.StartedAt != nil {
 		e.Took = last.FinishedAt.Sub(*last.StartedAt)
 	}
 	s.record(e)
-	s.logEnded(r, last)
+	s.logEnded(r, program, last)
 	if u := last.ResourceUsage; u != nil && u.LogBytes > 0 {
 		s.count(event.LogBytes, last.Runtime, "", u.LogBytes)
 	}
@@ -47,8 +51,8 @@ func (s *recorder) recordEnded(r *Run, last belljar.Run) {
 	}
 }
 
-// logEnded logs one line about an ended run. A command may contain secrets, so the line has only the program's name.
-func (s *recorder) logEnded(r *Run, last belljar.Run) {
+// logEnded logs one line about an ended run. A command may contain secrets, so the line has only the program's name, "shell", or the context.
+func (s *recorder) logEnded(r *Run, program string, last belljar.Run) {
 	ctx := context.Background()
 	if !s.log.Enabled(ctx, slog.LevelInfo) {
 		return
@@ -56,10 +60,7 @@ func (s *recorder) logEnded(r *Run, last belljar.Run) {
 	attrs := []slog.Attr{
 		slog.String("run_id", r.id), slog.String("user_id", r.owner), slog.String("runtime", last.Runtime), slog.String("image", last.BaseImage),
 		slog.String("phase", string(last.Phase)), slog.String("reason_code", string(last.ReasonCode)),
-		slog.String("request_id", r.caller.RequestID), slog.String("trace_id", r.caller.TraceID),
-	}
-	if len(last.Command) > 0 {
-		attrs = append(attrs, slog.String("command", last.Command[0]))
+		slog.String("request_id", r.caller.RequestID), slog.String("trace_id", r.caller.TraceID), slog.String("command", program),
 	}
 	if last.ExitCode != nil {
 		attrs = append(attrs, slog.Int("exit_code", *last.ExitCode))

@@ -86,11 +86,12 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 // publish makes the final state of a run visible to its readers and to followers of its log.
 func (s *recorder) publish(r *Run, last belljar.Run) {
 	r.mu.Lock()
+	program := r.plan.called()
 	r.state, r.plan = last, nil
 	r.mu.Unlock()
 	r.releaseRequest()
 	s.unregister(r)
-	s.recordEnded(r, last)
+	s.recordEnded(r, program, last)
 	close(r.done)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
@@ -105,10 +106,7 @@ func (s Recovery) openLog(id string) (logbook.Log, error) {
 
 // requeue queues a queued run again. It repeats the admission: a run that is no longer permitted fails.
 func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (err error) {
-	caller := recovery.Caller(row.UserID)
-	if len(row.Spec.AllowWeak) > 0 {
-		caller.Role = belljar.RoleAdmin // otherwise it would not have been queued
-	}
+	caller := s.rules.Recovered(recovery.Caller(row.UserID), admission.RequestOfRun(*row.Spec), row.PolicyHash == s.opts.PolicyHash)
 	spec := *row.Spec
 	var broker *placement.Broker
 	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {

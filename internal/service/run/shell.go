@@ -11,13 +11,15 @@ import (
 
 // A shell command is a normal run, on record and with a log. It waits in the queue of its session's shell, and the agent passes it to the shell.
 
-// called returns the name of the plan's command in messages.
+// called returns the name of the plan's command in messages and the log.
 func (p *plan) called() string {
 	switch {
 	case p.request.Shell != nil:
 		return "shell"
 	case p.request.Context != "":
 		return "context " + p.request.Context
+	case len(p.argv) == 0:
+		return "" // the end of a run must not depend on its name
 	}
 	return p.argv[0]
 }

@@ -43,16 +43,15 @@ func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[
 		return nil, nil
 	}
 	given, total := maps.Clone(asked), 0
-	var used []string
+	used := map[string]bool{} // by name: whether it is shared
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		got := given[name]
 		if got.From != "" {
-			value, err := s.value(ctx, caller, name, got.From)
+			value, shared, err := s.value(ctx, caller, name, got.From)
 			if err != nil {
 				return nil, err
 			}
-			used = append(used, got.From)
-			got.Value = value
+			got.Value, used[got.From] = value, shared
 			given[name] = got
 		}
 		total += len(got.Value)
@@ -60,32 +59,32 @@ func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[
 	if err := belljar.CheckSecretsSize(total); err != nil {
 		return nil, err
 	}
-	for _, name := range used {
-		s.happened(event.SecretUsed, caller, name, false)
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		s.happened(event.SecretUsed, caller, name, used[name])
 	}
 	return given, nil
 }
 
-// value returns the value of a stored secret, for the secret name of a request.
-func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from string) (string, error) {
+// value returns the value of a stored secret, for the secret name of a request, and whether it is shared.
+func (s *Secrets) value(ctx context.Context, caller belljar.Caller, name, from string) (value string, shared bool, err error) {
 	for _, owner := range []string{caller.ID, sharedOwner} {
 		row, err := s.Store.Get(ctx, owner, from)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
 		}
 		if err != nil {
-			return "", fault.Record("read the stored secret "+from, err)
+			return "", false, fault.Record("read the stored secret "+from, err)
 		}
 		plain, err := s.Vault.Open(row.Sealed, about(row))
 		if err != nil {
-			return "", &belljar.Error{
+			return "", false, &belljar.Error{
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("the stored secret %s was encrypted with another key than the server has", from), Err: err,
 				Details: map[string]any{"field": "secrets." + name + ".from"}, Hint: "store it again: belljar secret set " + from,
 			}
 		}
-		return string(plain), nil
+		return string(plain), owner == sharedOwner, nil
 	}
-	return "", &belljar.Error{
+	return "", false, &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("there is no stored secret %s", from),
 		Details: map[string]any{"field": "secrets." + name + ".from", "provided": from},
 		Hint:    "store it on the server first: belljar secret set " + from,

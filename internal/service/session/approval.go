@@ -177,12 +177,9 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	case is != a.Fingerprint:
 		return nil, errors.New("the request on record is not the one that its approval is about")
 	}
-	caller := recovery.Caller(row.UserID)
-	if len(row.Spec.AllowWeak) > 0 {
-		caller.Role = belljar.RoleAdmin // otherwise it would not have been admitted
-	}
 	ask := admission.RequestOfSession(row.Spec)
 	ask.Digest = row.ImageDigest
+	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID), ask, row.PolicyHash == s.opts.PolicyHash)
 	p, err := s.opts.Rules.Place(ctx, caller, ask)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req be
 			continue
 		}
 		if req.RetainSec > 0 {
-			kept, err := x.retain(clock.Seconds(req.RetainSec))
+			kept, err := x.retain(caller, clock.Seconds(req.RetainSec))
 			if err != nil {
 				return nil, err
 			}
@@ -35,7 +35,7 @@ func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req be
 				continue
 			}
 		}
-		if x.end(belljar.SessionClosed, "its scope was closed by its caller", fault.ErrCanceled) {
+		if x.end(belljar.SessionClosed, "its scope was closed by its caller", fault.Canceled(caller)) {
 			closed = append(closed, x.id)
 		}
 		ending = append(ending, x)
@@ -50,7 +50,7 @@ func (s *Sessions) CloseScope(ctx context.Context, caller belljar.Caller, req be
 
 // retain keeps a session for a time, used or not, cancels its runs and frees its scope. It returns false for a session that has
 // no sandbox, or was already retained.
-func (x *Session) retain(d time.Duration) (bool, error) {
+func (x *Session) retain(caller belljar.Caller, d time.Duration) (bool, error) {
 	x.writing.Lock()
 	defer x.writing.Unlock()
 	x.mu.Lock()
@@ -77,7 +77,7 @@ func (x *Session) retain(d time.Duration) (bool, error) {
 		x.setTimer(now)
 	}
 	x.mu.Unlock()
-	x.stopRuns(fault.ErrCanceled)
-	x.all.record(event.SessionRetained, x.caller, x.Snapshot(), d)
+	x.stopRuns(fault.Canceled(caller))
+	x.all.record(event.SessionRetained, caller, x.Snapshot(), d)
 	return true, nil
 }

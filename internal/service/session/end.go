@@ -43,9 +43,9 @@ func (x *Session) endLocked(state belljar.SessionState, message string, why erro
 	return true
 }
 
-// Delete ends a session at its caller's request, and waits until its sandbox is removed.
-func (x *Session) Delete(ctx context.Context) error {
-	x.end(belljar.SessionClosed, "deleted by its caller", fault.ErrCanceled)
+// Delete ends a session at a caller's request, and waits until its sandbox is removed.
+func (x *Session) Delete(ctx context.Context, caller belljar.Caller) error {
+	x.end(belljar.SessionClosed, "deleted by its caller", fault.Canceled(caller))
 	return x.wait(ctx)
 }
 
@@ -139,7 +139,7 @@ func (x *Session) recordEnd() {
 	} else {
 		s.remove(x)
 	}
-	s.record(event.SessionEnded, x.caller, row.Session, now.Sub(row.CreatedAt))
+	s.record(event.SessionEnded, fault.Actor(context.Cause(x.ctx), x.caller), row.Session, now.Sub(row.CreatedAt))
 	close(x.over)
 }
 

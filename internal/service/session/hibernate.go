@@ -68,7 +68,7 @@ const forceHint = "force ends what runs in it (belljar session hibernate --force
 
 // Hibernate saves a session, and releases its sandbox until the next use. Unless it is forced, it fails if something runs in the session, or uses it
 // meanwhile.
-func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (belljar.Session, error) {
+func Hibernate(ctx context.Context, x *Session, caller belljar.Caller, spec belljar.HibernateSpec) (belljar.Session, error) {
 	select {
 	case <-x.ready:
 	case <-ctx.Done():
@@ -81,7 +81,7 @@ func Hibernate(ctx context.Context, x *Session, spec belljar.HibernateSpec) (bel
 		switch {
 		case begun:
 			unhook := context.AfterFunc(x.ctx, func() { stop(context.Cause(x.ctx)) })
-			err = x.asleep.run(ctx, t, spec.Force)
+			err = x.asleep.run(ctx, t, caller, spec.Force)
 			unhook()
 			x.asleep.end(t, nil) // err is this caller's: a use that waits has the sandbox, or resumes the session
 		case errors.Is(err, errInUse) && !active && time.Now().Before(late):
@@ -164,7 +164,7 @@ func (sleeper) KeepAlive() {}
 func (s sleeper) Context() context.Context { return s.session.ctx }
 
 // run is one transition into hibernation.
-func (h *hibernation) run(ctx context.Context, t *transition, force bool) error {
+func (h *hibernation) run(ctx context.Context, t *transition, caller belljar.Caller, force bool) error {
 	x := h.of
 	begun := x.all.opts.Clock.Now()
 	x.mu.Lock()
@@ -176,7 +176,7 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 		err = x.all.opts.Snapshots.Rehearse(ctx, sleeper{u}, until)
 	}
 	if err == nil {
-		contexts, err = h.quiet(ctx, u, force)
+		contexts, err = h.quiet(ctx, u, caller, force)
 	}
 	if err != nil {
 		return h.failed(ctx, u, err)
@@ -196,7 +196,7 @@ func (h *hibernation) run(ctx context.Context, t *transition, force bool) error 
 	}
 	state := x.Snapshot()
 	x.all.opts.Record(event.Event{
-		Name: event.SessionHibernated, Caller: x.caller, Session: &state, Runtime: state.Runtime, Took: x.all.opts.Clock.Now().Sub(begun),
+		Name: event.SessionHibernated, Caller: caller, Session: &state, Runtime: state.Runtime, Took: x.all.opts.Clock.Now().Sub(begun),
 		Count: rest.Files.Bytes, Files: int64(rest.Files.Files),
 		Detail: map[string]string{"digest": rest.Files.Digest, "live": strconv.FormatBool(how.Live)},
 	})
@@ -216,7 +216,7 @@ func unlive(err error) string {
 }
 
 // quiet ensures that nothing runs in the session: with force it ends its uses. contexts reports that there are idle interpreters, which must be saved.
-func (h *hibernation) quiet(ctx context.Context, u Use, force bool) (contexts bool, err error) {
+func (h *hibernation) quiet(ctx context.Context, u Use, caller belljar.Caller, force bool) (contexts bool, err error) {
 	x := h.of
 	if !force {
 		n, err := agent.Programs(ctx, u.box.Agent)
@@ -238,7 +238,7 @@ func (h *hibernation) quiet(ctx context.Context, u Use, force bool) (contexts bo
 		}
 		return idle > 0, nil
 	}
-	x.all.opts.Runs.StopIn(x.id, fault.ErrCanceled)
+	x.all.opts.Runs.StopIn(x.id, fault.Canceled(caller))
 	x.leave(errHibernates)
 	for {
 		x.mu.Lock()
@@ -389,7 +389,7 @@ func (h *hibernation) rest(since time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(closing, hibernateTime)
 	defer cancel()
-	_, err := Hibernate(ctx, x, belljar.HibernateSpec{})
+	_, err := Hibernate(ctx, x, x.caller, belljar.HibernateSpec{})
 	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict && ctx.Err() == nil {
 		x.all.opts.Log.Warn("session cannot hibernate", "session_id", x.id, "err", err)
 	}

@@ -50,7 +50,7 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 	}
 	for {
 		if x := s.table.inScope(caller.ID, key); x != nil {
-			opened, found, err := s.resume(ctx, x)
+			opened, found, err := s.resume(ctx, caller, x)
 			if err != nil || found {
 				return opened, false, err
 			}
@@ -65,7 +65,7 @@ func (s *Sessions) Open(ctx context.Context, caller belljar.Caller, req belljar.
 }
 
 // resume waits until the session of a scope is usable. It returns false when its scope is free again.
-func (s *Sessions) resume(ctx context.Context, x *Session) (state belljar.Session, found bool, err error) {
+func (s *Sessions) resume(ctx context.Context, caller belljar.Caller, x *Session) (state belljar.Session, found bool, err error) {
 	if x.Approval.Check() != nil {
 		return x.Snapshot(), true, nil
 	}
@@ -85,7 +85,7 @@ func (s *Sessions) resume(ctx context.Context, x *Session) (state belljar.Sessio
 		return state, false, fault
 	case !ended:
 		state = x.Snapshot()
-		s.record(event.SessionResumed, x.caller, state, 0)
+		s.record(event.SessionResumed, caller, state, 0)
 		return state, true, nil
 	}
 	return state, false, x.wait(ctx)

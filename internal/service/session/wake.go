@@ -156,12 +156,10 @@ func (h *hibernation) tidy(t *transition) {
 func (h *hibernation) placeAgain(ctx context.Context) error {
 	x := h.of
 	x.mu.Lock()
-	ask, caller := admission.RequestOfSession(x.spec), x.caller
+	ask := admission.RequestOfSession(x.spec)
 	ask.Runtime, ask.Digest = x.state.Runtime, x.state.ImageDigest
+	caller := x.all.opts.Rules.Recovered(x.caller, ask, x.state.PolicyHash == x.all.opts.PolicyHash)
 	x.mu.Unlock()
-	if len(x.spec.AllowWeak) > 0 {
-		caller.Role = belljar.RoleAdmin // otherwise it would not have been admitted
-	}
 	if err := x.all.opts.Rules.Enabled(); err != nil {
 		return err
 	}

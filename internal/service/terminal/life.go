@@ -28,8 +28,8 @@ const (
 	resizeGap = 20 * time.Millisecond
 )
 
-// run starts the timers and goroutines of a terminal. They end when the program ends, or when the terminal is ended.
-func (t *terminal) run(proc *agent.Process) {
+// run starts the timers and goroutines of a terminal that a caller opened. They end when the program ends, or when the terminal is ended.
+func (t *terminal) run(proc *agent.Process, opener belljar.Caller) {
 	opts := &t.all.opts
 	t.mu.Lock()
 	t.proc = proc
@@ -50,7 +50,7 @@ func (t *terminal) run(proc *agent.Process) {
 	})
 	opts.Work.Go(t.writeLoop)
 	opts.Work.Go(t.resizeLoop)
-	t.record(event.TerminalOpened, "", 0)
+	t.record(event.TerminalOpened, opener, "", 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last != nil {
@@ -166,7 +166,7 @@ func (t *terminal) follow() {
 	}
 	close(t.over) // before viewers know the exit, and open their next terminal at once
 	t.release()
-	last := *t.last
+	last, closer := *t.last, t.closer
 	t.mu.Unlock()
 	t.stop()
 	proc.Close()
@@ -182,7 +182,7 @@ func (t *terminal) follow() {
 	default:
 		t.all.table.leave(t)
 	}
-	t.record(event.TerminalEnded, string(last.Kind)+" "+last.Reason, time.Since(begun))
+	t.record(event.TerminalEnded, closer, string(last.Kind)+" "+last.Reason, time.Since(begun))
 }
 
 // forget makes the agent drop the record of a terminal whose program has ended.
@@ -314,10 +314,10 @@ func (t *terminal) touch(used bool) {
 }
 
 // record records an event of the terminal.
-func (t *terminal) record(name, reason string, took time.Duration) {
+func (t *terminal) record(name string, caller belljar.Caller, reason string, took time.Duration) {
 	state := t.session.Session()
 	t.all.opts.Record(event.Event{
-		Name: name, Caller: t.owner, Session: &state, Runtime: state.Runtime,
+		Name: name, Caller: caller, Session: &state, Runtime: state.Runtime,
 		Reason: reason, Took: took, Detail: map[string]string{"terminal_id": t.id},
 	})
 }

@@ -59,7 +59,7 @@ func (s *Terminals) recover(ctx context.Context, x Session, id string, info wire
 		t.opening.within = min(cutWithin, t.history.most)
 	}
 	s.table.adopt(t)
-	if !s.opts.Work.Do(func() { t.run(proc) }) {
+	if !s.opts.Work.Do(func() { t.run(proc, t.owner) }) {
 		proc.Close()
 		s.table.leave(t)
 		return fault.ShuttingDown()

@@ -26,6 +26,7 @@ type terminal struct {
 	session   Session
 	sessionID string
 	owner     belljar.Caller // of the session
+	closer    belljar.Caller // ends it: the owner, or the caller that closes it; mu guards it
 	id        string
 	limits    Limits
 	box       *box.Box // the sandbox of its program
@@ -79,7 +80,7 @@ type note struct {
 // make returns a terminal without a program.
 func (s *Terminals) make(x Session, state belljar.Terminal) *terminal {
 	t := &terminal{
-		all: s, session: x, owner: x.Owner(), box: x.Box(), id: state.ID, limits: s.opts.Limits, state: state,
+		all: s, session: x, owner: x.Owner(), closer: x.Owner(), box: x.Box(), id: state.ID, limits: s.opts.Limits, state: state,
 		over: make(chan struct{}), keys: make(chan *keystrokes), resize: make(chan struct{}, 1),
 	}
 	t.sessionID = x.Session().ID

@@ -122,7 +122,7 @@ func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalS
 		t.cancel()
 		return nil, t.startError(err)
 	}
-	if !v.opts.Work.Do(func() { t.run(proc) }) {
+	if !v.opts.Work.Do(func() { t.run(proc, v.caller) }) {
 		_ = proc.End(0) // its session ends it at the latest
 		proc.Close()
 		t.cancel()
@@ -180,7 +180,12 @@ func (v view) Close(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	t.end(endedByCaller)
+	t.endIf(endedByCaller, func() bool {
+		if t.last == nil {
+			t.closer = v.caller
+		}
+		return true
+	})
 	select {
 	case <-t.over:
 		return nil
