@@ -99,6 +99,7 @@ const (
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
 	WorkspaceOpened = "workspace.opened" // a request opened a workspace: Kind is its mode, Took the time, Reason the error's code
 	ApprovalResumed = "approval.resumed" // it still waits, after a restart
+	RunReattached   = "run.reattached"   // its command still runs, after a restart
 	HookSent        = "hook.sent"        // an event of an approval was sent to the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
