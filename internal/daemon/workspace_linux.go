@@ -28,6 +28,7 @@ func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDi
 	o.Runtimes, o.Store, o.Logs, o.Blobs = []runtime.Runtime{rt}, records.New(), logs.New(), &spool.Store{Dir: data.path}
 	o.Require, o.TempDir, o.Events, o.Logger = []string{}, data.path, events, d.log
 	o.DefaultImage, o.SessionRest, o.Limits.NProc = runtime.HostRef, 0, belljar.MaxLimits().NProc
+	o.MemoryAdmission = "" // without sandboxes there are no caps
 	o.Warm, o.Snapshots, o.Volumes = service.WarmOptions{}, service.SnapshotOptions{}, service.VolumeOptions{}
 	engine, err := service.New(o)
 	if err != nil {
