@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -84,14 +85,18 @@ func (s *Runs) withdraw(r *Run) {
 	r.leaveSession()
 }
 
-// awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue.
+// awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue. The wait
+// for a slot and for memory is one: it ends with [event.RunStarting].
 func (s *runner) awaitMemory(r *Run) error {
 	ok, later := s.memory.Place(r.id, false)
-	if ok {
-		return nil
+	waited := r.ticket.Waited()
+	if !ok {
+		if !waited {
+			s.happened(event.RunQueued, r, 0)
+		}
+		waited = true
+		defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
 	}
-	s.count(event.QueueFull, r.state.Runtime, "node_memory", 1)
-	defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
 	for !ok {
 		select {
 		case <-later:
@@ -100,5 +105,14 @@ func (s *runner) awaitMemory(r *Run) error {
 			return context.Cause(r.ctx)
 		}
 	}
+	took := time.Duration(0)
+	if state := r.Snapshot(); waited {
+		since := state.CreatedAt
+		if a := state.Approval; a != nil && a.DecidedAt != nil {
+			since = *a.DecidedAt
+		}
+		took = s.now().Sub(since)
+	}
+	s.happened(event.RunStarting, r, took)
 	return nil
 }
