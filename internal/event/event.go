@@ -32,7 +32,7 @@ const (
 
 // Belljar's own events of the audit trail.
 const (
-	SessionEnded    = "sandbox.session.ended"    // Reason is its state
+	SessionEnded    = "sandbox.session.ended"    // Reason is its state; only of sessions that were made
 	SessionResumed  = "sandbox.session.resumed"  // a client reopened its scope
 	SessionRevived  = "sandbox.session.revived"  // recovered after a restart of the server
 	SessionNetwork  = "sandbox.session.network"  // its network policy has changed; Kind is the new one
