@@ -209,6 +209,9 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if err := d.service.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("continue after an earlier server: %w", err)
 	}
+	if _, fault := d.service.Faults(ctx); fault != nil && opts.Policy.DefaultTrust != "" {
+		d.log.Warn("SANDBOX_DEFAULT_TRUST_LEVEL: requests that set no trust level are refused now", "level", opts.Policy.DefaultTrust, "err", fault)
+	}
 	d.warm(ctx, counter)
 	d.prepull(cfg)
 	d.fillGoCaches(m.images)

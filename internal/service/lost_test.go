@@ -125,3 +125,25 @@ func TestForbiddenRuntime(t *testing.T) {
 		t.Errorf("the next run: %v", err)
 	}
 }
+
+// A server is not ready if requests that set no trust level are refused, although its default runtime works.
+func TestFaultOfTheDefaultTrust(t *testing.T) {
+	for name, c := range map[string]struct {
+		strong, off, ready bool
+	}{"missing": {}, "present": {strong: true, ready: true}, "no execution": {off: true, ready: true}} {
+		b := newBench(t, func(o *service.Options) {
+			o.Policy = service.DefaultPolicy()
+			o.Policy.DefaultTrust = belljar.TrustUntrusted
+			o.Policy.EnableExecution = !c.off
+			o.Runtimes = append(o.Runtimes, posing{o.Runtimes[0], "another", func(caps *runtime.Capabilities) {
+				caps.Isolation = runtime.IsolationUserKernel
+				if !c.strong {
+					caps.Refuse(runtime.Reason{Detail: "no gVisor"})
+				}
+			}})
+		})
+		if _, err := b.service.Faults(b.context()); (err == nil) != c.ready || err != nil && !strings.Contains(err.Error(), "no gVisor") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
