@@ -130,18 +130,6 @@ func (d *diary) has(name string) bool {
 	return slices.ContainsFunc(d.events, func(e event.Event) bool { return e.Name == name })
 }
 
-// ofApproval returns the names of the events of an approval.
-func (d *diary) ofApproval(id string) (names []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, e := range d.events {
-		if e.Approval != nil && e.Approval.ID == id {
-			names = append(names, e.Name)
-		}
-	}
-	return names
-}
-
 func TestApprovalRefused(t *testing.T) {
 	t.Parallel()
 	clock := newHourglass()

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -89,30 +88,25 @@ func (s *Runs) withdraw(r *Run) {
 // for a slot and for memory is one: it ends with [event.RunStarting].
 func (s *runner) awaitMemory(r *Run) error {
 	ok, later := s.memory.Place(r.id, false)
-	waited := r.ticket.Waited()
-	if !ok {
-		if !waited {
-			s.happened(event.RunQueued, r, 0)
-		}
-		waited = true
-		defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
+	if ok && !r.ticket.Waited() {
+		s.happened(event.RunStarting, r, 0)
+		return nil
 	}
-	for !ok {
+	if !r.ticket.Waited() {
+		s.happened(event.RunQueued, r, 0)
+	}
+	defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
+	for ; !ok; ok, later = s.memory.Place(r.id, false) {
 		select {
 		case <-later:
-			ok, later = s.memory.Place(r.id, false)
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}
 	}
-	took := time.Duration(0)
-	if state := r.Snapshot(); waited {
-		since := state.CreatedAt
-		if a := state.Approval; a != nil && a.DecidedAt != nil {
-			since = *a.DecidedAt
-		}
-		took = s.now().Sub(since)
+	since := r.state.CreatedAt
+	if a := r.Snapshot().Approval; a != nil && a.DecidedAt != nil {
+		since = *a.DecidedAt
 	}
-	s.happened(event.RunStarting, r, took)
+	s.happened(event.RunStarting, r, s.now().Sub(since))
 	return nil
 }

@@ -187,11 +187,8 @@ func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
 	}
 }
 
-// wait waits for the run's turn. It returns false for a run that stays queued on record, for the next process.
+// wait waits for the turn of a queued run. It returns false for a run that stays queued on record, for the next process.
 func (s *runner) wait(r *Run) bool {
-	if !r.ticket.Waited() {
-		return true
-	}
 	s.happened(event.RunQueued, r, 0)
 	select {
 	case <-r.ticket.Ready():
