@@ -46,22 +46,32 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 			d.machine = m
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
-	defer cancel()
-	if err := d.adopt(ctx, cfg, units[0], required); err != nil {
+	if err := d.adopt(cfg, units[0], required); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
 	for _, u := range units {
 		d.cleanUp(ctx, u)
 	}
 	return list, nil
 }
 
-// adopt checks the default runtime.
-func (d *server) adopt(ctx context.Context, cfg *config.Config, u unit, required []string) error {
+// adopt checks the default runtime. A test that shows nothing about the host, as when an earlier server's sandboxes fill it, does
+// not end the start.
+func (d *server) adopt(cfg *config.Config, u unit, required []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), sweepTime)
+	defer cancel()
 	caps, err := u.Probe(ctx)
 	if err != nil {
 		return fmt.Errorf("runtime %s: %w", u.Name(), err)
+	}
+	if caps.Available {
+		if tested, err := (selfTested{u.Runtime}).Probe(ctx); err == nil {
+			caps = tested
+		} else {
+			d.log.Warn("the default runtime could not be tested", "runtime", u.Name(), "err", err)
+		}
 	}
 	if !caps.Available {
 		e := &belljar.Error{

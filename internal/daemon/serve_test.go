@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -223,6 +224,41 @@ func TestTrustOfNoRequest(t *testing.T) {
 		}
 		if p.EnableExecution = false; checkTrust(t.Context(), p, append(c.more, native)) != nil {
 			t.Errorf("%s: refused without execution", name)
+		}
+	}
+}
+
+// untestable is a runtime whose test has another result than its probe.
+type untestable struct {
+	probed
+	tested runtime.Capabilities
+	fault  error
+}
+
+func (untestable) Name() string { return "fake" }
+
+func (u untestable) Test(context.Context) (runtime.Capabilities, error) { return u.tested, u.fault }
+
+// A server does not start with a default runtime that fails its test, whatever its probe reports. A test without a result does not count.
+func TestDefaultRuntimeIsTested(t *testing.T) {
+	works := runtime.Capabilities{Available: true}
+	refused := works
+	refused.Refuse(runtime.Reason{Detail: "no user namespaces"})
+	for name, c := range map[string]struct {
+		tested runtime.Capabilities
+		fault  error
+		want   string
+	}{
+		"works": {tested: works}, "no result": {tested: works, fault: runtime.ErrFull},
+		"refused": {tested: refused, want: "runtime fake does not work on this host: no user namespaces"},
+	} {
+		d := &server{log: slog.New(slog.DiscardHandler)}
+		got := ""
+		if err := d.adopt(&config.Config{}, unit{Runtime: untestable{probed{caps: works}, c.tested, c.fault}}, nil); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q", name, got)
 		}
 	}
 }

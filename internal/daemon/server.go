@@ -209,6 +209,9 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if err := d.service.Recover(ctx); err != nil {
 		return nil, fmt.Errorf("continue after an earlier server: %w", err)
 	}
+	if _, fault := d.service.Faults(ctx); fault != nil && opts.Policy.DefaultTrust != "" {
+		d.log.Warn("SANDBOX_DEFAULT_TRUST_LEVEL: requests that set no trust level are refused now", "level", opts.Policy.DefaultTrust, "err", fault)
+	}
 	d.warm(ctx, counter)
 	d.prepull(cfg)
 	d.fillGoCaches(m.images)
@@ -378,7 +381,7 @@ func serviceOptions(cfg *config.Config) service.Options {
 		Limits: cfg.Limits(), MaxLimits: cfg.MaxLimits(), Policy: policy, Quota: cfg.Quota(), Stdin: stdinLimits(cfg),
 		Uploads: archive.Limits{Files: cfg.MaxUploadFiles, Depth: cfg.MaxUploadDepth},
 		Lease:   cfg.Lease, EndSessions: cfg.EndSessions,
-		MemoryAdmission: service.Admission(cfg.MemoryAdmission), MemoryOvercommit: cfg.MemoryOvercommit,
+		MemoryAdmission: service.Admission(cfg.MemoryAdmission), MemoryOvercommit: cfg.MemoryOvercommit, NodeMemory: int64(cfg.NodeMemoryMB) << 20,
 		Concurrency: cfg.MaxConcurrentRuns, QueueLength: orNone(cfg.QueueMaxLength), QueueTTL: cfg.QueueTTL,
 		DefaultImage: cfg.DefaultImage, ImageUnused: time.Duration(cfg.ImageGCDays) * 24 * time.Hour, ImageKeep: int64(cfg.ImageKeepMB) << 20,
 		SessionRest: cfg.Hibernate, SessionTTL: cfg.SessionTTL, MaxSessionTTL: cfg.MaxSessionTTL,

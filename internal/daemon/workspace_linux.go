@@ -50,5 +50,6 @@ func localOptions(cfg *config.Config) service.Options {
 	o.Quota.LogMB = min(localLogMB, cmp.Or(o.Quota.LogMB, localLogMB)) // 0 is no limit
 	o.DefaultImage, o.SessionRest, o.Limits.NProc = runtime.HostRef, 0, belljar.MaxLimits().NProc
 	o.Warm, o.Snapshots, o.Volumes = service.WarmOptions{}, service.SnapshotOptions{}, service.VolumeOptions{}
+	o.MemoryAdmission = "" // without sandboxes there are no caps
 	return o
 }

@@ -32,7 +32,7 @@ const (
 
 // Belljar's own events of the audit trail.
 const (
-	SessionEnded    = "sandbox.session.ended"    // Reason is its state
+	SessionEnded    = "sandbox.session.ended"    // Reason is its state; only of sessions that were made
 	SessionResumed  = "sandbox.session.resumed"  // a client reopened its scope
 	SessionRevived  = "sandbox.session.revived"  // recovered after a restart of the server
 	SessionNetwork  = "sandbox.session.network"  // its network policy has changed; Kind is the new one
@@ -99,6 +99,7 @@ const (
 	TerminalRefused = "terminal.refused" // no client could attach; Reason is the error's code
 	WorkspaceOpened = "workspace.opened" // a request opened a workspace: Kind is its mode, Took the time, Reason the error's code
 	ApprovalResumed = "approval.resumed" // it still waits, after a restart
+	RunReattached   = "run.reattached"   // its command still runs, after a restart
 	HookSent        = "hook.sent"        // an event of an approval was sent to the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out

@@ -21,7 +21,7 @@ func TestSandbox(ctx context.Context, r Runtime, caps Capabilities) (Capabilitie
 	switch {
 	case err == nil:
 		return caps, box.Destroy(ctx)
-	case ctx.Err() != nil || !errors.As(err, &step):
+	case ctx.Err() != nil || !errors.As(err, &step) || errors.Is(err, ErrFull):
 		return caps, err // the failure shows nothing about the host
 	}
 	code := "host_prerequisite_missing"

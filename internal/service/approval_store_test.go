@@ -92,3 +92,15 @@ func TestApprovalNotRecorded(t *testing.T) {
 		ask.IdempotencyKey += "2"
 	}
 }
+
+// ofApproval returns the names of the events of an approval.
+func (d *diary) ofApproval(id string) (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.events {
+		if e.Approval != nil && e.Approval.ID == id {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}

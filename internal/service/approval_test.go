@@ -304,8 +304,8 @@ func TestApprovalOfOperators(t *testing.T) {
 func TestApprovalSurvives(t *testing.T) {
 	t.Parallel()
 	var o service.Options
-	clock := newHourglass()
-	b := newBench(t, asking("timeout_sec>600"), func(o *service.Options) { o.Clock = clock }, parts(&o)).seen(ann)
+	clock, events := newHourglass(), diary{}
+	b := newBench(t, asking("timeout_sec>600"), func(o *service.Options) { o.Clock, o.Events = clock, &events }, parts(&o)).seen(ann)
 	asked := func(state belljar.ApprovalState, stored bool) store.Run {
 		req := big("echo again")
 		row := leftRow(belljar.PhaseQueued, &req.RunSpec)
@@ -346,6 +346,14 @@ func TestApprovalSurvives(t *testing.T) {
 	b.recover()
 	if a, err := o.Store.Approvals().Get(t.Context(), ended.ID); err != nil || a.State != belljar.ApprovalWithdrawn || a.DecidedAt == nil {
 		t.Errorf("of a run that has ended: %+v, %v", a, err)
+	}
+	for id, want := range map[string][]string{
+		waits.ID: {event.ApprovalResumed}, torn.ID: {event.ApprovalRequested}, ungated.ID: {event.ApprovalRequested},
+		approved.ID: nil, ended.ID: {event.ApprovalResumed, event.ApprovalWithdrawn},
+	} {
+		if got := events.ofApproval(id); !slices.Equal(got, want) {
+			t.Errorf("of %s: %q, want %q", id, got, want)
+		}
 	}
 	if r := b.follow(approved.ID); r.stdout != "again\n" || r.Approval.DecidedBy != "opa" {
 		t.Errorf("%+v", r.Run)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
@@ -214,11 +215,15 @@ func TestNothingIsLeftByADeadProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := w.boot()
+	var events diary
+	p := w.boot(func(o *service.Options) { o.Events = &events })
 	for _, row := range []store.Session{half, dead} {
 		if got := p.state(row.ID, belljar.SessionLost); got.Message == "" {
 			t.Errorf("%+v", got)
 		}
+	}
+	if ended := events.named(event.SessionEnded); len(ended) != 1 || ended[0].Session.ID != dead.ID {
+		t.Errorf("ended: %+v", ended)
 	}
 	again := spec()
 	again.IdempotencyKey = "again"

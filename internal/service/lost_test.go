@@ -95,3 +95,55 @@ func TestEngineLost(t *testing.T) {
 		t.Errorf("an engine that is back: %v", err)
 	}
 }
+
+// forbidden is a runtime whose probe does not show that the host forbids its sandboxes. Its test does.
+type forbidden struct{ runtime.Runtime }
+
+func (f forbidden) Test(ctx context.Context) (runtime.Capabilities, error) {
+	caps, err := f.Probe(ctx)
+	caps.Refuse(runtime.Reason{Code: "host_permission_denied", Step: "userns", Detail: "no user namespaces", Hint: "allow them"})
+	return caps, err
+}
+
+func (f forbidden) Create(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+	return nil, &runtime.StepError{Step: "userns", Err: errors.New("no space left on device")}
+}
+
+// After a run that the host does not allow, the server is not ready, although the probe shows nothing.
+func TestForbiddenRuntime(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = forbidden{o.Runtimes[0]} })
+	if _, err := b.service.Faults(b.context()); err != nil {
+		t.Errorf("at first: %v", err)
+	}
+	if r := b.follow(b.start(shell("true")).ID); r.ReasonCode != belljar.ReasonProvisionFailed || !strings.Contains(r.Message, "no user namespaces") {
+		t.Errorf("%+v", r.Run)
+	}
+	if _, err := b.service.Faults(b.context()); err == nil || !strings.Contains(err.Error(), "no user namespaces") {
+		t.Errorf("after a run: %v", err)
+	}
+	if _, err := b.Start(b.context(), shell("true")); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(err) != "allow them" {
+		t.Errorf("the next run: %v", err)
+	}
+}
+
+// A server is not ready if requests that set no trust level are refused, although its default runtime works.
+func TestFaultOfTheDefaultTrust(t *testing.T) {
+	for name, c := range map[string]struct {
+		strong, off, ready bool
+	}{"missing": {}, "present": {strong: true, ready: true}, "no execution": {off: true, ready: true}} {
+		b := newBench(t, func(o *service.Options) {
+			o.Policy = service.DefaultPolicy()
+			o.Policy.DefaultTrust = belljar.TrustUntrusted
+			o.Policy.EnableExecution = !c.off
+			o.Runtimes = append(o.Runtimes, posing{o.Runtimes[0], "another", func(caps *runtime.Capabilities) {
+				caps.Isolation = runtime.IsolationUserKernel
+				if !c.strong {
+					caps.Refuse(runtime.Reason{Detail: "no gVisor"})
+				}
+			}})
+		})
+		if _, err := b.service.Faults(b.context()); (err == nil) != c.ready || err != nil && !strings.Contains(err.Error(), "no gVisor") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

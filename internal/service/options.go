@@ -119,6 +119,8 @@ type Options struct {
 	// MemoryOvercommit is the ratio of all caps to the bound that [admission.AdmitCaps] permits; 0 is 1.
 	MemoryAdmission  Admission
 	MemoryOvercommit float64
+	// NodeMemory is the bound in bytes for [admission.AdmitCaps] if no runtime enforces one; 0 is no bound.
+	NodeMemory int64
 	// UserRequests is the most bytes of one user's requests for unfinished runs (0 is 128 MiB), AllRequests those of all users (0 is 512
 	// MiB). Short requests do not count.
 	UserRequests, AllRequests int64

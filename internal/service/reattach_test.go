@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event/metric"
+	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
@@ -132,4 +134,43 @@ func TestLimitsOutliveTheirProcess(t *testing.T) {
 			t.Error(diff)
 		}
 	}
+}
+
+// A command that continues after a restart counts as running until its end.
+func TestReattachedRunsAreCounted(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	gate := filepath.Join(t.TempDir(), "gate")
+	script := "echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done"
+	runs := []belljar.Run{p.start(shell(script)), p.start(in(s, script))}
+	for _, run := range runs {
+		p.waitFor(run.ID, "up\n")
+	}
+	p.kill()
+	counter := metric.New(metric.Options{Runtimes: []string{"fake"}})
+	p = w.boot(func(o *service.Options) { o.Events = counter })
+	running := func() (n float64) {
+		all, err := counter.Snapshot()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, series := range all["sandbox_runs"] {
+			if series.Labels["phase"] == string(belljar.PhaseRunning) {
+				n += series.Value
+			}
+		}
+		return n
+	}
+	if n := running(); n != 2 {
+		t.Errorf("%v runs are running", n)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range runs {
+		p.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
+	}
+	p.until(func() bool { return running() == 0 })
+	p.end(s)
 }

@@ -153,7 +153,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 	})
 	s.rules.Disks = s.volumes
 	s.budget = &admission.Budget{MaxPerUser: o.UserRequests, MaxTotal: o.AllRequests}
-	s.memory = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, Hosts: s.hosts, Disks: s.volumes, Log: s.log}
+	s.memory = &admission.Memory{Mode: o.MemoryAdmission, Overcommit: o.MemoryOvercommit, NodeMemory: o.NodeMemory, Hosts: s.hosts, Disks: s.volumes, Log: s.log}
 	s.images = image.New(image.Options{
 		Store: o.Images, Rules: s.rules, Unused: o.ImageUnused, Keep: o.ImageKeep, Room: s.accounts.Room, Users: s.usersOf,
 		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.work.Closing(), Clock: s.clock, Log: s.log,

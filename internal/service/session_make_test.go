@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
 	"github.com/belljar/belljar/internal/store"
@@ -127,7 +128,8 @@ func (r *balky) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox,
 // A session that cannot be made leaves nothing over, and its key can be reused.
 func TestSessionCannotBeMade(t *testing.T) {
 	rt := &balky{err: &runtime.StepError{Step: "mount", Hint: "mend it", Err: errors.New("no")}}
-	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }))
+	var events diary
+	b := newBench(t, over(func(inner runtime.Runtime) runtime.Runtime { rt.Runtime = inner; return rt }), func(o *service.Options) { o.Events = &events })
 	req := spec()
 	req.IdempotencyKey = "k"
 	_, err := b.mine().Create(b.context(), req)
@@ -140,6 +142,9 @@ func TestSessionCannotBeMade(t *testing.T) {
 	}
 	if page, err := b.mine().List(b.context(), belljar.SessionQuery{}); err != nil || page.Total != 0 {
 		t.Errorf("%+v, %v", page, err)
+	}
+	if made, ended := events.named(event.SessionCreated), events.named(event.SessionEnded); len(made)+len(ended) > 0 {
+		t.Errorf("made %+v, ended %+v", made, ended)
 	}
 	rt.mu.Lock()
 	rt.err = nil

@@ -73,6 +73,31 @@ func TestQueued(t *testing.T) {
 	}
 }
 
+// A run that waits for memory is queued, not refused, and the wait counts.
+func TestQueuedForMemory(t *testing.T) {
+	var events diary
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) {
+		o.Clock, o.Events, o.MemoryAdmission = clock, &events, admission.AdmitCaps
+		o.Limits.MemoryMB, o.Limits.WorkspaceMB, o.Limits.TmpMB = 100, 50, 50
+		o.NodeMemory = 400 << 20 // for one sandbox
+	})
+	b.recover()
+	_, end := b.busy()
+	second := b.start(shell("true"))
+	b.until(func() bool { return len(events.named(event.RunQueued)) > 0 })
+	clock.pass(3 * time.Second)
+	end()
+	b.follow(second.ID).want(t, belljar.PhaseCompleted, 0, "")
+	if n := len(events.named(event.QueueFull)); n != 0 {
+		t.Errorf("%d runs were refused", n)
+	}
+	starts := events.named(event.RunStarting)
+	if len(starts) != 2 || starts[0].Took != 0 || starts[1].Run.ID != second.ID || starts[1].Took != 3*time.Second {
+		t.Errorf("%+v", starts)
+	}
+}
+
 func TestQueueFull(t *testing.T) {
 	var events diary
 	b := newBench(t, one, func(o *service.Options) { o.QueueLength, o.Events = 2, &events })

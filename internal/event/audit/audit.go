@@ -28,6 +28,8 @@ type Options struct {
 	Queue         int              // largest number of queued events; 0 is 4096
 	Logger        *slog.Logger     // logs when writing fails and when it works again; nil discards
 	Now           func() time.Time // nil is [time.Now]
+	// After is [time.After] unless set.
+	After func(d time.Duration) <-chan time.Time
 }
 
 // Trail is an [event.Sink].
@@ -41,9 +43,10 @@ type Trail struct {
 	done    chan struct{} // closed when all events are written
 	failed  error         // of the last write, for Close
 
-	journal *journal // owned by write
-	guesses guesses  // owned by write
-	mute    bool     // a failure was logged and persists; owned by write
+	journal *journal         // owned by write
+	guesses guesses          // owned by write
+	later   <-chan time.Time // when to look whether the minute of guesses is over; nil if each has its line; owned by run
+	mute    bool             // a failure was logged and persists; owned by write
 }
 
 // Open opens the trail in a folder. It fails if the folder is not writable.
@@ -60,6 +63,9 @@ func Open(o Options) (*Trail, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.After == nil {
+		o.After = time.After
 	}
 	j, err := openJournal(o.Path, o.RetentionDays, o.Now())
 	if err != nil {
@@ -102,9 +108,17 @@ func (t *Trail) run() {
 		case e := <-t.queue:
 			t.linger()
 			t.write(e)
+		case <-t.later:
+			t.later = nil
+			if rest, more := t.guesses.turn(t.opts.Now()); more {
+				t.write(rest)
+			}
 		case <-t.stop:
 			t.finish()
 			return
+		}
+		if t.later == nil && t.guesses.count > mostFailures { // the size of a burst must not wait for the next failure
+			t.later = t.opts.After(time.Minute)
 		}
 	}
 }

@@ -59,3 +59,35 @@ func TestGuessesAfterTheClockIsSetBack(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The size of a burst is in the trail after its minute, without another event.
+func TestGuessesOfABurst(t *testing.T) {
+	c := newClock(noon)
+	asked, over := make(chan time.Duration, 1), make(chan time.Time)
+	trail := open(t, Options{Queue: 2 * mostFailures, Now: c.read, After: func(d time.Duration) <-chan time.Time {
+		asked <- d
+		return over
+	}})
+	for range mostFailures + 7 {
+		trail.Record(event.Event{Name: event.AuthFailed, Time: noon, Reason: "unknown_key"})
+	}
+	<-asked
+	for counted := false; !counted; { // the minute is not over
+		counted = len(trail.queue) == 0
+		over <- noon
+		if d := <-asked; d != time.Minute {
+			t.Errorf("looks again after %v", d)
+		}
+	}
+	c.set(noon.Add(time.Minute))
+	over <- c.read()
+	trail.Record(event.Event{Name: event.RunCreated, Time: c.read()})
+	var after []any
+	for _, l := range lines(t, trail, "20251028")[mostFailures:] {
+		after = append(after, l["event"], l["detail"])
+	}
+	want := []any{event.AuthFailed, map[string]any{"count": "7"}, event.RunCreated, nil}
+	if diff := cmp.Diff(want, after); diff != "" {
+		t.Error(diff)
+	}
+}

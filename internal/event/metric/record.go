@@ -66,6 +66,8 @@ func (c *Counter) Record(e event.Event) {
 	case event.RunRunning:
 		c.m.startLatency.WithLabelValues(rt).Observe(e.Took.Seconds())
 		c.enter(e, belljar.PhaseRunning)
+	case event.RunReattached:
+		c.enter(e, belljar.PhaseRunning)
 	case event.RunCompleted, event.RunFailed, event.RunTimedOut, event.RunKilled:
 		c.ended(e, rt)
 	case event.QueueFull:

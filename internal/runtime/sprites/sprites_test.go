@@ -157,6 +157,9 @@ func TestSandbox(t *testing.T) {
 	if _, err := r.Create(t.Context(), spec()); !errors.Is(err, runtime.ErrFull) {
 		t.Errorf("a second sandbox: %v", err)
 	}
+	if caps, err := r.Test(t.Context()); !errors.Is(err, runtime.ErrFull) || !caps.Available {
+		t.Errorf("a test meanwhile: %+v, %v", caps.Reasons, err)
+	}
 	ids, err := r.List(t.Context())
 	if err != nil || !slices.Equal(ids, []string{box.ID()}) {
 		t.Errorf("%v, %v", ids, err)

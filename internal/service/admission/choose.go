@@ -121,6 +121,23 @@ func (r *Rules) choose(ctx context.Context, caller belljar.Caller, w requirement
 	return best, nil
 }
 
+// Ready returns why users' requests that set neither a runtime, a class nor a trust level are refused, whatever their image; nil if
+// they are not.
+func (r *Rules) Ready(ctx context.Context) error {
+	c, err := r.Pick(ctx, "")
+	b := r.boundOf(belljar.Caller{}, requirements{})
+	if err != nil || b.met(c.Caps.Isolation) || !r.Policy.EnableExecution {
+		return err
+	}
+	w := requirements{require: r.Require}
+	for _, w.image = range []string{"", runtime.HostRef} {
+		if _, ok := r.fastest(ctx, b, w); ok {
+			return nil
+		}
+	}
+	return r.noneFit(ctx, b, w)
+}
+
 // fastest returns the fastest suitable runtime, the first of equally fast ones. It tries the runtimes that worked in the last
 // probe first, by speed. It probes others only if they would be faster, because an engine that hangs delays the probe.
 func (r *Rules) fastest(ctx context.Context, b bound, w requirements) (best Choice, ok bool) {

@@ -51,6 +51,7 @@ type claim struct {
 type Memory struct {
 	Mode       Mode
 	Overcommit float64 // the ratio of all caps to the bound that [AdmitCaps] permits
+	NodeMemory int64   // the bound in bytes for [AdmitCaps] if no runtime of Hosts enforces one; 0 is none
 	Hosts      placement.Hosts
 	Disks      Disks // nil has none
 	Log        *slog.Logger

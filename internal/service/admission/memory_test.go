@@ -176,6 +176,19 @@ func TestAdmissionByCaps(t *testing.T) {
 	}
 }
 
+// If no runtime bounds all sandboxes together, as Docker, the operator's figure is the bound of admission by caps, and only of that.
+func TestAdmissionByCapsWithoutACgroup(t *testing.T) {
+	for mode, want := range map[Mode]float64{AdmitCaps: 1500 * mega, AdmitUsed: 0} {
+		n := &Memory{
+			Mode: mode, Overcommit: 1.5, NodeMemory: 1000 * mega, Log: slog.New(slog.DiscardHandler),
+			Hosts: placement.Hosts{placement.NewHost(reserve{})},
+		}
+		if n.Watch(t.Context(), nil); n.bound != want {
+			t.Errorf("%s: the bound is %v MiB", mode, n.bound/mega)
+		}
+	}
+}
+
 // What only the preparation of a sandbox needed is released when that is over, for the quota and for waiting requests.
 func TestMemoryOfAnInstallation(t *testing.T) {
 	n := &Memory{Mode: AdmitCaps, bound: 1000 * mega}

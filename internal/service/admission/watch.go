@@ -29,8 +29,11 @@ func (n *Memory) Watch(ctx context.Context, work func(f func())) {
 		}
 		return
 	}
-	if n.Mode == AdmitCaps {
-		n.Log.Warn("nothing bounds the memory of all sandboxes here, so that every sandbox is admitted")
+	if n.Mode == AdmitCaps && n.NodeMemory > 0 { // caps need no cgroup: Docker's engine limits each sandbox
+		n.bound = float64(n.NodeMemory) * n.Overcommit
+		n.Log.Info("sandboxes are admitted by the sum of their caps", "mib", n.NodeMemory>>20)
+	} else if n.Mode == AdmitCaps {
+		n.Log.Warn("nothing bounds the memory of all sandboxes here, so that every sandbox is admitted: set SANDBOX_NODE_MEMORY_MB")
 	}
 }
 

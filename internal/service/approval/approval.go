@@ -159,6 +159,7 @@ func (e *Entry) leave() {
 // Resume makes w wait again after a restart, according to the approval that a previous process recorded: for a decision, unless it was
 // decided. The error is the reason why w cannot start. The entry is nil for a decided approval.
 func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry, error) {
+	name := event.ApprovalResumed
 	if recorded, err := d.opts.Store.Get(ctx, a.ID); err == nil && recorded.Fingerprint == a.Fingerprint && recorded.RequestedAt.Equal(a.RequestedAt) {
 		a = recorded
 	} else if err == nil || errors.Is(err, store.ErrNotFound) {
@@ -166,6 +167,7 @@ func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry
 		if err != nil {
 			return nil, fault.Record("put the approval on record", err)
 		}
+		name = event.ApprovalRequested
 	} else {
 		return nil, fault.Record("read the approval of "+a.ID, err)
 	}
@@ -176,7 +178,7 @@ func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.begin(w)
-		d.record(event.ApprovalResumed, e)
+		d.record(name, e)
 		return e, nil
 	}
 	if a.State == belljar.ApprovalApproved {
@@ -201,9 +203,15 @@ func (d *Desk) Lost(ctx context.Context, a *belljar.Approval) *belljar.Approval 
 			return &lost
 		}
 	}
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	switch {
+	case errors.Is(err, store.ErrNotFound): // it was not requested yet
+	case err != nil:
 		d.opts.Log.Error("end of an approval cannot be recorded", "approval_id", a.ID, "err", err)
 		return a
+	default: // resumed first, so that the number of pending approvals does not fall below zero
+		ev := event.Event{Caller: belljar.Caller{ID: a.UserID, Source: a.Source}}
+		d.report(event.ApprovalResumed, *a, ev)
+		d.report(event.ApprovalWithdrawn, lost, ev)
 	}
 	return &lost
 }
@@ -352,8 +360,11 @@ func (e *Entry) finish(a belljar.Approval) {
 
 // record records an event of an approval. The caller holds the entry's lock.
 func (d *Desk) record(name string, e *Entry) {
-	a := e.approval
-	ev := e.waiter.Event()
+	d.report(name, e.approval, e.waiter.Event())
+}
+
+// report records an event of an approval. ev has what is known about the request.
+func (d *Desk) report(name string, a belljar.Approval, ev event.Event) {
 	ev.Name, ev.Kind, ev.Approval, ev.Detail = name, a.Kind, &a, map[string]string{"approval_id": a.ID, "reasons": strings.Join(a.Reasons, ", ")}
 	if a.DecidedBy != "" {
 		ev.Detail["decided_by"] = a.DecidedBy

@@ -19,6 +19,8 @@ type Host struct {
 	caps   *runtime.Capabilities
 	denied runtime.Capabilities // the last result that was not available
 	at     time.Time            // end time of that probe
+	tested time.Time            // start time of the last test ([runtime.Tester]); zero if there was none
+	broken bool                 // the last test failed although the probe shows nothing: only a test can show that it works again
 
 	// The result of the last probe, for callers that must not wait for the next one.
 	worked atomic.Bool
@@ -43,6 +45,9 @@ func (list Hosts) Named(name string) *Host {
 	return list[i]
 }
 
+// testEvery is the minimum interval between tests, which cost as much as a sandbox.
+const testEvery = time.Second
+
 // Capabilities probes once and caches the result. It probes an unavailable host again, because it may have been fixed.
 // Concurrent callers share one probe, so that a slow probe does not delay each of them in turn.
 func (h *Host) Capabilities(ctx context.Context) (runtime.Capabilities, error) {
@@ -52,17 +57,24 @@ func (h *Host) Capabilities(ctx context.Context) (runtime.Capabilities, error) {
 	if h.caps != nil {
 		return *h.caps, nil
 	}
-	if h.at.After(came) {
+	if h.at.After(came) || h.broken && came.Sub(h.tested) < testEvery {
 		return h.denied, nil
 	}
-	caps, err := h.Probe(ctx)
+	probe := h.Probe
+	if t, ok := runtime.As[runtime.Tester](h.Runtime); ok && h.broken {
+		probe, h.tested = t.Test, came
+	}
+	caps, err := probe(ctx)
+	if err != nil && h.broken {
+		return h.denied, nil
+	}
 	if err != nil {
 		return caps, fmt.Errorf("probe runtime %s: %w", h.Name(), err)
 	}
 	h.worked.Store(caps.Available)
 	h.start.Store(int64(caps.Start))
 	if caps.Available {
-		h.caps = &caps
+		h.caps, h.broken = &caps, false
 	} else {
 		h.denied, h.at = caps, time.Now()
 	}
@@ -80,7 +92,7 @@ func (h *Host) Trouble() int {
 // StartTime returns the approximate time of a cold start, from the last probe; 0 if unknown.
 func (h *Host) StartTime() time.Duration { return time.Duration(h.start.Load()) }
 
-// Explain returns why no sandbox could be made: the fault itself or, if a new probe shows that the runtime has stopped
+// Explain returns why no sandbox could be made: the fault itself or, if a new probe or test shows that the runtime has stopped
 // working, the missing requirement. Later requests then fail immediately.
 func (h *Host) Explain(ctx context.Context, fault error) error {
 	var step *runtime.StepError
@@ -88,11 +100,37 @@ func (h *Host) Explain(ctx context.Context, fault error) error {
 		return fault
 	}
 	caps, err := h.Refresh(ctx)
+	if err == nil && caps.Available {
+		caps, err = h.test(ctx, caps)
+	}
 	if err != nil || caps.Available || len(caps.Reasons) == 0 {
 		return fault
 	}
 	why := caps.Reasons[0]
 	return &runtime.StepError{Step: why.Step, Err: errors.New(why.Detail), Hint: why.Hint}
+}
+
+// test tests an available runtime, if it can be tested and was not just now, and keeps the result if it fails. It holds no lock
+// meanwhile, because most faults concern one request.
+func (h *Host) test(ctx context.Context, caps runtime.Capabilities) (runtime.Capabilities, error) {
+	t, ok := runtime.As[runtime.Tester](h.Runtime)
+	h.mu.Lock()
+	now := time.Now()
+	if ok = ok && now.Sub(h.tested) >= testEvery; ok {
+		h.tested = now
+	}
+	h.mu.Unlock()
+	if !ok {
+		return caps, nil
+	}
+	caps, err := t.Test(ctx)
+	if err == nil && !caps.Available {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.worked.Store(false)
+		h.caps, h.denied, h.at, h.broken = nil, caps, time.Now(), true
+	}
+	return caps, err
 }
 
 // Refresh probes now, even if a result is cached.

@@ -91,7 +91,7 @@ func (s *runner) carry(r *Run) {
 	defer r.ticket.Leave()
 	defer s.memory.Drop(r.id)
 	defer r.releaseRequest()
-	if !s.wait(r) {
+	if r.ticket.Waited() && !s.wait(r) {
 		if err := s.flush(r, true); err != nil {
 			s.log.Error("queued run cannot be recorded", "run_id", r.id, "err", err)
 		}

@@ -84,21 +84,29 @@ func (s *Runs) withdraw(r *Run) {
 	r.leaveSession()
 }
 
-// awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue.
+// awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue. The wait
+// for a slot and for memory is one: it ends with [event.RunStarting].
 func (s *runner) awaitMemory(r *Run) error {
 	ok, later := s.memory.Place(r.id, false)
-	if ok {
+	if ok && !r.ticket.Waited() {
+		s.happened(event.RunStarting, r, 0)
 		return nil
 	}
-	s.count(event.QueueFull, r.state.Runtime, "node_memory", 1)
+	if !r.ticket.Waited() {
+		s.happened(event.RunQueued, r, 0)
+	}
 	defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
-	for !ok {
+	for ; !ok; ok, later = s.memory.Place(r.id, false) {
 		select {
 		case <-later:
-			ok, later = s.memory.Place(r.id, false)
 		case <-r.ctx.Done():
 			return context.Cause(r.ctx)
 		}
 	}
+	since := r.state.CreatedAt
+	if a := r.Snapshot().Approval; a != nil && a.DecidedAt != nil {
+		since = *a.DecidedAt
+	}
+	s.happened(event.RunStarting, r, s.now().Sub(since))
 	return nil
 }

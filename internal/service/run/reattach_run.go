@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
@@ -179,6 +180,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	cancel()
 	s.note(r)
 	s.startHeartbeat(r)
+	s.happened(event.RunReattached, r, 0)
 	go s.carryReattached(c)
 	return nil
 }

@@ -187,12 +187,8 @@ func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
 	}
 }
 
-// wait waits for the run's turn. It returns false for a run that stays queued on record, for the next process.
+// wait waits for the turn of a queued run. It returns false for a run that stays queued on record, for the next process.
 func (s *runner) wait(r *Run) bool {
-	if !r.ticket.Waited() {
-		s.happened(event.RunStarting, r, 0)
-		return true
-	}
 	s.happened(event.RunQueued, r, 0)
 	select {
 	case <-r.ticket.Ready():
@@ -209,11 +205,6 @@ func (s *runner) wait(r *Run) bool {
 		s.log.Error("run cannot be started", "run_id", r.id, "err", err)
 	}
 	s.note(r)
-	since := r.state.CreatedAt
-	if a := r.Snapshot().Approval; a != nil && a.DecidedAt != nil {
-		since = *a.DecidedAt
-	}
-	s.happened(event.RunStarting, r, s.now().Sub(since))
 	return true
 }
 

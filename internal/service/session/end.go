@@ -139,7 +139,12 @@ func (x *Session) recordEnd() {
 	} else {
 		s.remove(x)
 	}
-	s.record(event.SessionEnded, fault.Actor(context.Cause(x.ctx), x.caller), row.Session, now.Sub(row.CreatedAt))
+	x.mu.Lock()
+	made := x.fault == nil
+	x.mu.Unlock()
+	if made { // otherwise there is no event of its creation
+		s.record(event.SessionEnded, fault.Actor(context.Cause(x.ctx), x.caller), row.Session, now.Sub(row.CreatedAt))
+	}
 	close(x.over)
 }
 

@@ -185,7 +185,8 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 // recordLost cleans up after a session of a previous process, and records how it ended.
 func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *ending) {
 	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID)
-	if row.State == belljar.SessionStarting { // the same request may make it now
+	made := row.State != belljar.SessionStarting
+	if !made { // the same request may make it now
 		if err := s.opts.Keys.ReleaseOf(ctx, row.UserID, row.ID); err != nil {
 			s.opts.Log.Error("idempotency key cannot be released", "session_id", row.ID, "err", err)
 		}
@@ -200,7 +201,9 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 			s.opts.Retry.Do(func() error { return s.opts.Store.Update(context.Background(), row) }, "session_id", row.ID)
 		})
 	}
-	s.record(event.SessionEnded, recovery.Caller(row.UserID), row.Session, now.Sub(row.CreatedAt))
+	if made {
+		s.record(event.SessionEnded, recovery.Caller(row.UserID), row.Session, now.Sub(row.CreatedAt))
+	}
 }
 
 // RemoveOrphans ends the orphaned commands of the recovered sessions: those of runs that were not recorded, or whose end was.
