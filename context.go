@@ -213,7 +213,7 @@ type Result struct {
 }
 
 // UnmarshalJSON leaves values of JSON types as they are written, and reads at most [mostFrames] frames: a program can nest values that take up
-// to 60 times the memory when decoded.
+// to 60 times the memory when decoded. It drops values with more than [mostDepth] levels, which clients in other languages cannot read.
 func (r *Result) UnmarshalJSON(b []byte) error {
 	type plain Result
 	x := struct {
@@ -228,12 +228,39 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 		r.Data = make(map[string]any, len(x.Data))
 	}
 	for mime, raw := range x.Data {
+		if deeper(raw, mostDepth) {
+			continue
+		}
 		var text string
 		if r.Data[mime] = raw; raw[0] == '"' && json.Unmarshal(raw, &text) == nil {
 			r.Data[mime] = text
 		}
 	}
 	return nil
+}
+
+// mostDepth is how many levels of lists and objects a value of a JSON type may have.
+const mostDepth = 100
+
+// deeper reports whether a valid JSON value has more levels of lists and objects.
+func deeper(raw []byte, levels int) bool {
+	text := false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case c == '"':
+			text = !text
+		case text && c == '\\':
+			i++
+		case text:
+		case c == '[' || c == '{':
+			if levels--; levels < 0 {
+				return true
+			}
+		case c == ']' || c == '}':
+			levels++
+		}
+	}
+	return false
 }
 
 // mostFrames is how many frames of an error are read, the outermost ones. Interpreters report at most 50.

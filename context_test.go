@@ -110,6 +110,19 @@ func TestResultsOfAHostileProgram(t *testing.T) {
 	}
 }
 
+// Clients in other languages read only so many levels. A bracket in a text is none.
+func TestDeepResults(t *testing.T) {
+	nested := func(n int) string { return strings.Repeat(`[{"a\\\"[":`, n/2) + `"[[\""` + strings.Repeat("}]", n/2) }
+	for levels, kept := range map[int]bool{100: true, 102: false, 5000: false} {
+		var r belljar.ResultReader
+		text := `{"type":"value","data":{"application/json":` + nested(levels) + `,"text/plain":"x","text/html":"` + strings.Repeat("[", 200) + `"}}` + "\n"
+		list := r.Add(belljar.Frame{Type: belljar.FrameResult, Output: []byte(text)})
+		if len(list) != 1 || list[0].Data["text/plain"] != "x" || list[0].Data["text/html"] == nil || (list[0].Data["application/json"] != nil) != kept {
+			t.Errorf("%d levels: %d results, or their data is wrong", levels, len(list))
+		}
+	}
+}
+
 // Clients read an error's fields without asking whether they are there.
 func TestResultErrorIsWhole(t *testing.T) {
 	got, err := json.Marshal([]belljar.Result{{Type: belljar.ResultError, Name: "KeyboardInterrupt", Traceback: "t"}, {Type: belljar.ResultCut, Text: "full"}})

@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	maxMessage = 1 << 20          // of a stream, in bytes. Messages have at most 64 KB (docs/compatibility.md#frames)
-	pingEvery  = 15 * time.Second // also the timeout of a ping
+	maxMessage  = 1 << 20          // of a stream, in bytes. Messages have at most 64 KB (docs/compatibility.md#frames)
+	maxTerminal = 4 << 20          // of a terminal: a history of 512 KiB, whose control characters take six bytes in JSON
+	pingEvery   = 15 * time.Second // also the timeout of a ping
 )
 
 // Frames follows a run's log over a WebSocket. If the connection breaks, Frames reconnects after the last frame, until

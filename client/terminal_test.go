@@ -4,11 +4,15 @@ package client_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
@@ -162,6 +166,40 @@ func TestTerminalEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e := last(t, open1); e.Kind != belljar.TerminalClosed {
+		t.Errorf("%+v", e)
+	}
+}
+
+// The longest history, all of it control characters, is one message.
+func TestLongHistory(t *testing.T) {
+	text := strings.Repeat("\x1b", 512<<10)
+	url := double(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.CloseNow()
+		for _, m := range []any{
+			map[string]any{"type": "session", "terminal": belljar.Terminal{ID: "t"}},
+			map[string]any{"type": "history", "data": text},
+			map[string]any{"type": "exit", "exit_code": 3},
+		} {
+			if raw, err := json.Marshal(m); err != nil || conn.Write(r.Context(), websocket.MessageText, raw) != nil {
+				return // the client has left
+			}
+		}
+		<-conn.CloseRead(r.Context()).Done()
+	})
+	a, err := open(t, url).Terminals().Attach(within(t), "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if e, err := a.Next(within(t)); err != nil || e.Kind != belljar.TerminalHistory || string(e.Data) != text {
+		t.Fatalf("%s of %d bytes, %v", e.Kind, len(e.Data), err)
+	}
+	if e := last(t, a); e.ExitCode != 3 {
 		t.Errorf("%+v", e)
 	}
 }

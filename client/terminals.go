@@ -65,6 +65,7 @@ func (c *Client) attach(ctx context.Context, id string) (*attachment, error) {
 	if err != nil {
 		return nil, err
 	}
+	conn.SetReadLimit(maxTerminal)
 	a := &attachment{link: conn, client: c, events: make(chan belljar.TerminalEvent), over: make(chan struct{})}
 	watched, w := watch(ctx, c.opts.Silence)
 	w.start()

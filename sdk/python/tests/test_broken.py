@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import json
 import re
@@ -171,7 +172,7 @@ async def test_a_request_that_reached_nobody_is_sent_again(connect: Any, stage: 
     await got(client.me())
     kind = one.AsyncWire if isinstance(client, b.AsyncBelljar) else two.Wire
     usual = kind.dial
-    refusals = [ConnectionRefusedError("connection refused"), TimeoutError("no answer")]
+    refusals = [ConnectionRefusedError("connection refused"), TimeoutError(errno.ETIMEDOUT, "no answer")]
 
     def dial(*args: Any) -> Any:
         if refusals:

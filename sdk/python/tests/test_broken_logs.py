@@ -165,3 +165,33 @@ async def test_results_that_the_answer_leaves_out(connect: Any, stage: Any) -> N
     assert b"GET /api/v1/sandbox/runs/r1/results " in s.requests[-1]
     assert (len(run.results), run.value) == (2, "2")
     assert (await got(run.refresh())).value == "2"
+
+
+async def test_a_wait_without_time_for_a_run_that_has_ended(connect: Any, stage: Any) -> None:
+    def act(a: Any) -> None:
+        while True:
+            log = b"/logs" in a.request()
+            if log:
+                a.say(STREAM, chunk(event(1), event(2, "event", **END)), b"0\r\n\r\n")
+            else:
+                a.answer(200, {"id": "r1", "phase": "completed", "exit_code": 0})
+
+    client = connect(stage(forever=act).url)
+    run = await got(client.runs.get("r1"))
+    assert (await got(run.wait(timeout=0))).stdout == "1\n"
+    assert (await got(client.runs.wait("r1", timeout=0))).stdout == "1\n"
+    s = stage(forever=lambda a: (a.request(), a.answer(200, GOING, "Connection: close\r\n")))
+    with pytest.raises(TimeoutError, match="goes on"):
+        await got(connect(s.url).runs.wait("r1", timeout=0))
+
+
+async def test_results_of_other_shapes(connect: Any, stage: Any) -> None:
+    deep = '{"type":"value","data":{"text/plain":"1","application/json":' + "[" * 90_000 + "]" * 90_000 + "}}\n"
+    lines = deep + '{"type":"value","data":[1]}\n{"type":"value","data":{"text/plain":"2"}}\n{"type":"value"}\n{"type":"value","data":[]}\n'
+    frames = [event(1, "result", encoding="utf8", data=lines), event(2, "event", **END)]
+    s = stage(once(202, GOING), cut(STREAM, chunk(*frames)), once(200, {"id": "r1", "phase": "completed", "exit_code": 0}))
+    run = await got(connect(s.url).run(["x"]))
+    assert run.ok and [r.get("data") for r in run.results] == [{"text/plain": "2"}, None, []] and run.value == ""
+    s = stage(once(200, b'{"id": "r1", "x": ' + b"[" * 90_000 + b"]" * 90_000 + b"}"))
+    with pytest.raises(b.InternalError, match="too deep"):
+        await got(connect(s.url).runs.get("r1"))

@@ -17,6 +17,7 @@ from belljar import _wire
 from belljar._async.socket import AsyncSocket
 from belljar._retry import Passing
 from belljar._sync.socket import Socket
+from belljar._wire import Silent
 from belljar._wire_async import SLICE, AsyncWire, _Line
 
 
@@ -86,7 +87,7 @@ class Wire:
     def recv(self, timeout: float) -> bytes:
         piece = self.script.pop(0)
         if piece is None:
-            raise TimeoutError
+            raise Silent
         return piece
 
     def close(self) -> None:
@@ -133,7 +134,7 @@ async def test_input_that_is_not_read_excuses_a_missing_pong(connect: Any, kind:
 async def test_a_message_that_is_sent_in_part_is_the_last(connect: Any, kind: Any, wired: Any) -> None:
     class Stuck(wired):  # type: ignore[misc]
         def send(self, data: bytes, timeout: float) -> None:
-            raise TimeoutError
+            raise Silent
 
     wire = Stuck()
     with pytest.raises(Passing):

@@ -36,7 +36,7 @@ export class Tries {
   #unsure = 0; // failures that may be permanent
 
   constructor(
-    readonly most: number,
+    public most: number,
     /** The deadline, on the monotonic clock: performance.now(). */
     public deadline: number,
   ) {}
@@ -49,9 +49,10 @@ export class Tries {
     return performance.now() + pause > this.deadline ? undefined : pause;
   }
 
-  /** progress resets the failures and sets a new deadline. */
+  /** progress resets the failures and sets a new deadline, which alone bounds the retries from now on. */
   progress(deadline: number): void {
     this.failures = this.#unsure = 0;
+    if (this.most > 0) this.most = Infinity;
     this.deadline = deadline;
   }
 }

@@ -22,7 +22,7 @@ import type { Discovery, Login, LoginCode, Me, NetworkCheck, NetworkPreset, Netw
 
 /** The server's address, the caller's credentials, and the client's patience. */
 export interface BelljarOptions {
-  /** Address of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock; by default `$BELLJAR_SERVER`. */
+  /** Address of the server, such as http://127.0.0.1:8080, or unix:/run/belljar.sock; by default that of `socketPath`, or `$BELLJAR_SERVER`. */
   baseUrl?: string | undefined;
   /** A unix socket on which the server listens; node only. */
   socketPath?: string | undefined;
@@ -36,7 +36,7 @@ export interface BelljarOptions {
   source?: string | undefined;
   /** How long a request is retried while the server is unreachable or asks for a pause, in milliseconds; 30,000 by default. 0 disables retries. */
   patienceMs?: number | undefined;
-  /** The maximum number of retries of a request; 8 by default. */
+  /** The maximum number of retries of a request; 8 by default. A log that has begun is reopened for ten times `patienceMs`, however often. */
   maxRetries?: number | undefined;
   /** How long the server may send nothing while the client waits for an answer, in milliseconds; 60,000 by default. */
   silenceMs?: number | undefined;
@@ -216,7 +216,7 @@ export class Belljar {
 }
 
 function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: string } {
-  const given = options.baseUrl ?? environment("BELLJAR_SERVER") ?? (options.socketPath ? "http://belljar" : undefined);
+  const given = options.baseUrl ?? (options.socketPath ? "http://belljar" : environment("BELLJAR_SERVER"));
   if (given === undefined) throw invalid("baseUrl", "baseUrl is missing", "it looks like http://127.0.0.1:8080");
   if (given.startsWith("unix:") && given.length > 5) return { baseUrl: "http://belljar", socketPath: given.slice(5) };
   let url: URL | undefined;

@@ -41,10 +41,7 @@ export function bytesOf(content: string | Uint8Array): Uint8Array {
  * @internal
  */
 export function unbase64(text: string): Uint8Array {
-  if (typeof Buffer !== "undefined") {
-    const bytes = Buffer.from(text, "base64");
-    return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  }
+  if (typeof Buffer !== "undefined") return new Uint8Array(Buffer.from(text, "base64")); // a copy: small buffers share their memory
   const raw = atob(text);
   const bytes = new Uint8Array(raw.length);
   for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);

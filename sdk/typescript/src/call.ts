@@ -54,6 +54,18 @@ export class Call {
     this.ended();
   }
 
+  /** tell passes a value to the caller's receiver, and waits for it while the call lasts. An error of the receiver stops the call. */
+  async tell<T>(receive: ((value: T) => void | Promise<void>) | undefined, value: T): Promise<void> {
+    try {
+      const received = receive?.(value);
+      if (received) await raced(received, this.signal);
+    } catch (error) {
+      if (this.signal.aborted && error === this.signal.reason) throw this.over();
+      this.stop(error); // the rest has no reader
+      throw error;
+    }
+  }
+
   /** over returns the reason why the call has ended; undefined if it has not. */
   over(): BelljarError | undefined {
     return this.signal.aborted ? endOf(this.signal.reason) : undefined;
@@ -136,6 +148,19 @@ export class Watch {
     this.call.signal.removeEventListener("abort", this.#onAbort);
     if (cut) this.#controller.abort(silent);
   }
+}
+
+/**
+ * raced waits for work, and rejects with the signal's reason once that is aborted.
+ * @internal
+ */
+export function raced<T>(work: PromiseLike<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) reject(signal.reason);
+    const stop = (): void => reject(signal.reason);
+    signal.addEventListener("abort", stop, { once: true });
+    void Promise.resolve(work).then(resolve, reject).then(() => signal.removeEventListener("abort", stop));
+  });
 }
 
 /**

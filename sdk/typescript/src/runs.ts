@@ -183,7 +183,7 @@ export class Runs {
     for await (const frame of follow(this.#connection, id, { signal: call.signal })) {
       if (frame.type === "stdout" || frame.type === "stderr") {
         if (!frame.step) printed[frame.type].add(frame.data);
-        await this.#tell(call, frame, onOutput);
+        await call.tell(onOutput, frame);
       }
       if (frame.type === "result") lines += frame.text;
       capped ||= frame.type === "truncated";
@@ -191,16 +191,6 @@ export class Runs {
     const run = await this.get(id, { signal: call.signal });
     const [stdout, stderr] = [printed.stdout, printed.stderr].map((e) => new Output(e.bytes(), capped || e.truncated));
     return new RunResult(run, stdout!, stderr!, resultsOf(lines));
-  }
-
-  // tell passes a frame to onOutput. If onOutput fails, it stops the call.
-  async #tell(call: Call, frame: OutputFrame, onOutput: RunOptions["onOutput"]): Promise<void> {
-    try {
-      await onOutput?.(frame);
-    } catch (error) {
-      call.stop(error);
-      throw error;
-    }
   }
 
   // abandon cancels a run in the background after its caller has aborted the call. It finds an unknown id by the request's key.

@@ -100,7 +100,7 @@ export async function exec(connection: Connection, session: string, cmd: string,
 
 class Command {
   runId: string | undefined;
-  fault: { error: unknown } | undefined; // the error of onOutput
+  fault: { error: unknown } | undefined; // the error of onOutput, or the end of the call while it was pending
   #seq = 0; // the last received frame
   readonly #texts = new Texts();
   readonly #all = new Excerpt();
@@ -177,10 +177,9 @@ class Command {
     this.#all.add(frame.data);
     this.#parts[frame.type].add(frame.data);
     try {
-      await this.onOutput?.(frame);
+      await this.call.tell(this.onOutput, frame);
     } catch (error) {
       this.fault = { error };
-      this.call.stop(error); // the rest has no reader
       throw error;
     }
   }

@@ -10,8 +10,8 @@ export interface TransportRequest {
   body?: RequestBody | undefined;
   /** Aborts the request, and the reading of its answer. */
   signal: AbortSignal;
-  /** A transport with progress reports calls this after each part of the body that it has sent: the server is not silent then. */
-  onSent?: (() => void) | undefined;
+  /** A transport with progress reports calls this after each part of the body that it has sent: the server is not silent then. `left` are the bytes that follow without a report. */
+  onSent?: ((left?: number) => void) | undefined;
 }
 
 /** An answer whose headers have arrived. The caller must read or discard its body. */
@@ -34,8 +34,16 @@ const isNode = typeof process !== "undefined" && typeof process.versions?.node =
 
 /** fetchTransport carries requests with a `fetch`; by default with the global one. */
 export function fetchTransport(use: typeof fetch = globalThis.fetch.bind(globalThis)): Transport {
+  return overFetch(use, isNode);
+}
+
+/**
+ * overFetch carries requests with a `fetch`, which can send streams or not.
+ * @internal
+ */
+export function overFetch(use: typeof fetch, streams: boolean): Transport {
   return {
-    async send({ method, url, headers, body, signal }) {
+    async send({ method, url, headers, body, signal, onSent }) {
       const init: RequestInit & { duplex?: "half" } = {
         method,
         headers,
@@ -46,7 +54,12 @@ export function fetchTransport(use: typeof fetch = globalThis.fetch.bind(globalT
       };
       if (body instanceof ReadableStream) {
         // Browsers send streams over HTTP/2 only, so the body is read into memory there.
-        init.body = isNode ? body : await new Response(body).blob();
+        if (streams) init.body = body;
+        else {
+          const whole = await new Response(body.pipeThrough(new TransformStream<Uint8Array, Uint8Array>(), { signal })).blob();
+          onSent?.(whole.size);
+          init.body = whole;
+        }
         init.duplex = "half";
       } else if (body !== undefined) {
         init.body = body as BodyInit;

@@ -5,7 +5,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { Belljar, InvalidRequestError, RuntimeUnavailableError, SandboxClient, TimeoutError } from "belljar-sdk";
+import { Belljar, CanceledError, InvalidRequestError, RuntimeUnavailableError, SandboxClient, TimeoutError, type RunOptions } from "belljar-sdk";
+import { overFetch } from "../src/transport.js";
 import { frame } from "./wire.js";
 import { atEnd, client, fake, json, until, within } from "./world.js";
 
@@ -113,4 +114,66 @@ test("a silence without end is no silence", async (t) => {
   atEnd(t, () => server.close());
   const belljar = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, { silenceMs: Infinity, maxRetries: 0 });
   assert.equal((await within("the greeting", belljar.terminals.attach({ id: "t1" }))).id, "t1");
+});
+
+/** failed waits for a call's failure. */
+function failed(call: Promise<unknown>): Promise<unknown> {
+  return within("a failure", call.then(() => assert.fail("it did not fail"), (error: unknown) => error));
+}
+
+test("a receiver of output that does not return holds up no end of its call", async (t) => {
+  let cancelled = 0;
+  const start = 'event: start\ndata: {"run_id":"r7"}\n\nevent: chunk\ndata: {"seq":1,"stream":"stdout","encoding":"utf8","output":"a"}\n\n';
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/cancel")) cancelled++;
+    if (request.url!.endsWith("/cancel")) return json(response, 200, { run_id: "r7", status: "canceling", phase: "running", exit_code: null });
+    if (request.url!.includes("/runs?")) return json(response, 200, { id: "r7", run_id: "r7", phase: "running", exit_code: null });
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    response.write(request.url!.endsWith("/shell") ? start : 'data: {"seq":1,"type":"stdout","encoding":"utf8","data":"a"}\n\n');
+  });
+  const calls: ((belljar: Belljar, options: RunOptions) => Promise<unknown>)[] = [
+    (belljar, options) => belljar.run(["x"], options),
+    (belljar, options) => belljar.runs.wait("r7", options),
+    (belljar, { onOutput, signal }) => belljar.sessions.use("s").exec("x", { onOutput, signal }),
+  ];
+  for (const [i, call] of calls.entries()) {
+    for (const how of ["abort", "close", "time"]) {
+      if (how === "time" && i === 2) continue; // its time is that of the command
+      const belljar = client(t, server.url);
+      const stop = new AbortController();
+      let began = false;
+      let fail = (_: Error): void => {};
+      const onOutput = (): Promise<void> => new Promise((_, reject) => [began, fail] = [true, reject]);
+      const ends = failed(call(belljar, { onOutput, signal: stop.signal, timeoutMs: how === "time" ? 500 : undefined }));
+      if (how !== "time") await until("the output", () => began);
+      if (how === "abort") stop.abort();
+      if (how === "close") await belljar.close();
+      const error = await ends;
+      assert.ok(how === "time" ? error instanceof TimeoutError : error instanceof CanceledError, `${i} ${how}: ${String(error)}`);
+      fail(new Error("too late")); // no unhandled rejection
+    }
+  }
+  await until("the cancellations", () => cancelled >= 3); // not those of wait, and none of a closed client
+  await assert.rejects(client(t, server.url).run(["x"], { onOutput: () => Promise.reject(new Error("mine")) }), /^Error: mine$/);
+});
+
+test("a stream that a browser cannot send is read first, and then has the time of its size", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const sent: number[] = [];
+  const transport = overFetch(async (_, init) => {
+    sent.push((init!.body as Blob).size);
+    t.mock.timers.tick(150_000); // more than the silence limit of a write
+    if (init!.signal!.aborted) throw init!.signal!.reason;
+    return new Response('{"entry":{}}', { headers: { "Content-Type": "application/json" } });
+  }, false);
+  const { files } = client(t, "http://belljar", { transport, patienceMs: 0 }).sessions.use("s");
+  await files.write("a", new Blob(["a".repeat(4 << 20)]).stream());
+  assert.deepEqual(sent, [4 << 20]);
+
+  let left: unknown;
+  const stop = new AbortController();
+  const content = new ReadableStream<Uint8Array>({ pull: () => new Promise(() => void setImmediate(() => stop.abort())), cancel: (reason) => void (left = reason ?? true) });
+  assert.ok((await failed(files.write("a", content, { signal: stop.signal }))) instanceof CanceledError);
+  t.mock.timers.reset();
+  await until("the end of the source", () => left !== undefined);
 });

@@ -405,6 +405,14 @@ test("options that make no sense are refused at once", async () => {
   ]) {
     assert.throws(() => new Belljar(options), (error: unknown) => error instanceof InvalidRequestError && !error.message.includes("secret"), JSON.stringify(options));
   }
+  process.env["BELLJAR_SERVER"] = "http://127.0.0.1:1/other";
+  try {
+    const placeOf = (b: Belljar): { baseUrl: string; name: string } => (b as unknown as { connection: { options: { baseUrl: string; name: string } } }).connection.options;
+    assert.deepEqual([placeOf(new Belljar({ socketPath: "/s" })).name, placeOf(new Belljar({ socketPath: "/s" })).baseUrl], ["/s", "http://belljar"]);
+    assert.equal(placeOf(new Belljar()).baseUrl, "http://127.0.0.1:1/other");
+  } finally {
+    delete process.env["BELLJAR_SERVER"];
+  }
   const belljar = new Belljar({ baseUrl: "http://127.0.0.1:1/base/" });
   for (const id of ["", ".", ".."]) {
     await assert.rejects(async () => belljar.runs.get(id), InvalidRequestError);

@@ -4,7 +4,8 @@ import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { join } from "node:path";
 import { test } from "node:test";
-import { BelljarError, InternalError, NotFoundError, type Frame } from "belljar-sdk";
+import { BelljarError, InternalError, NotFoundError, type Frame, type Transport } from "belljar-sdk";
+import { utf8 } from "../src/bytes.js";
 import { breaking, client, failure, fake, json, local, serve, tempDir, until, within } from "./world.js";
 
 /** A log of n lines, in the server's form. */
@@ -183,6 +184,45 @@ test("who leaves the loop leaves no connection", async (t) => {
   stop.abort();
   assert.equal(((await within("the end", reading)) as BelljarError).code, "canceled");
   await until("the connection's end", () => server.sockets.size === 0);
+});
+
+test("a log that has begun is reopened until its deadline, however often", async (t) => {
+  const lines = log(4);
+  let now = 0;
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  t.mock.method(performance, "now", () => now);
+  const asked: number[] = [];
+  let over = 250_000; // within ten times the patience
+  const transport: Transport = {
+    async send({ url }) {
+      asked.push(now);
+      if (asked.length > 1 && now < over) {
+        setImmediate(() => { // the client pauses now
+          now += 33_000;
+          t.mock.timers.tick(33_000);
+        });
+        throw new Error("away");
+      }
+      const rest = lines.slice(fromOf(url) - 1).slice(0, asked.length === 1 ? 2 : 9);
+      const chunks = async function* (): AsyncGenerator<Uint8Array> {
+        yield utf8(rest.join(""));
+        setImmediate(() => t.mock.timers.tick(1000)); // for the first pause
+      };
+      return { status: 200, header: () => "text/event-stream", chunks, discard() {} };
+    },
+    close() {},
+  };
+  const belljar = client(t, "http://belljar", { transport });
+  assert.deepEqual(await all(belljar.runs.frames("r")), count(4));
+  assert.ok(asked.length > 9, String(asked.length));
+  asked.length = 0;
+  over = Infinity;
+  await assert.rejects(all(belljar.runs.frames("r")), /away/);
+  assert.ok(asked.at(-1)! - asked[0]! <= 300_000 && asked.length > 9, String(asked));
+  asked.length = 0;
+  await assert.rejects(all(client(t, "http://belljar", { transport, maxRetries: 0 }).runs.frames("r")), BelljarError);
+  assert.equal(asked.length, 1);
+  await new Promise((resolve) => setImmediate(resolve));
 });
 
 test("silence in a stream is a break", async (t) => {

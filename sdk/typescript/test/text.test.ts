@@ -6,7 +6,8 @@ import { Decoder, Texts } from "../src/frame.js";
 import { retryAfter } from "../src/failure.js";
 import { Excerpt, Output, RunResult } from "../src/result.js";
 import type { Run } from "../src/types.js";
-import { base64, newKey, unbase64 } from "../src/bytes.js";
+import { base64, newKey, textOf, unbase64 } from "../src/bytes.js";
+import { join } from "../src/connection.js";
 
 async function* pieces(bytes: Uint8Array, size: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
@@ -126,6 +127,15 @@ test("base64 holds every byte", () => {
   const all = Uint8Array.from({ length: 256 }, (_, i) => i);
   assert.deepEqual(unbase64(base64(all)), all);
   assert.equal(base64(all), Buffer.from(all).toString("base64"));
+  const own = unbase64("AAEC"); // a small buffer of node is a part of a large one
+  assert.deepEqual([own.constructor, own.buffer.byteLength], [Uint8Array, 3]);
+});
+
+test("what is put together has memory of its own", () => {
+  const pooled = Buffer.from("abc");
+  const joined = join([pooled]);
+  pooled.fill("x");
+  assert.deepEqual([joined.constructor, joined.buffer.byteLength, textOf(joined)], [Uint8Array, 3, "abc"]);
 });
 
 test("keys differ, also where there is no crypto, or less of it", (t) => {

@@ -154,9 +154,10 @@ def shown(lines: bytes) -> list[dict[str, Any]]:
     for line in lines.split(b"\n")[:-1]:
         try:
             result = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(result, dict) and result.get("type") in ("value", "display", "error", "input", "cut"):
+        known = isinstance(result, dict) and result.get("type") in ("value", "display", "error", "input", "cut")
+        if known and isinstance(result.get("data") or {}, dict):
             found.append(result)
     return found
 

@@ -16,6 +16,15 @@ LONGEST = 2e6  # the longest possible wait, in seconds
 _T = TypeVar("_T")
 
 
+class Silent(TimeoutError):
+    """The other side has sent or accepted nothing for too long."""
+
+
+def foreign(error: BaseException) -> bool:
+    """Whether an exception comes from the caller's program, such as a signal handler that raises TimeoutError, not from a connection."""
+    return isinstance(error, TimeoutError) and not isinstance(error, Silent) and error.errno is None
+
+
 class Wire:
     """One connection. Several threads may send while one receives."""
 
@@ -29,6 +38,16 @@ class Wire:
     @classmethod
     def dial(cls, address: Address, timeout: float, tunnel: bool = False) -> "Wire":
         """Connects. With ``tunnel``, a proxy forwards any bytes."""
+        until = time.monotonic() + timeout
+        try:
+            return cls._dial(address, timeout, tunnel)
+        except (TimeoutError, socket.timeout) as e:
+            if e.errno is None and time.monotonic() >= until:
+                raise Silent(*e.args) from None
+            raise
+
+    @classmethod
+    def _dial(cls, address: Address, timeout: float, tunnel: bool) -> "Wire":
         if address.socket is not None:
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             try:
@@ -75,7 +94,7 @@ class Wire:
             sides = ([], [fd], [fd]) if write else ([fd], [], [fd])
             found = any(select.select(*sides, wait))
         if not found:
-            raise TimeoutError("the other side says nothing")
+            raise Silent("the other side says nothing")
 
     def _try(self, do: Callable[[Any], Any], what: Any) -> tuple[Any, bool]:
         """Tries an operation without blocking; otherwise returns whether it must wait for writing."""
@@ -97,7 +116,7 @@ class Wire:
                 return b"", False
 
     def send(self, data: bytes, timeout: Optional[float]) -> None:
-        """Sends all data; TimeoutError if the other side accepts nothing for so long."""
+        """Sends all data; Silent if the other side accepts nothing for so long."""
         view = memoryview(data)
         with self._sending:
             while view:
@@ -114,12 +133,12 @@ class Wire:
         """Whether a send would block now."""
         try:
             self._ready(True, 0.0)
-        except TimeoutError:
+        except Silent:
             return True
         return self._sending.locked()
 
     def recv(self, timeout: Optional[float]) -> bytes:
-        """Returns received data, ``b""`` at the connection's end; TimeoutError if none arrives for so long."""
+        """Returns received data, ``b""`` at the connection's end; Silent if none arrives for so long."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             data, write = self._try(self._sock.recv, PIECE)

@@ -9,6 +9,8 @@ from typing import Any, Callable, Optional, TypeVar
 
 from ._address import Address
 from ._proxy import Proxy
+from ._wire import Silent as Silent
+from ._wire import foreign as foreign
 
 MOST = 256 << 10  # bytes in the read buffer before the other side is slowed down
 SLICE = 256 << 10  # bytes to send at once
@@ -67,7 +69,7 @@ def _wake(waiters: set[asyncio.Future[None]]) -> None:
 
 def _late(waiter: asyncio.Future[None]) -> None:
     if not waiter.done():
-        waiter.set_exception(TimeoutError("the other side says nothing"))
+        waiter.set_exception(Silent("the other side says nothing"))
 
 
 class AsyncWire:
@@ -104,7 +106,7 @@ class AsyncWire:
         if not task.done():
             task.cancel()
             task.add_done_callback(_discard)
-            raise TimeoutError("no answer from there")
+            raise Silent("no answer from there")
         task.result()
         return cls(line)
 
@@ -121,7 +123,7 @@ class AsyncWire:
                 late.cancel()
 
     async def send(self, data: bytes, timeout: Optional[float]) -> None:
-        """Sends all data; TimeoutError if the other side accepts no slice for so long. Data of several slices is sent alone."""
+        """Sends all data; Silent if the other side accepts no slice for so long. Data of several slices is sent alone."""
         line = self._line
         view = memoryview(data)
         while view:
@@ -140,7 +142,7 @@ class AsyncWire:
         return self._line.full
 
     async def recv(self, timeout: Optional[float]) -> bytes:
-        """Returns received data, ``b""`` at the connection's end; TimeoutError if none arrives for so long."""
+        """Returns received data, ``b""`` at the connection's end; Silent if none arrives for so long."""
         line = self._line
         while not line.buf:
             if line.fault:

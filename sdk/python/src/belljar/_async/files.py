@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 from .. import _spec
 from .._address import path
 from .._body import Body, Content
+from .._listing import Listing
 from .._wire_async import aside
 from ..errors import InvalidRequestError, NotFoundError
 from .incoming import AsyncIncoming, read_all, save_to
@@ -116,10 +117,13 @@ class AsyncFiles:
             return False
         return True
 
-    async def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> List[types.FileEntry]:
-        """Lists a folder, by path; with ``recursive`` also its subfolders. ``limit`` is 1,000 by default, at most 10,000."""
+    async def list(self, name: str = ".", *, recursive: bool = False, limit: Optional[int] = None) -> Listing:
+        """Lists a folder, by path; with ``recursive`` also its subfolders. ``limit`` is 1,000 by default, at most 10,000.
+
+        The list's ``truncated`` states whether the folder has more entries.
+        """
         body = {"path": name, "recursive": recursive, "limit": limit}
-        return cast("list[types.FileEntry]", (await self._ask("list", body, True, "entries"))["entries"])
+        return Listing(await self._ask("list", body, True, "entries"))
 
     async def mkdir(self, name: str, *, mode: Optional[int] = None) -> None:
         """Makes a folder and its parents. An existing folder is not an error."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
@@ -14,7 +16,7 @@ from .. import errors
 from .._events import Events
 from .._http import Answer, Garbled, Head
 from .._retry import stranger
-from .._wire_async import AsyncWire, aside
+from .._wire_async import AsyncWire, Silent, aside
 from ..errors import InternalError
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class AsyncIncoming:
                 left = self._silence if until is None else min(self._silence, until - time.monotonic())
                 try:
                     self._answer.feed(await self._wire.recv(max(left, 0.0)))
-                except TimeoutError:
+                except Silent:
                     if until is not None and time.monotonic() >= until:
                         raise errors.TimeoutError("the time to wait is over") from None
                     raise
@@ -70,10 +72,11 @@ class AsyncIncoming:
                 raise InternalError("the server's answer is too long", status=self.head.status)
 
     async def save(self, to: Union[str, os.PathLike[str]]) -> None:
-        """Writes the body to a file, which appears when it is complete."""
-        name = os.fspath(to)
+        """Writes the body to a file, which appears when it is complete. An existing file keeps its mode, and a symbolic link to it stays."""
+        name = os.path.realpath(to)
+        mode = _mode(name)
         part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-        file = await aside(open, part, "wb")
+        file = await aside(_create, part, mode)
         try:
             while True:
                 piece = await self.piece()
@@ -117,6 +120,26 @@ class AsyncIncoming:
         self.close()
 
 
+def _mode(name: str) -> Optional[int]:
+    """Returns the mode of the file to replace, None if there is none. Only a regular file is replaced, never a device, pipe or folder."""
+    try:
+        old = os.stat(name).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(old):
+        raise FileExistsError(errno.EEXIST, "not a regular file", name)
+    return old & 0o777
+
+
+def _create(name: str, mode: Optional[int]) -> Any:
+    """Creates a file for writing. It never has more permissions than the given mode."""
+    file = open(name, "xb", opener=lambda path, flags: os.open(path, flags, 0o666 if mode is None else mode))
+    if mode is not None:
+        with suppress(OSError):  # a file system may have no modes
+            os.chmod(name, mode)  # the umask has reduced it
+    return file
+
+
 async def decode(incoming: AsyncIncoming) -> Any:
     """Decodes an answer as JSON; None if it is empty."""
     async with incoming:
@@ -129,6 +152,8 @@ async def decode(incoming: AsyncIncoming) -> Any:
         return json.loads(raw)
     except ValueError:
         raise stranger(incoming.head) from None
+    except RecursionError:
+        raise InternalError("the server's answer is nested too deeply to be read", status=incoming.head.status) from None
 
 
 async def read_all(incoming: AsyncIncoming) -> bytes:
@@ -137,11 +162,13 @@ async def read_all(incoming: AsyncIncoming) -> bytes:
         return await incoming.read(1 << 62)
 
 
-def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[AsyncIncoming], Awaitable[None]]:
-    """Writes an answer to a file."""
+def save_to(to: Union[str, os.PathLike[str]], folders: bool = False) -> Callable[[AsyncIncoming], Awaitable[None]]:
+    """Writes an answer to a file. With ``folders``, it makes the folders above the file."""
 
     async def save(incoming: AsyncIncoming) -> None:
         async with incoming:
+            if folders:
+                os.makedirs(os.path.dirname(to), exist_ok=True)
             await incoming.save(to)
 
     return save

@@ -147,7 +147,7 @@ class AsyncSandboxClient:
         else:
             path = os.path.join(os.getcwd(), remote_name)
         body = {"session_id": self.session_id, "filename": remote_name}
-        await self._in_session("POST", "download_file", body, again=True, longer=GRACE, headers={"Accept": "*/*"}, save=path)
+        await self._in_session("POST", "download_file", body, again=True, longer=GRACE, headers={"Accept": "*/*"}, save=path, folders=not local_path)
         return path
 
     async def list_files(self) -> dict[str, Any]:
@@ -208,7 +208,7 @@ class AsyncSandboxClient:
             await known.close()
         return SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id})
 
-    async def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, **how: Any) -> dict[str, Any]:
+    async def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, folders: bool = False, **how: Any) -> dict[str, Any]:
         from .incoming import save_to
         from .transport import Ask
 
@@ -221,7 +221,7 @@ class AsyncSandboxClient:
                     if not isinstance(answer, dict):
                         raise InternalError("the server's answer is none of its thread API")
                 else:
-                    await transport.repeat(ask, save_to(save))
+                    await transport.repeat(ask, save_to(save, folders))
                     answer = {}
             except BelljarError as e:
                 if len(self._prefixes) > 1 and prefix != self._prefixes[-1] and _elsewhere(e):

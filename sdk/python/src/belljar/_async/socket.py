@@ -9,7 +9,7 @@ from typing import Any, Optional
 
 from .. import _websocket as ws
 from .._retry import Passing, Patience
-from .._wire_async import AsyncWire, pause
+from .._wire_async import AsyncWire, Silent, foreign, pause
 from ..errors import InternalError
 from .transport import AsyncTransport
 
@@ -64,7 +64,7 @@ class AsyncSocket:
                     left = PING if until is None else min(PING, until - time.monotonic())
                     try:
                         data = await self._wire.recv(max(left, 0.0))
-                    except TimeoutError:
+                    except Silent:
                         if until is not None and time.monotonic() >= until:
                             return None
                         await self._ping()
@@ -90,13 +90,13 @@ class AsyncSocket:
             raise self._transport.broken(e, "the connection broke") from e
 
     async def _ping(self) -> None:
-        """Sends a ping, or raises TimeoutError if the server should have answered.
+        """Sends a ping, or raises Silent if the server should have answered.
 
         The server reads in order, pings included, and waits while the program does not read its input: then
         there is no pong.
         """
         if self._asked == self._read == self._messages:
-            raise TimeoutError("the other side says nothing")
+            raise Silent("the other side says nothing")
         if self._asked is None and not self._wire.busy:
             self._asked = self._messages
             await self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
@@ -122,8 +122,9 @@ class AsyncSocket:
                         if not data:
                             break
                         self._decoder.feed(data)
-        except (OSError, ws.Violation):
-            pass  # the connection is over in any case
+        except (OSError, ws.Violation) as e:  # the connection is over in any case
+            if foreign(e):
+                raise
         finally:
             self._wire.close()
 

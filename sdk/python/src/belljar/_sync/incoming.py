@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -15,7 +17,7 @@ from .. import errors
 from .._events import Events
 from .._http import Answer, Garbled, Head
 from .._retry import stranger
-from .._wire import Wire, aside
+from .._wire import Wire, Silent, aside
 from ..errors import InternalError
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class Incoming:
                 left = self._silence if until is None else min(self._silence, until - time.monotonic())
                 try:
                     self._answer.feed(self._wire.recv(max(left, 0.0)))
-                except TimeoutError:
+                except Silent:
                     if until is not None and time.monotonic() >= until:
                         raise errors.TimeoutError("the time to wait is over") from None
                     raise
@@ -71,10 +73,11 @@ class Incoming:
                 raise InternalError("the server's answer is too long", status=self.head.status)
 
     def save(self, to: Union[str, os.PathLike[str]]) -> None:
-        """Writes the body to a file, which appears when it is complete."""
-        name = os.fspath(to)
+        """Writes the body to a file, which appears when it is complete. An existing file keeps its mode, and a symbolic link to it stays."""
+        name = os.path.realpath(to)
+        mode = _mode(name)
         part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-        file = aside(open, part, "wb")
+        file = aside(_create, part, mode)
         try:
             while True:
                 piece = self.piece()
@@ -118,6 +121,26 @@ class Incoming:
         self.close()
 
 
+def _mode(name: str) -> Optional[int]:
+    """Returns the mode of the file to replace, None if there is none. Only a regular file is replaced, never a device, pipe or folder."""
+    try:
+        old = os.stat(name).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(old):
+        raise FileExistsError(errno.EEXIST, "not a regular file", name)
+    return old & 0o777
+
+
+def _create(name: str, mode: Optional[int]) -> Any:
+    """Creates a file for writing. It never has more permissions than the given mode."""
+    file = open(name, "xb", opener=lambda path, flags: os.open(path, flags, 0o666 if mode is None else mode))
+    if mode is not None:
+        with suppress(OSError):  # a file system may have no modes
+            os.chmod(name, mode)  # the umask has reduced it
+    return file
+
+
 def decode(incoming: Incoming) -> Any:
     """Decodes an answer as JSON; None if it is empty."""
     with incoming:
@@ -130,6 +153,8 @@ def decode(incoming: Incoming) -> Any:
         return json.loads(raw)
     except ValueError:
         raise stranger(incoming.head) from None
+    except RecursionError:
+        raise InternalError("the server's answer is nested too deeply to be read", status=incoming.head.status) from None
 
 
 def read_all(incoming: Incoming) -> bytes:
@@ -138,11 +163,13 @@ def read_all(incoming: Incoming) -> bytes:
         return incoming.read(1 << 62)
 
 
-def save_to(to: Union[str, os.PathLike[str]]) -> Callable[[Incoming], None]:
-    """Writes an answer to a file."""
+def save_to(to: Union[str, os.PathLike[str]], folders: bool = False) -> Callable[[Incoming], None]:
+    """Writes an answer to a file. With ``folders``, it makes the folders above the file."""
 
     def save(incoming: Incoming) -> None:
         with incoming:
+            if folders:
+                os.makedirs(os.path.dirname(to), exist_ok=True)
             incoming.save(to)
 
     return save

@@ -13,7 +13,7 @@ from .._address import path
 from .._body import Content
 from .._frame import Frame, Printed
 from .._retry import Passing, Patience
-from .._run import RunState
+from .._run import ENDED, RunState
 from .._spec import Command
 from .._wire import pause, settle
 from ..errors import BelljarError, InternalError, InvalidRequestError, TimeoutError, UnreachableError
@@ -44,7 +44,7 @@ class Run(RunState):
     def wait(self, timeout: Optional[float] = None) -> Run:
         """Waits for the run's end and output. After ``timeout`` seconds it raises TimeoutError, and the run continues."""
         if not (self.ended and self.printed):
-            self.raw = self._runs._collect(self.id, _end(timeout))
+            self.raw = self._runs._await(self.id, timeout)
         return self
 
     def cancel(self) -> None:
@@ -293,7 +293,15 @@ class Runs:
 
     def wait(self, id: str, timeout: Optional[float] = None) -> Run:
         """Waits for a run's end and its output: see :meth:`Run.wait`."""
-        return Run(self, self._collect(id, _end(timeout)))
+        return Run(self, self._await(id, timeout))
+
+    def _await(self, id: str, timeout: Optional[float]) -> dict[str, Any]:
+        """Follows a run to its end. A run that has ended has its whole log, also if there is no time to wait."""
+        if timeout is not None and timeout <= 0:
+            run = self._transport.ask(Ask("GET", path("runs", id), until=_end(0.0)), "id", "phase")
+            if run["phase"] in ENDED:
+                timeout = None
+        return self._collect(id, _end(timeout))
 
     def cancel(self, id: str) -> types.Cancellation:
         """Cancels a run: TERM, a grace period, KILL. Returns at once. It is not an error if the run has ended."""
@@ -314,7 +322,7 @@ class Runs:
         if since < 0:  # where the tail begins: a connection that breaks before its first frame then loses none
             run = self._get(id)
             since = int(run.get("last_seq") or 0)
-            if since and run["phase"] in ("completed", "failed", "killed", "timed_out"):
+            if since and run["phase"] in ENDED:
                 since -= 1  # the end event always counts as new
         whole = self._transport.patience
         patience = Patience(whole)

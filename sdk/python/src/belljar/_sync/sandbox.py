@@ -148,7 +148,7 @@ class SandboxClient:
         else:
             path = os.path.join(os.getcwd(), remote_name)
         body = {"session_id": self.session_id, "filename": remote_name}
-        self._in_session("POST", "download_file", body, again=True, longer=GRACE, headers={"Accept": "*/*"}, save=path)
+        self._in_session("POST", "download_file", body, again=True, longer=GRACE, headers={"Accept": "*/*"}, save=path, folders=not local_path)
         return path
 
     def list_files(self) -> dict[str, Any]:
@@ -209,7 +209,7 @@ class SandboxClient:
             known.close()
         return SessionExpiredError("the belljar of this session has ended", details={"session_id": self.session_id})
 
-    def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, **how: Any) -> dict[str, Any]:
+    def _ask(self, method: str, op: str, body: Any = None, save: Optional[str] = None, folders: bool = False, **how: Any) -> dict[str, Any]:
         from .incoming import save_to
         from .transport import Ask
 
@@ -222,7 +222,7 @@ class SandboxClient:
                     if not isinstance(answer, dict):
                         raise InternalError("the server's answer is none of its thread API")
                 else:
-                    transport.repeat(ask, save_to(save))
+                    transport.repeat(ask, save_to(save, folders))
                     answer = {}
             except BelljarError as e:
                 if len(self._prefixes) > 1 and prefix != self._prefixes[-1] and _elsewhere(e):

@@ -10,7 +10,7 @@ from typing import Any, Optional
 
 from .. import _websocket as ws
 from .._retry import Passing, Patience
-from .._wire import Wire, pause
+from .._wire import Wire, Silent, foreign, pause
 from ..errors import InternalError
 from .transport import Transport
 
@@ -65,7 +65,7 @@ class Socket:
                     left = PING if until is None else min(PING, until - time.monotonic())
                     try:
                         data = self._wire.recv(max(left, 0.0))
-                    except TimeoutError:
+                    except Silent:
                         if until is not None and time.monotonic() >= until:
                             return None
                         self._ping()
@@ -91,13 +91,13 @@ class Socket:
             raise self._transport.broken(e, "the connection broke") from e
 
     def _ping(self) -> None:
-        """Sends a ping, or raises TimeoutError if the server should have answered.
+        """Sends a ping, or raises Silent if the server should have answered.
 
         The server reads in order, pings included, and waits while the program does not read its input: then
         there is no pong.
         """
         if self._asked == self._read == self._messages:
-            raise TimeoutError("the other side says nothing")
+            raise Silent("the other side says nothing")
         if self._asked is None and not self._wire.busy:
             self._asked = self._messages
             self._wire.send(ws.encode(ws.PING, b""), self._transport.silence)
@@ -123,8 +123,9 @@ class Socket:
                         if not data:
                             break
                         self._decoder.feed(data)
-        except (OSError, ws.Violation):
-            pass  # the connection is over in any case
+        except (OSError, ws.Violation) as e:  # the connection is over in any case
+            if foreign(e):
+                raise
         finally:
             self._wire.close()
 

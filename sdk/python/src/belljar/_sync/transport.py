@@ -15,7 +15,7 @@ from .._body import Body
 from .._http import Answer, Garbled, Head, request
 from .._local import Local
 from .._retry import PATIENCE, SILENCE, Passing, Patience, judge, stranger
-from .._wire import Leaving, Wire, aside, pause
+from .._wire import Leaving, Wire, Silent, aside, foreign, pause
 from ..errors import CanceledError, InternalError, InvalidRequestError, UnreachableError
 from .incoming import Incoming, decode
 
@@ -70,9 +70,15 @@ class Ask:
 
 def _dump(body: Any) -> bytes:
     try:
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode("utf-8")
-    except (TypeError, ValueError) as e:
+        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain).encode("utf-8")
+    except (TypeError, ValueError, RecursionError) as e:
         raise InvalidRequestError(f"the request cannot be sent: {e}") from None
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):  # json writes only the built-in one
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
 
 
 class Transport:
@@ -143,16 +149,16 @@ class Transport:
             try:
                 self._send(wire, answer, ask, min(silence, self.silence))
             except OSError as e:
-                if ask.source is not None and e is ask.source.fault:
+                if foreign(e) or ask.source is not None and e is ask.source.fault:
                     raise
                 unsent = e  # the server may have answered before it had read everything
             head = answer.head()
             while head is None:
                 try:
-                    answer.feed(wire.recv(0.0 if isinstance(unsent, TimeoutError) else silence))
+                    answer.feed(wire.recv(0.0 if isinstance(unsent, Silent) else silence))
                     head = answer.head()
                 except (OSError, EOFError) as e:
-                    raise (unsent or e) from None
+                    raise (e if foreign(e) else unsent or e) from None
         except (OSError, EOFError, Garbled) as e:
             wire.close()
             if ask.source is not None and e is ask.source.fault:
@@ -216,7 +222,7 @@ class Transport:
         while True:
             try:
                 answer.feed(wire.recv(CONTINUE))
-            except TimeoutError:
+            except Silent:
                 return True
             if answer.interim() == 100:
                 return True
@@ -261,7 +267,9 @@ class Transport:
             raise failure from e
 
     def broken(self, cause: BaseException, message: str) -> Passing:
-        """Returns the error of a failure without an answer from the server."""
+        """Returns the error of a failure without an answer from the server. An exception of the caller's own program is raised as it is."""
+        if foreign(cause):
+            raise cause
         if self.local is not None and not self.local.alive:
             return Passing(self.local.over(), most=0)
         if isinstance(cause, Garbled):
@@ -330,5 +338,5 @@ def _parsed(head: Head, raw: bytes) -> Any:
         return None
     try:
         return json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -1,0 +1,95 @@
+"""The caller's own things, for both clients: files to write to, mappings to send, signals."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import threading
+from collections import ChainMap
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from conftest import got
+from test_broken import RUN, _session, ok, once
+
+import belljar as b
+
+
+BYTES = "application/octet-stream"
+
+
+async def test_a_download_keeps_what_is_there(connect: Any, stage: Any, tmp_path: Path) -> None:
+    files = _session(connect(stage(forever=ok(b"new", kind=BYTES)).url)).files
+    pipe, secret, link, dangling = (tmp_path / name for name in ("pipe", "secret", "link", "dangling"))
+    os.mkfifo(pipe)
+    for other in (pipe, tmp_path):
+        with pytest.raises(FileExistsError, match="not a regular file"):
+            await got(files.download("f", other))
+    assert pipe.is_fifo()
+    secret.write_bytes(b"old")
+    secret.chmod(0o602)
+    link.symlink_to(secret)
+    await got(files.download("f", link))
+    assert link.is_symlink() and secret.read_bytes() == b"new" and secret.stat().st_mode & 0o777 == 0o602
+    dangling.symlink_to(tmp_path / "made")
+    await got(files.download("f", dangling))
+    assert dangling.is_symlink() and (tmp_path / "made").read_bytes() == b"new" and (tmp_path / "made").stat().st_mode & 0o777 == 0o644
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "link", "made", "pipe", "secret"]
+
+
+@pytest.mark.parametrize("kind", [b.SandboxClient, b.AsyncSandboxClient])
+async def test_a_download_makes_the_folders_of_its_default_path(stage: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    client = kind("remote", stage(forever=ok(b"new", kind=BYTES)).url)
+    client.session_id = "s1"
+    assert await got(client.download_file("a/b/c.txt")) == str(tmp_path / "a" / "b" / "c.txt")
+    assert (tmp_path / "a" / "b" / "c.txt").read_bytes() == b"new"
+    with pytest.raises(FileNotFoundError):
+        await got(client.download_file("a/b/c.txt", tmp_path / "d" / "c.txt"))
+    client.session_id = None
+    await got(client.close())
+
+
+async def test_any_mapping_is_sent(connect: Any, stage: Any) -> None:
+    s = stage(forever=ok(RUN))
+    await got(connect(s.url).run(["a"], env=MappingProxyType({"A": "1"}), labels=ChainMap({"x": "1"}, {"y": "2"})))
+    body = json.loads(s.requests[-1].split(b"\r\n\r\n", 1)[1])
+    assert body["env"] == {"A": "1"} and body["labels"] == {"x": "1", "y": "2"}
+    with pytest.raises(b.InvalidRequestError, match="set has no form in JSON"):
+        await got(connect(s.url).run(["a"], env={"A": {1}}))
+
+
+async def test_a_list_states_that_it_is_incomplete(connect: Any, stage: Any) -> None:
+    for truncated in (True, False):
+        s = stage(once(200, {"entries": [{"path": "a"}], "truncated": truncated}))
+        found = await got(_session(connect(s.url)).files.list(limit=1))
+        assert found == [{"path": "a"}] and isinstance(found, list) and found.truncated is truncated
+
+
+@pytest.mark.parametrize("where", ["answer", "body", "dial"])
+def test_a_timeout_of_the_callers_own_ends_a_request(stage: Any, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """A signal handler raises it while the client waits."""
+    def handler(*_: Any) -> None:
+        raise TimeoutError("an alarm of the program")
+
+    def act(a: Any) -> None:
+        a.request()
+        if where == "body":
+            a.say("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+        a.gone()
+
+    if where == "dial":
+        monkeypatch.setattr(socket, "create_connection", lambda *_: signal.raise_signal(signal.SIGALRM))
+    s = stage(forever=act)
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        with b.Belljar(s.url, api_key="k", patience=0.5) as client, pytest.raises(TimeoutError, match="an alarm of the program") as e:
+            client.me()
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert type(e.value) is TimeoutError and len(s.requests) == (0 if where == "dial" else 1)
