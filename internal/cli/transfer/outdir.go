@@ -72,7 +72,12 @@ func (o *OutDir) Save(a belljar.Artifact, content io.Reader) (err error) {
 	if err = f.Close(); err != nil {
 		return err
 	}
-	return o.root.Rename(temporary, name)
+	if err = o.root.Rename(temporary, name); err != nil {
+		if info, wrong := o.root.Lstat(name); wrong == nil && info.IsDir() {
+			err = fmt.Errorf("%s is in the way: a folder", filepath.Join(o.Name, name))
+		}
+	}
+	return err
 }
 
 // folder creates a folder and its parents. It refuses symbolic links.

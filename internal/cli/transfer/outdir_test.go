@@ -49,6 +49,9 @@ func TestOutDir(t *testing.T) {
 	if info, err := os.Lstat(o.Name + "/new"); err != nil || info.Mode() != 0o755 {
 		t.Errorf("mode of an artifact with set-id bits: %v, %v", info.Mode(), err)
 	}
+	if err := save("deep", 0); err == nil || err.Error() != o.Name+"/deep is in the way: a folder" {
+		t.Errorf("in place of a folder: %v", err)
+	}
 	left, err := filepath.Glob(o.Name + "/.belljar-*")
 	if err != nil || len(left) > 0 {
 		t.Errorf("temporary files left: %v, %v", left, err)
