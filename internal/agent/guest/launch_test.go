@@ -32,11 +32,12 @@ func leased(t *testing.T) string {
 	return name
 }
 
-// A command that is blocked in its execve can still time out, with the same status as one that has started.
+// A command that is blocked in its execve can still time out, with the same status as one that has started. The timeout leaves a busy machine
+// the time to get there.
 func TestTimeoutOfABirth(t *testing.T) {
 	modes(t, func(t *testing.T, config func(*testing.T) guest.Config) {
 		h := begin(t, config(t))
-		l := h.exec(wire.Exec{ID: "a", Argv: []string{leased(t)}, UID: os.Getuid(), GID: os.Getgid(), TimeoutMS: 100})
+		l := h.exec(wire.Exec{ID: "a", Argv: []string{leased(t)}, UID: os.Getuid(), GID: os.Getgid(), TimeoutMS: 500})
 		l.started()
 		if exit := l.exit(); exit.Cause != wire.CauseTimeout || exit.Signal != int(unix.SIGTERM) {
 			t.Errorf("exit %+v", exit)
