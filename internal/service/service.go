@@ -158,13 +158,16 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Store: o.Images, Rules: s.rules, Unused: o.ImageUnused, Keep: o.ImageKeep, Room: s.accounts.Room, Users: s.usersOf,
 		Begin: s.track, Denied: s.denied, Record: s.emit, Closing: s.work.Closing(), Clock: s.clock, Log: s.log,
 	})
-	s.keys = &idempotency.Keys{Store: o.Store.Keys(), TTL: o.IdempotencyTTL, Now: s.clock.Now}
 	roots, err := o.Egress.Roots()
 	if err != nil {
 		return err
 	}
 	s.secrets = &secret.Secrets{Roots: roots, Store: o.Store.Secrets(), Vault: o.Vault, Record: s.emit, Now: s.now}
 	s.retry = &retry.Writer{Clock: s.clock, Closing: s.work.Closing(), Log: s.log}
+	s.keys = &idempotency.Keys{Store: o.Store.Keys(), TTL: o.IdempotencyTTL, Now: s.clock.Now, Retry: func(write func() error, about ...any) {
+		s.log.Error("idempotency key cannot be released; retrying", about...)
+		s.work.Go(func() { s.retry.Do(write, about...) })
+	}}
 	s.desk = approval.New(approval.Options{
 		Store: o.Store.Approvals(), TTL: o.ApprovalTTL, MaxPerUser: o.MaxUserApprovals, Max: o.MaxApprovals,
 		Record: s.emit, Clock: s.clock, Retry: s.retry, Work: &s.work, Log: s.log,

@@ -39,6 +39,8 @@ type Keys struct {
 	Store store.Keys
 	TTL   time.Duration // how long a key is remembered
 	Now   func() time.Time
+	// Retry repeats a failed write in the background. about names the record in the log.
+	Retry func(write func() error, about ...any)
 
 	turns sync.Map // the keys that requests of this process have a turn with, each with a channel that is closed at its end
 }
@@ -140,9 +142,17 @@ func (k *Keys) Released(ctx context.Context, prior *store.Key) bool {
 	return errors.Is(err, store.ErrNotFound) || err == nil && now.ObjectID != prior.ObjectID
 }
 
-// Release removes the key of a session or run that was not made, so that the same request makes one.
-func (k *Keys) Release(ctx context.Context, key *store.Key, object string) error {
-	return k.Store.Delete(ctx, key.Endpoint, key.UserKey, key.Key, object)
+// Release removes the key of a session or run that was not made, so that the same request makes one; nil has no effect.
+func (k *Keys) Release(key *store.Key, object string) {
+	if key == nil {
+		return
+	}
+	remove := func() error {
+		return k.Store.Delete(context.Background(), key.Endpoint, key.UserKey, key.Key, object)
+	}
+	if err := remove(); err != nil {
+		k.Retry(remove, "endpoint", key.Endpoint, "object_id", object, "err", err)
+	}
 }
 
 // ReleaseOf removes the key with which a user requested a session, if there was one.

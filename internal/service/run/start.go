@@ -132,23 +132,11 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 	if r.asked != nil {
 		if err = r.asked.Wait(ctx, waiter{Runs: s, run: r}); err != nil {
 			r.stop(err)
-			releaseKey(s, key, r.id)
+			s.opts.Keys.Release(key, r.id)
 		}
 	}
 	s.launch(r)
 	return first, err
-}
-
-// releaseKey releases the key of a run that could not wait for its approval, so that the same request can retry; nil has no effect.
-func releaseKey(s *Runs, key *store.Key, id string) {
-	if key == nil {
-		return
-	}
-	release := func() error { return s.opts.Keys.Release(context.Background(), key, id) }
-	if err := release(); err != nil {
-		s.log.Error("idempotency key cannot be released; retrying", "run_id", id, "err", err)
-		s.work.Go(func() { s.retry.Do(release, "run_id", id) })
-	}
 }
 
 // launch executes a run that is on record, or will be. Its time in the queue begins.

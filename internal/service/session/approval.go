@@ -96,7 +96,7 @@ func (s *Sessions) await(ctx context.Context, x *Session, key *store.Key) (bellj
 	err := x.Approval.entry.Wait(ctx, waiter{x})
 	if err != nil {
 		x.end(belljar.SessionClosed, "its approval could not be put on record", err)
-		releaseKey(s, key, x.id)
+		s.opts.Keys.Release(key, x.id)
 	}
 	s.opts.Work.Go(func() { s.carry(x) })
 	if err != nil {

@@ -338,21 +338,9 @@ func (s *Sessions) abort(x *Session, key *store.Key, fault error) {
 	}
 	x.endLocked(state, fault.Error(), nil)
 	x.mu.Unlock()
-	releaseKey(s, key, x.id)
+	s.opts.Keys.Release(key, x.id)
 	close(x.ready)
 	x.recordEnd()
-}
-
-// releaseKey releases the key of a session that was not made, so that the same request can retry; nil has no effect.
-func releaseKey(s *Sessions, key *store.Key, id string) {
-	if key == nil {
-		return
-	}
-	release := func() error { return s.opts.Keys.Release(context.Background(), key, id) }
-	if err := release(); err != nil {
-		s.opts.Log.Error("idempotency key cannot be released; retrying", "session_id", id, "err", err)
-		s.opts.Work.Go(func() { s.opts.Retry.Do(release, "session_id", id) })
-	}
 }
 
 // makeError returns the error for a caller whose sandbox could not be made.

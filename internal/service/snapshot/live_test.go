@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/shelf"
@@ -23,24 +21,9 @@ type crowded struct {
 	attached func()
 }
 
-func (c crowded) Box() *box.Box {
-	return &box.Box{Agent: agent.New(func(context.Context) (net.Conn, error) {
-		host, inside := net.Pipe()
-		go c.serve(inside)
-		return host, nil
-	})}
-}
+func (c crowded) Box() *box.Box { return takenOver(c.serve) }
 
-func (c crowded) serve(conn net.Conn) {
-	defer conn.Close()
-	r, w := wire.NewReader(conn), wire.NewWriter(conn)
-	var req wire.Request
-	if _, err := r.Read(); err != nil {
-		return
-	}
-	if f, err := r.Read(); err != nil || f.JSON(&req) != nil || w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version, BootID: "b"}) != nil {
-		return
-	}
+func (c crowded) serve(req wire.Request, r *wire.Reader, w *wire.Writer) {
 	if req.Op != wire.OpList {
 		c.attached()
 		_ = w.JSON(wire.KindReply, wire.Reply{Error: &wire.Error{Code: wire.CodeNotFound}})

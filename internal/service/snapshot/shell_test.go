@@ -1,12 +1,9 @@
 package snapshot
 
 import (
-	"context"
-	"net"
 	"sync/atomic"
 	"testing"
 
-	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/box"
 )
@@ -17,24 +14,9 @@ type endless struct {
 	sent *atomic.Int64
 }
 
-func (e endless) Box() *box.Box {
-	return &box.Box{Agent: agent.New(func(context.Context) (net.Conn, error) {
-		host, inside := net.Pipe()
-		go e.serve(inside)
-		return host, nil
-	})}
-}
+func (e endless) Box() *box.Box { return takenOver(e.serve) }
 
-func (e endless) serve(conn net.Conn) {
-	defer conn.Close()
-	r, w := wire.NewReader(conn), wire.NewWriter(conn)
-	var req wire.Request
-	if _, err := r.Read(); err != nil {
-		return
-	}
-	if f, err := r.Read(); err != nil || f.JSON(&req) != nil || w.JSON(wire.KindHello, wire.Hello{Protocol: wire.Protocol, Version: wire.Version, BootID: "b"}) != nil {
-		return
-	}
+func (e endless) serve(req wire.Request, r *wire.Reader, w *wire.Writer) {
 	if req.Op != wire.OpExec {
 		_ = w.JSON(wire.KindReply, wire.Reply{Error: &wire.Error{Code: wire.CodeNotFound}})
 		return
