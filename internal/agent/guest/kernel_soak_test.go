@@ -84,7 +84,7 @@ func libraries(n *notebook) {
 			continue
 		}
 		var table map[string]any
-		raw, _ := c.results[0].Data["application/vnd.dataresource+json"].(json.RawMessage)
+		raw, _ := json.Marshal(c.results[0].Data["application/vnd.dataresource+json"])
 		_ = json.Unmarshal(raw, &table)
 		if got, _ := json.Marshal(table["data"]); string(got) != want {
 			n.Errorf("%q: %s, want %s", code, got, want)
