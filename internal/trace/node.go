@@ -110,7 +110,7 @@ func nodePlace(line string) (Frame, bool) {
 
 // nodeTop prepends the place above the error, unless the stack has it: a syntax error has no frame of its own.
 func (t *Trace) nodeTop(f Frame) {
-	if skipped(f.File) == SkippedRuntime {
+	if f.Skipped == SkippedRuntime || skipped(f.File) == SkippedRuntime {
 		return
 	}
 	for _, other := range t.Frames {
@@ -220,6 +220,9 @@ func (f *Frame) nodeFile() {
 	}
 	if strings.HasPrefix(f.File, "[eval]") || strings.HasPrefix(f.File, "[stdin]") || strings.HasPrefix(f.File, "evalmachine.") {
 		f.Skipped = SkippedInline
+	}
+	if strings.HasPrefix(f.File, "internal/") && strings.HasSuffix(f.File, ".js") { // of Node 14 and earlier, without "node:"
+		f.Skipped = SkippedRuntime
 	}
 }
 

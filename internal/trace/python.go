@@ -16,7 +16,7 @@ func (p *parser) python(line string) bool {
 		if !ok {
 			return false
 		}
-		warning := p.at > p.from && strings.HasPrefix(p.lines[p.at-1], "Exception ignored in")
+		warning := p.at > p.from && strings.HasPrefix(p.lines[p.at-1], "Exception ignored ")
 		p.pythonChain(margin, warning)
 		return true
 	case len(trimmed) != len(line) && strings.HasPrefix(trimmed, `File "`):

@@ -81,3 +81,39 @@ func TestForms(t *testing.T) {
 		}
 	}
 }
+
+// TestSkipped parses places with folders that are a language's own, or an installed package's, in some languages only.
+func TestSkipped(t *testing.T) {
+	for text, want := range map[string]string{
+		"internal/app/server.go:10:2: undefined: x":                                                        "",
+		"internal/app.c:1:2: error: x":                                                                     "",
+		"Error: x\n    at internal/main/run_main_module.js:17:47":                                          SkippedRuntime,
+		"internal/modules/cjs/loader.js:883\n  throw err;\n  ^\n\nError: x\n    at b":                      "none",
+		"Error: x\n    at f (/workspace/internal/app.js:1:2)":                                              "",
+		"Traceback (most recent call last):\n  File \"/packages/pip/six.py\", line 1, in f\nValueError: x": SkippedPackage,
+	} {
+		got := "none"
+		if found := Parse(text + "\n"); len(found) == 1 && len(found[0].Frames) > 0 {
+			got = found[0].Frames[0].Skipped
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestIgnoredExceptions has a traceback of an exception that Python ignored after the one that ended the program.
+func TestIgnoredExceptions(t *testing.T) {
+	one := func(name string) string {
+		return "Traceback (most recent call last):\n  File \"/workspace/a.py\", line 1, in f\n" + name + ": x\n"
+	}
+	for _, line := range []string{
+		"Exception ignored in: <function A.__del__ at 0x7f>",                              // 3.12 and earlier
+		"Exception ignored on threading shutdown <module 'threading' from '/x.py'>:",      // 3.13
+		"Exception ignored while calling deallocator <function A.__del__ at 0x7f0e1a2b>:", // 3.14
+	} {
+		if got, _ := Failure(Parse(one("ValueError") + line + "\n" + one("KeyError"))); got.Type != "ValueError" {
+			t.Errorf("%s: %q", line, got.Type)
+		}
+	}
+}
