@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strconv"
 	"strings"
@@ -191,11 +192,19 @@ func TestPythonHooks(t *testing.T) {
 func TestPythonPip(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.module("pip.py", "import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)")
+	n.spec.Env = append(n.spec.Env, "PKG=six", "HOME=/nowhere")
+	n.wants("import os\nfor name in ('a.whl', 'b.whl'): open(name, 'w').close()\npkg = 'seven'", "")
 	for code, want := range map[string]string{
 		"!pip list | tr a-z A-Z":               "['LIST']\n",
 		"!python3 -m pip list 2>&1 > f; cat f": "['list']\n",
 		"!pip list --no-index 'a>=1' b>=2":     "['list', '--no-index', 'a>=1', 'b>=2']\n",
 		"%pip check && echo done":              "['check']\ndone\n",
+		"!pip list six  # it's needed":         "['list', 'six']\n",
+		"!pip list 'a # b' c#d --no-index":     "['list', 'a # b', 'c#d', '--no-index']\n",
+		"!pip list *.whl ~/c":                  "['list', 'a.whl', 'b.whl', '/nowhere/c']\n",
+		"!pip list $PKG '$PKG' b>=2 c?x&y;z":   "['list', 'six', '$PKG', 'b>=2', 'c?x&y;z']\n",
+		"!pip list `echo a  b`":                "['list', 'a', 'b']\n",
+		"%pip list {pkg} {nothing}":            "['list', 'seven', '{nothing}']\n",
 	} {
 		if c := n.run(code); c.out != want || c.exit.Code != 0 {
 			t.Errorf("%q: %+v", code, c)
@@ -203,4 +212,63 @@ func TestPythonPip(t *testing.T) {
 	}
 	n.wants("out = !pip list\nout", "[\"['list']\"]")
 	n.fails("!pip list fail", "RuntimeError")
+	n.fails("!pip list fail $PKG", "RuntimeError")
+	n.fails("!pip list it's", "ValueError")
+}
+
+// Braces in a command are evaluated where the command is.
+func TestPythonBraces(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("def f(v):\n  out = !echo {v} {len(v)} {w}\n  return out\nv = w = 'global'\nf('local')", "['local 5 global']")
+	n.wants("import os\ndef g(to):\n  %cd {to}\n  return os.getcwd()\ng('/tmp')", "'/tmp'")
+}
+
+// A magic that would have no effect is refused.
+func TestPythonMagics(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	for _, code := range []string{"%load_ext autoreload", "%autoreload 2"} {
+		if e := n.fails(code, "NameError"); !strings.Contains(e.Value, "ipython") {
+			t.Errorf("%+v", e)
+		}
+	}
+	n.wants("%matplotlib inline\n1", "1")
+}
+
+// Completions are names alone.
+func TestPythonCompletions(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.run("d = ''")
+	for code, want := range map[string]string{"d.islow": "d.islower", "d.repl": "d.replace", "tr": "try", "retu": "return"} {
+		done := n.cell(code)
+		done.Shell.Complete = true
+		if c := n.follow(n.exec(done), ""); len(c.results) != 1 || strings.Join(c.results[0].Matches, " ") != want {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+}
+
+// A list or dict has a JSON form only if that is the same value.
+func TestPythonJSON(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.run("class Odd(int):\n  def __eq__(self, other): 1 / 0")
+	for code, want := range map[string]bool{
+		"{'a': [1, 2.5, None, True, 'x']}": true, "[]": true, "{'b': {'c': {}}}": true,
+		"{2: 1, 1: 2}": false, "{1: 'a', '1': 'b'}": false, "[(1, 2)]": false, "[float('nan')]": false, "[Odd(1)]": false,
+	} {
+		if c := n.run(code); len(c.results) != 1 || (c.results[0].Data["application/json"] != nil) != want || c.exit.Code != 0 {
+			t.Errorf("%q: %+v", code, c)
+		}
+	}
+}
+
+// Bytes of text formats are text, and those of JSON are its value.
+func TestPythonBytes(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	c := n.run(`display({'image/svg+xml': b'<svg/>', 'application/javascript': b'1', 'application/json': b'{"a": [null]}', 'a/b+json': b'{', 'image/png': b'png'}, raw=True)`)
+	want := map[string]any{
+		"image/svg+xml": "<svg/>", "application/javascript": "1", "application/json": map[string]any{"a": []any{nil}}, "a/b+json": "{", "image/png": "cG5n",
+	}
+	if len(c.results) != 1 || !reflect.DeepEqual(c.results[0].Data, want) {
+		t.Errorf("%+v", c)
+	}
 }

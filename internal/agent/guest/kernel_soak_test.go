@@ -76,7 +76,11 @@ func libraries(n *notebook) {
 		"pd.DataFrame({('a', 'b'): [1], ('a', 'c'): [2]})":                      `[{"a.b":1,"a.c":2,"index":0}]`,
 		"pd.DataFrame({'index': [1]}, index=pd.Index([3], name='index'))":       `[{"index":1,"index.1":3}]`,
 		"pd.DataFrame({'f': [1.234567890123]}, index=[('x', 1), ('y', 2)][:1])": `[{"f":1.234567890123,"index":["x",1]}]`,
-		"pd.Series([1], index=pd.MultiIndex.from_tuples([(2, 3)]), name='s')":   `[{"level_0":2,"level_1":3,"s":1}]`,
+		// Floats are exact, and so are times to the microsecond.
+		"pd.DataFrame({'f': [float('inf'), 3.4567e-14, 0.1 + 0.2, None]}, index=[1e-20, 2, 3, float('-inf')])": `[{"f":"inf","index":1e-20},{"f":3.4567e-14,"index":2},{"f":0.30000000000000004,"index":3},{"f":null,"index":"-inf"}]`,
+		"pd.DataFrame({'o': ['x', 1e-20], 't': pd.to_datetime(['2024-01-01 00:00:00.123456'] * 2)})":           `[{"index":0,"o":"x","t":"2024-01-01T00:00:00.123456"},{"index":1,"o":1e-20,"t":"2024-01-01T00:00:00.123456"}]`,
+		"pd.DataFrame({'n': pd.array([1e-20, None], 'Float64'), 'c': pd.Categorical([float('inf'), 0.5])})":    `[{"c":"inf","index":0,"n":1e-20},{"c":0.5,"index":1,"n":null}]`,
+		"pd.Series([1], index=pd.MultiIndex.from_tuples([(2, 3)]), name='s')":                                  `[{"level_0":2,"level_1":3,"s":1}]`,
 	} {
 		c := n.run(code)
 		if len(c.results) != 1 || c.errs != "" {

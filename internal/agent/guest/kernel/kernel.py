@@ -25,6 +25,7 @@ import types
 
 SOCKET, TEXT = 98, 99
 QUOTES = ("'", '"', "'''", '"""')
+QUOTED = r"""\\.|'[^']*'|"(?:\\.|[^"\\])*\""""  # in a shell
 MOST_FRAMES = 50
 PID = os.getpid()
 
@@ -373,20 +374,14 @@ class Kernel:
                     matches.append(m)
         except (Exception, KeyboardInterrupt):
             pass
-        matches = sorted({m.rstrip("( ") for m in matches})
+        matches = sorted({re.split("[(: ]", m, maxsplit=1)[0] for m in matches})  # without what rlcompleter adds, as in "d.copy()" and "try:"
         self.result("completions", word=word, matches=matches)
         return 0
 
     # Implementations of magics.
 
     def system(self, command, keep=False):
-        def fill(m):
-            try:
-                return str(eval(m.group(1), self.ns))
-            except Exception:
-                return m.group()
-
-        command = re.sub(r"\{([^{}\n]+)\}", fill, command)
+        command = fill(command, sys._getframe(1))
         pip = re.match(r"\s*(?:python3? -m )?pip3?\s+(.*)", command, re.S)
         return self.pip(pip.group(1), keep) if pip else self.bash(command, keep)
 
@@ -420,6 +415,7 @@ class Kernel:
         import shlex
         import site
 
+        args = uncommented(args)
         words = shlex.split(args)
         env = dict(os.environ)
         proxy = env.get("BELLJAR_PROXY")
@@ -436,7 +432,10 @@ class Kernel:
             env.update(PIP_DISABLE_PIP_VERSION_CHECK="1", PIP_NO_INPUT="1")
         command = [sys.executable, "-m", "pip"]
         shell = any(re.match(r"\d*[<>]|[|&;]", word) or word.endswith(";") for word in words)  # pip has no such arguments
-        command = ["/bin/sh", "-c", shlex.join(command) + " " + args] if shell else command + words
+        expands = any(re.search(r"[$`*?]|^~", word) for word in words)
+        if expands and not shell:  # the others of a shell's characters belong to words like numpy>=2
+            args = re.sub(QUOTED + "|[<>|&;]", lambda m: m.group() if len(m.group()) > 1 else "\\" + m.group(), args)
+        command = ["/bin/sh", "-c", shlex.join(command) + " " + args] if shell or expands else command + words
         out = self.start(command, keep, env)
         user = site.getusersitepackages()
         if os.path.isdir(user) and user not in sys.path:
@@ -447,14 +446,33 @@ class Kernel:
         return out
 
     def magic(self, name, args):
+        args = fill(args, sys._getframe(1))
         if name == "pip":
             return self.pip(args)
         if name == "cd":
             os.chdir(os.path.expanduser(args.strip() or "~"))
             return None
-        if name in ("matplotlib", "autoreload", "load_ext", "config"):
+        if name in ("matplotlib", "config"):
             return None  # figures need none
         raise NameError("magic %%%s is not known: there are %%pip, %%cd, %%%%bash and !command, and more in the language ipython" % name)
+
+
+def fill(text, frame):
+    """Replaces expressions in braces with their values in a frame."""
+
+    def value(m):
+        try:
+            return str(eval(m.group(1), frame.f_globals, frame.f_locals))
+        except Exception:
+            return m.group()
+
+    return re.sub(r"\{([^{}\n]+)\}", value, text)
+
+
+def uncommented(args):
+    """Returns a shell's words without a comment, which begins at a word's start: it may have a quote, and the # of a URL begins none."""
+    words = re.findall(r"(?:%s|\S)+" % QUOTED, args, re.S)
+    return " ".join(words[: next((n for n, word in enumerate(words) if word.startswith("#")), None)])
 
 
 def place(path, flags, fd):

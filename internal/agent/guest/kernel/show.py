@@ -18,6 +18,7 @@ MOST_TEXT = 256 << 10  # characters of text/plain, and of an error's value
 MOST_DATA = 2 << 20  # characters of every other representation
 MOST_BUNDLE = 3 << 20  # of all representations together
 MOST_ROWS = 1000  # of a table as JSON
+INFINITY = float("inf")
 
 
 def cut(text, most=MOST_TEXT):
@@ -73,9 +74,9 @@ def bundle(o, shown):
         data["text/plain"] = plain(o)
     if type(o) in (dict, list) and "application/json" not in data and len(data["text/plain"]) < 64 << 10:
         try:
-            json.dumps(o, allow_nan=False)
-            data["application/json"] = o
-        except (TypeError, ValueError, RecursionError):
+            if json.loads(json.dumps(o, allow_nan=False)) == o:  # otherwise it has values that JSON lacks, like the key 1
+                data["application/json"] = o
+        except Exception:  # also of a comparison
             pass
     return data
 
@@ -112,13 +113,23 @@ def table(o, data):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about names
             try:
-                made = json.loads(head.to_json(orient="table", index=True, default_handler=str, double_precision=15))
+                made = json.loads(head.to_json(orient="table", index=True, default_handler=str, double_precision=15, date_unit="us"))
+                exact(head, made["data"])
             except Exception:  # some values cannot be encoded as JSON
                 made = json.loads(head.astype(str).to_json(orient="table", index=True))
         made["total_rows"] = len(frame)
         data["application/vnd.dataresource+json"] = made
     except Exception:
         pass
+
+
+def exact(head, rows):
+    """Replaces floats in the rows of a table: pandas rounds them to some decimal places, and makes infinities null."""
+    columns = [(name, head.index.get_level_values(n)) for n, name in enumerate(head.index.names)]
+    for name, values in columns + [(name, head[name]) for name in head.columns]:
+        for row, value in zip(rows, values.tolist()):
+            if isinstance(value, float):
+                row[name] = None if value != value else str(value) if value in (INFINITY, -INFINITY) else value
 
 
 def named(head):
@@ -147,6 +158,18 @@ def figure_bundle(figure):
     return {"image/png": out.getvalue(), "text/plain": plain(figure)}
 
 
+def unpacked(mime, raw):
+    """Returns a representation that was given as bytes: JSON, text, or in base64."""
+    if mime.endswith("json"):
+        try:
+            return json.loads(raw)
+        except (ValueError, RecursionError):
+            pass
+    elif not mime.startswith("text/") and mime not in ("image/svg+xml", "application/javascript"):
+        return base64.b64encode(raw).decode()
+    return raw.decode("utf-8", "replace")
+
+
 def bounded(data):
     """Makes representations JSON, and leaves out those that are too large, with a note in the text."""
     kept, notes, total = {}, [], 0
@@ -156,8 +179,8 @@ def bounded(data):
             continue
         mime = str(mime)[:100]
         if isinstance(value, (bytes, bytearray, memoryview)):
-            value = base64.b64encode(bytes(value)).decode() if not mime.startswith("text/") else bytes(value).decode("utf-8", "replace")
-        elif not isinstance(value, str) and not mime.endswith("json"):
+            value = unpacked(mime, bytes(value))
+        if not isinstance(value, str) and not mime.endswith("json"):
             try:
                 value = str(value)
             except Exception:
