@@ -25,7 +25,7 @@
   session.connect();
   // without removes this program's part of error stacks from a text: the call of the cell, and all frames below it.
   const own = /\n +at Session\.post \(node:inspector:[\d:]+\)(?:\n +at [^\n]*\(belljar:kernel:[\d:]+\)(?:\n +at (?:[^\n]*\)|[^\n]*:\d+:\d+))*|(?!\n +at ))/g;
-  const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at MessagePort[^\n]*\(node:internal\/per_context[^\n]*\)/g; // in an error with a cause
+  const same = /\n +\.{3} \d+ lines matching cause stack trace \.{3}\n +at [^\n]*(?:node:internal\/|belljar:kernel:)[^\n]*:\d+\)?/g; // in an error with a cause
   const without = (text) => (text.includes('Session.post (node:inspector:') ? text.replace(own, '').replace(same, '') : text);
 
   // writeAll waits while a non-blocking file is full: the socket is non-blocking, and a child may make a stream so.
@@ -41,6 +41,8 @@
     }
   }
 
+  const owned = [true, true, true]; // whether descriptors 0 to 2 are the kernel's streams; see openStreams
+
   // A stream of Node that is interrupted during a write, or fails once, never writes again. These streams write directly to the descriptor.
   for (const [fd, stream] of [[1, process.stdout], [2, process.stderr]]) {
     stream.write = (chunk, encoding, done) => {
@@ -49,7 +51,7 @@
       const bytes = typeof chunk === 'string' ? Buffer.from(without(chunk), encoding) : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
       let failed = null;
       try {
-        writeAll(fd, bytes);
+        if (owned[fd]) writeAll(fd, bytes);
       } catch (e) {
         failed = e;
       }
@@ -67,16 +69,36 @@
   }
   const result = (type, fields) => send('= ' + JSON.stringify({ type, ...fields }));
 
-  function openStreams(paths) {
-    for (let fd = 0; fd < 3; fd++) {
-      try { fs.closeSync(fd); } catch { /* a cell has closed it */ }
-      if (fs.openSync(paths[fd], fd === 0 ? 'r' : 'w') !== fd) die(); // the lowest free number
-    }
-    hasStdin = paths[0] !== devices;
-    let stdin;
-    Object.defineProperty(process, 'stdin', {
-      configurable: true, enumerable: true, get: () => (stdin = stdin || new fs.ReadStream(null, { fd: 0, autoClose: false })),
-    });
+  // openStreams opens descriptors 0 to 2, and calls done. A file gets the lowest free number, and a cell's file work in other threads may
+  // take the one that was closed here, or the last descriptor of all. Then this retries until that work has closed its file, for 10 seconds.
+  let turn = 0, until = Infinity;
+  function openStreams(paths, done) {
+    const mine = ++turn;
+    const open = (fd) => {
+      for (; fd < 3; fd++) {
+        try { if (owned[fd]) fs.closeSync(fd); } catch { /* a cell has closed it */ }
+        let opened = -1;
+        try { opened = fs.openSync(paths[fd], fd === 0 ? 'r' : 'w'); } catch (e) { if (e.code !== 'EMFILE') throw e; }
+        owned[fd] = opened === fd;
+        if (owned[fd]) continue;
+        if (opened >= 0) fs.closeSync(opened);
+        until = Math.min(until, process.uptime() + 10);
+        if (process.uptime() >= until) die();
+        return soon(attempt, fd);
+      }
+      until = Infinity;
+      hasStdin = paths[0] !== devices;
+      let stdin;
+      Object.defineProperty(process, 'stdin', {
+        configurable: true, enumerable: true, get: () => (stdin = stdin || new fs.ReadStream(null, { fd: 0, autoClose: false })),
+      });
+      done();
+    };
+    const attempt = (fd) => {
+      if (mine !== turn) return; // an interrupt has ended the request
+      try { open(fd); } catch { die(); }
+    };
+    attempt(0);
   }
 
   // Representations.
@@ -97,10 +119,20 @@
     if (Array.isArray(value) || proto && Object.getPrototypeOf(proto) === null) {
       try {
         const json = JSON.stringify(value);
-        if (json !== undefined && json.length < 64 << 10) data['application/json'] = value;
+        if (json === undefined || json.length >= 64 << 10) return data;
+        const parsed = JSON.parse(json); // not equal to a value that has what JSON lacks, like NaN and a Set
+        if (util.isDeepStrictEqual(parsed, value)) data['application/json'] = parsed;
       } catch { /* it has cycles */ }
     }
     return data;
+  }
+
+  // unpacked returns a representation that was given as bytes: JSON, text, or in base64.
+  function unpacked(mime, bytes) {
+    if (mime.endsWith('json')) {
+      try { return JSON.parse(bytes.toString()); } catch { return bytes.toString(); }
+    }
+    return bytes.toString(/^(text\/.*|image\/svg\+xml|application\/javascript)$/.test(mime) ? 'utf8' : 'base64');
   }
 
   function bounded(data) {
@@ -109,7 +141,7 @@
     for (let [mime, value] of Object.entries(data).sort(([a], [b]) => (b === 'text/plain') - (a === 'text/plain'))) {
       if (value === undefined || value === null) continue;
       mime = mime.slice(0, 100);
-      if (value instanceof Uint8Array) value = Buffer.from(value).toString(mime.startsWith('text/') ? 'utf8' : 'base64');
+      if (value instanceof Uint8Array) value = unpacked(mime, Buffer.from(value));
       if (typeof value !== 'string' && !mime.endsWith('json')) value = String(value);
       if (mime === 'text/plain') value = cut(value);
       const size = (typeof value === 'string' ? value : JSON.stringify(value) || '').length;
@@ -176,8 +208,9 @@
     if (!code.includes('import')) return code;
     code = skim(code, (part) => part.replace(/(^|[^.\w$])import\s*(?=\()/g, '$1__import__'));
     const within = [...texts(code)];
-    return code.replace(/^[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4(?:[ \t]*(with[ \t]*\{[^}]*\}))?[ \t]*;?/gm,
+    return code.replace(/(?<=^|;)[ \t]*import\s+(?:([\w$]+)\s*,?\s*)?(?:\{([^}]*)\}|\*\s*as\s+([\w$]+))?\s*(?:from\s*)?(['"])([^'"\n]+)\4(?:[ \t]*(with[ \t]*\{[^}]*\}))?[ \t]*;?/gm,
       (all, main, names, space, _, from, attributes, at) => {
+        at += all.indexOf('import');
         if (within.some(([begin, end]) => begin <= at && at < end)) return all;
         const load = `await __import__(${JSON.stringify(from)}${attributes ? `, { ${attributes.replace('with', 'with:')} }` : ''})`;
         const parts = [main && `default: ${main}`, names && names.replace(/\bas\b/g, ':')].filter(Boolean);
@@ -358,15 +391,14 @@
     if (req.number <= ended[0]) return; // interrupted before its start
     const size = fs.fstatSync(TEXT).size, text = Buffer.alloc(size);
     fs.readSync(TEXT, text, 0, size, 0);
-    openStreams([req.stdin, req.stdout, req.stderr]);
-    [id, now] = [req.id, req];
-    send('open');
-    setGlobals();
-    if (req.op === 'complete') {
+    openStreams([req.stdin, req.stdout, req.stderr], () => {
+      [id, now] = [req.id, req];
+      send('open');
+      setGlobals();
+      if (req.op !== 'complete') return run(req, text.toString());
       try { complete(text.toString()); } catch { /* nothing follows */ }
-      return end(req, 0);
-    }
-    run(req, text.toString());
+      end(req, 0);
+    });
   }
 
   function run(req, code) {
@@ -412,10 +444,11 @@
   function end(req, status) {
     now = null;
     if (!works()) die();
-    openStreams([devices, devices, devices]);
-    send(String(status & 255));
-    id = null;
-    Atomics.store(ended, 0, req.number);
+    openStreams([devices, devices, devices], () => {
+      send(String(status & 255));
+      id = null;
+      Atomics.store(ended, 0, req.number);
+    });
   }
 
   // finish ends a request after Node has reported the cell's rejected promises.
