@@ -192,8 +192,7 @@ func TestPythonHooks(t *testing.T) {
 func TestPythonPip(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
 	n.module("pip.py", "import sys\nprint(sys.argv[1:])\nsys.exit('fail' in sys.argv)")
-	n.spec.Env = append(n.spec.Env, "PKG=six", "HOME=/nowhere")
-	n.wants("import os\nfor name in ('a.whl', 'b.whl'): open(name, 'w').close()\npkg = 'seven'", "")
+	n.wants("import os\nos.environ.update(PKG='six', HOME='/nowhere')\nfor name in ('a.whl', 'b.whl'): open(name, 'w').close()\npkg = 'seven'", "")
 	for code, want := range map[string]string{
 		"!pip list | tr a-z A-Z":               "['LIST']\n",
 		"!python3 -m pip list 2>&1 > f; cat f": "['list']\n",
