@@ -152,11 +152,11 @@ func (u Use) Shell() (leave func(), ok bool) {
 
 // Private reports what a copy of the session must not contain.
 func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool, delivered bool) {
-	names = map[string]bool{"JAVA_TOOL_OPTIONS": true}
-	for _, name := range belljar.TrustVars() {
-		names[name] = true
-	}
+	names = map[string]bool{}
 	if b := u.session.Placement().Broker; b != nil {
+		for _, name := range append(belljar.TrustVars(), "JAVA_TOOL_OPTIONS") {
+			names[name] = true
+		}
 		for name := range b.Placeholders {
 			names[name] = true
 		}
