@@ -59,7 +59,7 @@ const (
 	SessionActive     SessionState = "active"
 	SessionHibernated SessionState = "hibernated" // saved, without a sandbox until the next use
 	SessionClosed     SessionState = "closed"     // its caller deleted it
-	SessionExpired    SessionState = "expired"    // it was unused for its TTL
+	SessionExpired    SessionState = "expired"    // its TTL, idle timeout or lifetime ended it
 	SessionCrashed    SessionState = "crashed"    // its sandbox died
 	SessionLost       SessionState = "lost"       // belljar or the machine stopped, and the sandbox with it
 )

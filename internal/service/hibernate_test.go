@@ -454,38 +454,3 @@ func (b *gatedBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (blob.Inf
 	}
 	return b.blobs.Put(ctx, k, r)
 }
-
-// A copy, or a resumed session, has functions that only a shell with the original's options can read.
-func TestShellOptionsAtWake(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	x := b.open()
-	b.run(shellIn(x.ID, "shopt -s extglob; my-own() { echo \"it's $1\"; }; one=1"))
-	b.run(shellIn(x.ID, "list() { echo !(a|b); }; POSIXLY_CORRECT=y"))
-	probe := "echo $one; type -t list; my-own x; shopt -q extglob || echo off; set -o | grep -c 'posix.*on'"
-	const want = "1\nfunction\nit's x\noff\n1\n"
-	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
-	if err != nil || !made.Shell {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
-	b.sleeping(x.ID)
-	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
-}
-
-// A function named like a builtin is restored in a copy, and does not prevent a session from waking.
-func TestShellFunctionsAtWake(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	x := b.open()
-	b.run(shellIn(x.ID, "IFS=:; declare() { exit 3; }"))
-	probe := `builtin printf '%q\n' "$IFS"; type -t declare`
-	const want = ":\nfunction\n"
-	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
-	if err != nil || !made.Shell {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
-	b.sleeping(x.ID)
-	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
-}

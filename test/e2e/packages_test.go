@@ -317,3 +317,25 @@ func TestPackagesSurvive(t *testing.T) {
 		t.Errorf("%v", kept)
 	}
 }
+
+// A copy of a session has the versions of its packages, not newer ones of the index, even if the session has looked for those.
+func TestCopiesHaveTheSessionsPackages(t *testing.T) {
+	s, x := installing(t)
+	x.Wheel("greeter", "1.0", map[string]string{"greeter.py": "print('one')\n"})
+	id := s.sessionOf(map[string]any{"packages": map[string]any{"pip": []string{"greeter"}, "refresh": true}})
+	x.Wheel("greeter", "2.0", map[string]string{"greeter.py": "print('two')\n"})
+	for range 2 { // in the second round, a copy of a copy
+		status, forked := s.ask(http.MethodPost, api+"/sessions/"+id+"/fork", map[string]any{})
+		made, _ := forked["sessions"].([]any)
+		if len(made) != 1 || !strings.Contains(toText(made[0].(map[string]any)["packages"]), `"name":"greeter","version":"1.0"`) {
+			t.Fatalf("%d %v", status, forked)
+		}
+		id = made[0].(map[string]any)["session_id"].(string)
+		if got := s.shell(id, "python3 -c 'import greeter'"); got != "one\n" {
+			t.Errorf("%q", got)
+		}
+	}
+	if n, kept := x.Fetched("greeter-2.0-py3-none-any.whl"), len(s.layers()); n != 0 || kept != 1 {
+		t.Errorf("version 2.0 was fetched %d times, %d layers", n, kept)
+	}
+}

@@ -23,7 +23,7 @@ func (d *Door) declareByHand() {
 	doc.AddOperation(&huma.Operation{
 		OperationID: "upload-files", Method: "POST", Path: api.Prefix + "/sessions/{session_id}/files", Tags: []string{"sessions"},
 		Summary: "Upload files into a session's workspace",
-		Description: "Stores all files or, after an error, none. Archives are unpacked; those with `..`, absolute paths, links out of the workspace or devices are refused. " +
+		Description: "Stores all files or, after an error, none. Archives are unpacked; those with `..`, absolute paths, links or devices are refused. " +
 			"In a multipart body, files named .tar, .tar.gz, .tgz and .zip are unpacked, too, unless extract=false. A single file of any type needs path.",
 		Parameters: []*huma.Param{
 			inPath("session_id", "The session's id"),

@@ -16,7 +16,7 @@ func networkWords() map[string]string {
 		"learnt_at": "When that was found out", "NetworkPreset.reason": "Why it cannot be used", "NetworkPreset.hint": "What to do about that",
 		"EgressHost.host": "Its name, or its address", "EgressHost.ip": "The address that was connected to last", "EgressHost.allowed": connections,
 		"EgressHost.denied": "Connections and names that were denied", "EgressHost.bytes_in": in, "EgressHost.bytes_out": out,
-		"rule": "The rule that matched", "EgressHost.reason": "Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit",
+		"rule": "The rule that matched", "EgressHost.reason": "Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit, certificate_unknown, certificate_expired, certificate_name, certificate_invalid; unreachable if it was allowed and did not answer",
 		"NetworkCheck.url": "The URL", "NetworkCheck.host": "Its host", "NetworkCheck.port": "Its port", "NetworkCheck.allowed": "Whether a program could connect to it",
 		"NetworkCheck.reason": "Why not, as in a run's egress", "NetworkCheck.message": "The answer and the reason, as text", "addresses": "The addresses that the host has now",
 		"git": "A Git repository whose files the workspace begins with, cloned before the sandbox is made", "Run.git": "The repository that the workspace began with",

@@ -57,6 +57,8 @@ func sessionStates() []any {
 }
 
 // words are the descriptions of properties, by name, or by schema and name if the name alone is ambiguous.
+const sessionWarnings = "Rules of its network of which the server's rules allow nothing, and what the clone of its repository left out or changed"
+
 func words() map[string]string {
 	return map[string]string{
 		"terminal_id": "The terminal's id", "cols": "Columns, 1 to 1000; default 80", "rows": "Rows, 1 to 1000; default 24",
@@ -85,7 +87,7 @@ func words() map[string]string {
 		"duration_sec": "Seconds from its start to its end", "Build.usage": "What the compiler used, apart from the run's own usage",
 		"output": "What the compiler printed, at most 64 KiB; left out of lists", "output_encoding": "utf8 or base64", "output_truncated": "Whether the compiler printed more",
 		"Error.code": "Error code", "RuntimeReason.code": "Reason code", "Cancellation.message": "Why it ended, as text",
-		"env": "Environment variables", "files": "Small files to write to the workspace, at most 1 MB in total", "path": "Path in the workspace",
+		"env": "Environment variables", "files": "Small files to write to the workspace, at most 1 MiB in total", "path": "Path in the workspace",
 		"content_b64": "The file's bytes, base64", "mode": "Permission bits; default 420 (0644)",
 		"startup_timeout_sec": "Limit for making the sandbox, in seconds", "timeout_sec": "Limit for the command, in seconds",
 		"cpu_time_sec": "CPU seconds that all its processes may use in total; not for shell commands", "ResourceUsage.cpu_time_sec": "CPU seconds of all processes",
@@ -116,7 +118,7 @@ func words() map[string]string {
 		"RunSpec.replay":      "If the context has lost its interpreter, its earlier code is executed again first, without output",
 		"ContextRun.replayed": "How many pieces of earlier code were executed again before this one",
 		"Run.context":         "The context in which its code was executed", "ContextRun.name": "Name of the context", "ContextRun.language": "Its language",
-		"ContextRun.state": "kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own",
+		"ContextRun.state": "kept; replaced if the variables are gone, as it began in a new interpreter or has ended its own; new for the first code since the session hibernated",
 		"Completion.word":  "The end of the code, which each match replaces", "Completion.matches": "Sorted, at most 200",
 		"results": "What code in a context has shown, at most 4 MiB together", "results_truncated": "Whether results were left out",
 		"Result.type": "value (of the last expression), display, error, input (it asks for a line of standard input) or cut (further results were dropped)",
@@ -128,7 +130,7 @@ func words() map[string]string {
 		"cpu":            "Cores; 0.5 is half a core", "memory_mb": "MiB of memory for the programs", "pids": "Processes and threads at once",
 		"nofile": "Open files per process", "nproc": "Processes of the user", "workspace_mb": "MiB of /workspace", "tmp_mb": "MiB of /tmp",
 		"inodes": "Files on each writable file system", "log_bytes": "Bytes of output kept; the rest is counted and dropped", "artifact_mb": "MiB of artifacts in total",
-		"Quota.artifact_mb": "MiB of artifacts kept at once; 0 is no limit",
+		"Quota.artifact_mb": "MiB of artifacts, snapshots and volumes on disk kept at once; 0 is no limit",
 		"Quota.log_mb":      "MiB of logs kept at once; 0 is no limit",
 		"Quota.memory_mb":   "MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit",
 		"Quota.cpu":         "Cores that sandboxes may use together; 0 is no limit",
@@ -138,7 +140,7 @@ func words() map[string]string {
 		"ResourceUsage.pids":      "Most processes and threads at once", "grace_sec": "Between TERM and KILL",
 		"phase": "Phase of the run", "exit_code": "Its exit status: 128+n if a signal ended it, null if it never started", "signal": "The signal that ended it",
 		"reason_code": "Why it did not simply complete", "message": "What happened, as text", "Error.message": "What went wrong, as text",
-		"hint": "What to do next", "warnings": "Problems that did not end the run", "Session.warnings": "Rules of its network of which the server's rules allow nothing", "OpenedSession.warnings": "Rules of its network of which the server's rules allow nothing", "policy_hash": "SHA-256 of the policy in force",
+		"hint": "What to do next", "warnings": "Problems that did not end the run", "Session.warnings": sessionWarnings, "OpenedSession.warnings": sessionWarnings, "policy_hash": "SHA-256 of the policy in force",
 		"created_at": "When it was accepted", "estimated_start_time": "Estimated start, while it is queued", "started_at": "When its command started",
 		"finished_at": "When it ended", "resource_usage": "What it used; a figure that cannot be measured is absent",
 		"limits": "The limits in force; cpu, memory_mb and pids are 0 if they are not enforced", "max_limits": "The largest limits that a request may set", "max_ttl_sec": "The largest ttl_sec that a session may set", "limits_enforced": "What enforces each limit, or replaces its enforcement; a limit that is not enforced is absent", "truncated": "Whether the log was cut at its cap", "command_truncated": "Whether command is cut: at most 16 KiB are recorded", "env_names": "Names of the request's environment variables, without their values; at most 16 KiB are recorded", "last_seq": "Seq of the log's end event, once it has ended",

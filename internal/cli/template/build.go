@@ -33,7 +33,7 @@ func (*build) Help() string {
 	return `Such a file, data-science.yaml:
 
   recipe: python                # an image of Debian packages, made here; or base_image: python:3.11-slim
-  packages: {apt: [git], pip: [pandas]}
+  packages: {apt: [git, python3-pandas]}
   files: {app: ./app}           # in /workspace: what is here
   env: {MPLBACKEND: Agg}
   run: [python3 -m compileall -q app]

@@ -34,7 +34,7 @@ func (Commands) Help() string {
 
 Examples:
   belljar template build data-science.yaml
-  belljar run --template data-science -- python3 plot.py
+  belljar run --template data-science -- python3 app/main.py
   belljar session create --template data-science`
 }
 

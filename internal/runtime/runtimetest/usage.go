@@ -13,7 +13,7 @@ const busy = "i=0; while [ $i -lt 500000 ]; do i=$((i+1)); done"
 func testUsage(t *testing.T, o Options) {
 	j := share(t, o)
 	j.sub("of a command", func(j *jar) {
-		got := j.run(j.sh(busy+"; exit 0")).exit
+		got := j.run(j.sh(busy + "; exit 0")).exit
 		if got.Usage.Source == "" || got.Usage.UserMicros+got.Usage.SystemMicros < 10_000 || got.Usage.MaxRSS < 100<<10 {
 			j.Errorf("%+v", got.Usage)
 		}
@@ -21,7 +21,7 @@ func testUsage(t *testing.T, o Options) {
 			j.Errorf("it took %v ms", got.WallMS)
 		}
 		// The usage of its children counts too.
-		got = j.run(j.sh("("+busy+") & wait")).exit
+		got = j.run(j.sh("(" + busy + ") & wait")).exit
 		if got.Usage.UserMicros+got.Usage.SystemMicros < 10_000 {
 			j.Errorf("with a child: %+v", got.Usage)
 		}

@@ -300,7 +300,7 @@ func (n *Memory) Claim(id, user string, p *placement.Placement, q belljar.Quota)
 	if err := n.claim(id, c, q); err != nil || !p.Workspace.OnDisk() {
 		return err
 	}
-	err := n.Disks.Claim(context.Background(), id, belljar.Caller{ID: user}, p.Workspace)
+	err := n.Disks.Claim(context.Background(), id, belljar.Caller{ID: user}, p.Workspace, p.MayMakeVolume)
 	if err != nil {
 		n.Drop(id)
 	}

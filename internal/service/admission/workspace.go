@@ -12,7 +12,8 @@ import (
 type Disks interface {
 	// Size returns the size of a requested workspace, in MiB; 0 for a workspace in memory.
 	Size(caller belljar.Caller, w belljar.Workspace) (mb int, err error)
-	Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace) error
+	// Claim reserves a placed workspace. With mayMake it creates a missing volume.
+	Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace, mayMake bool) error
 	Reclaim(id string, caller belljar.Caller, w belljar.Workspace)
 	Drop(id string)
 }

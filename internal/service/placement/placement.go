@@ -54,6 +54,8 @@ type Placement struct {
 
 	// Workspace is the storage of /workspace, as reported; zero for memory.
 	Workspace belljar.Workspace
+	// MayMakeVolume means that the request has the size of its volume, so that a missing one may be made.
+	MayMakeVolume bool
 
 	// CompilerMB is the memory of a compiler that runs in the sandbox first, in MiB; 0 for none.
 	CompilerMB int
@@ -69,7 +71,7 @@ func (p *Placement) SetDisk(w belljar.Workspace, mb int) {
 	if !w.OnDisk() {
 		return
 	}
-	p.Workspace, p.Limits.WorkspaceMB, p.Caps.SharedTmp = w.Disk(mb), mb, false
+	p.Workspace, p.MayMakeVolume, p.Limits.WorkspaceMB, p.Caps.SharedTmp = w.Disk(mb), w.MB != 0, mb, false
 }
 
 // InMemory changes the placement to that of a side sandbox, with a workspace in memory of at most so many MiB.

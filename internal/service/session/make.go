@@ -27,8 +27,8 @@ func (s *Sessions) Create(ctx context.Context, caller belljar.Caller, req bellja
 	return create(ctx, s, caller, req, nil)
 }
 
-// create is Create for a session that is a copy of another one, with the files of from, unless that is nil.
-func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
+// create is Create for a session that is a copy of another one, unless from is nil.
+func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *original) (belljar.Session, error) {
 	for {
 		made, err := try(ctx, s, caller, req, from)
 		if !errors.Is(err, errGivenUp) {
@@ -41,7 +41,7 @@ func create(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar
 var errGivenUp = errors.New("the first request was given up")
 
 // try is create, except that it fails with errGivenUp if it waits for a concurrent request with the same key whose caller disconnects.
-func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *snapshot.Source) (belljar.Session, error) {
+func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.SessionRequest, from *original) (belljar.Session, error) {
 	done, err := s.opts.Keys.Turn(ctx, idempotency.Sessions, caller, req.IdempotencyKey)
 	if err != nil {
 		return belljar.Session{}, err
@@ -63,7 +63,7 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 	}
 	if err == nil {
 		if x.from = from; from != nil {
-			x.state.SnapshotDigest, x.state.RuntimeReason = from.Digest(), "it is the session's"
+			x.state.SnapshotDigest, x.state.RuntimeReason = from.files.Digest(), "it is the session's"
 		}
 		err = x.Approval.take()
 	}

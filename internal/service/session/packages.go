@@ -34,7 +34,10 @@ func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*ins
 	if err != nil {
 		return nil, err
 	}
-	ready, err := s.opts.Packages.Ready(ctx, order)
+	ready := copied(x, place.Image)
+	if ready == nil {
+		ready, err = s.opts.Packages.Ready(ctx, order)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -52,4 +55,15 @@ func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*ins
 		x.state.Packages = &belljar.PackageLock{Pip: ready.Lock.Pip, Npm: ready.Lock.Npm}
 	}
 	return ready, nil
+}
+
+// copied returns the packages of the session that x copies: those that it has, not those that the index has now. It returns nil without
+// packages, or if the image's name refers to another image now.
+func copied(x *Session, image runtime.Root) *install.Ready {
+	if x.from == nil || x.from.packages == nil || x.from.image.Ref != image.Ref || x.from.image.Digest != image.Digest {
+		return nil
+	}
+	ready := x.all.opts.Packages.Hold(x.from.image.Layers)
+	ready.Lock = *x.from.packages
+	return ready
 }

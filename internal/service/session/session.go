@@ -13,7 +13,6 @@ import (
 	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
-	"github.com/belljar/belljar/internal/service/snapshot"
 )
 
 // Session is a live session: a sandbox that a caller keeps, its current uses, and its expiry. It leaves the table when its sandbox is
@@ -29,7 +28,7 @@ type Session struct {
 	runs     *queue.Queue         // of its runs; their owners' bounds apply across all queues
 	shell    *queue.Queue         // of its shell's commands, which run one at a time
 	gitPlace *placement.Placement // of the side sandbox that clones its repository; nil for none
-	from     *snapshot.Source     // of a copy; nil for other sessions
+	from     *original            // of a copy; nil for other sessions
 
 	Network  Network  // its network policy
 	Approval Approval // its pending approval

@@ -36,7 +36,7 @@ func findSnapshot(ctx context.Context, s *Sessions, caller belljar.Caller, spec 
 func beginning(ctx context.Context, x *Session) (*snapshot.Source, error) {
 	switch {
 	case x.from != nil:
-		return x.from, nil
+		return x.from.files, nil
 	case x.spec.Snapshot != "":
 		return x.all.opts.Snapshots.Source(ctx, x.caller, x.spec.Snapshot)
 	}
@@ -119,17 +119,26 @@ func begin(x *Session, from *snapshot.Source, l *shelf.Layer) {
 	}
 }
 
-// Copy makes a session like a live one, with the files of from. It has no secrets and no scope, and the current network of the original.
+// original is what a copy has of the session that it copies, besides its spec.
+type original struct {
+	files    *snapshot.Source
+	image    runtime.Root         // with the layers of its packages
+	packages *belljar.PackageLock // nil for none
+}
+
+// Copy makes a session like a live one, with the files of from and the same versions of packages. It has no secrets and no scope, and the
+// current network of the original.
 func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot.Source) (belljar.Session, error) {
 	x.mu.Lock()
 	spec := x.spec
 	spec.Runtime = x.state.Runtime // independent of the current default
+	of := &original{from, x.place.Image, x.state.Packages}
 	x.mu.Unlock()
 	if w := x.Placement().Workspace; w.OnDisk() { // the copy has its own disk
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
 	}
 	spec.Secrets, spec.Git, spec.Snapshot, spec.Template, spec.Scope = nil, nil, "", "", belljar.Scope{}
-	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, from)
+	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, of)
 }
 
 // Discard ends a session that is not needed, without waiting.
@@ -152,11 +161,11 @@ func (u Use) Shell() (leave func(), ok bool) {
 
 // Private reports what a copy of the session must not contain.
 func (u Use) Private() (names map[string]bool, hidden func(text []byte) bool, delivered bool) {
-	names = map[string]bool{"JAVA_TOOL_OPTIONS": true}
-	for _, name := range belljar.TrustVars() {
-		names[name] = true
-	}
+	names = map[string]bool{}
 	if b := u.session.Placement().Broker; b != nil {
+		for _, name := range append(belljar.TrustVars(), "JAVA_TOOL_OPTIONS") {
+			names[name] = true
+		}
 		for name := range b.Placeholders {
 			names[name] = true
 		}

@@ -109,7 +109,7 @@ SHLVL SRANDOM UID`)
 
 // own reports whether a variable is set by the shell itself, or must not be copied to another shell.
 func own(name string) bool {
-	return slices.Contains(shellNames, name) || strings.HasPrefix(name, "BELLJAR_") || strings.HasPrefix(name, "_belljar")
+	return slices.Contains(shellNames, name) || name == "BELLJAR_PROXY" || strings.HasPrefix(name, "_belljar")
 }
 
 // read converts a shell's output to a script. It returns false if the output is incomplete.
@@ -121,6 +121,7 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 		kind, name, text, values := string(fields[0]), string(fields[1]), fields[2], fields[3]
 		if words := strings.Fields(string(text)); kind == "v" && len(words) > 1 {
 			flags[name] = words[1] // declare -x NAME="value"
+			text = literal(text, name, words[1])
 		}
 		switch {
 		case kind != "v" && kind != "f":
@@ -145,6 +146,28 @@ func (s *shellState) read(out []byte, w Workspace) bool {
 	}
 	s.script = append(undo(w.Execution().Env, flags, private), s.script...)
 	return len(fields) > 0 && string(fields[0]) == "end"
+}
+
+// literal returns the declaration of a variable without the attributes by which bash evaluates or converts a value that it assigns, and
+// then those: the value may be older than they are.
+func literal(text []byte, name, flags string) []byte {
+	const late = "iluc"
+	if !strings.ContainsAny(flags, late) || strings.Contains(flags, "n") { // an attribute of a reference would become that of its target
+		return text
+	}
+	first, then := "-", "-"
+	for _, c := range flags[1:] {
+		if strings.ContainsRune(late+"r", c) {
+			then += string(c)
+		} else {
+			first += string(c)
+		}
+	}
+	if first == "-" {
+		first = "--"
+	}
+	text = bytes.Replace(bytes.TrimRight(text, "\n"), []byte(flags), []byte(first), 1)
+	return append(text, "\n\\builtin declare "+then+" "+name...)
 }
 
 // undo returns the commands that remove variables of a new shell's environment, or their export, as the user did. flags has the variables
@@ -173,8 +196,10 @@ func (s *shellState) add(text string) {
 	s.script = append(append(s.script, strings.TrimRight(text, "\n")...), '\n')
 }
 
-// quoted quotes a text as one word of a shell.
-func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+// quoted quotes a text as one word of a bash. It has no CR LF, which the agent would convert.
+func quoted(text string) string {
+	return "'" + strings.NewReplacer("'", `'\''`, "\r\n", `'$'\r''`+"\n").Replace(text) + "'"
+}
 
 // beginShell and endShell enclose the commands for a new shell: its functions may need other options than it has.
 const (

@@ -37,7 +37,7 @@ func (e endless) serve(req wire.Request, r *wire.Reader, w *wire.Writer) {
 func TestOwn(t *testing.T) {
 	for name, want := range map[string]bool{
 		"BASHPID": true, "BASH_VERSION": true, "COMP_WORDS": true, "EPOCHSECONDS": true, "HISTCMD": true, "BELLJAR_PROXY": true, "_belljar_n": true, "_": true, "PWD": true,
-		"BASHFUL": false, "BASH_ENV": false, "COMP_ID": false, "EPOCHS": false, "HISTORY_DAYS": false, "SHELL": false, "TERM": false, "BELLJARS": false, "x": false,
+		"BASHFUL": false, "BASH_ENV": false, "COMP_ID": false, "EPOCHS": false, "HISTORY_DAYS": false, "SHELL": false, "TERM": false, "BELLJARS": false, "BELLJAR_TEAM": false, "x": false,
 	} {
 		if own(name) != want {
 			t.Errorf("%s: %t", name, !want)

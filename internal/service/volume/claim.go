@@ -30,17 +30,20 @@ func (v *Volumes) Size(caller belljar.Caller, w belljar.Workspace) (mb int, err 
 	case d == nil:
 		return w.MB, v.allowed("workspace.mb", w.MB)
 	case w.MB != 0 && w.MB != d.MB:
-		return 0, &belljar.Error{
-			Code: belljar.CodeConflict, Message: fmt.Sprintf("volume %q has %d MiB, and workspace.mb is %d", w.Volume, d.MB, w.MB),
-			Details: map[string]any{"field": "workspace.mb", "volume": w.Volume, "provided": w.MB, "mb": d.MB}, Hint: "leave workspace.mb out",
-		}
+		return 0, otherSize(d, w.MB, fmt.Sprintf("volume %q has %d MiB, and workspace.mb is %d", w.Volume, d.MB, w.MB), "leave workspace.mb out")
 	}
 	return d.MB, v.allowed("workspace", 0)
 }
 
+// otherSize refuses a volume whose size differs from that of a request.
+func otherSize(d *disk, mb int, message, hint string) error {
+	details := map[string]any{"field": "workspace.mb", "volume": d.Name, "provided": mb, "mb": d.MB}
+	return &belljar.Error{Code: belljar.CodeConflict, Message: message, Details: details, Hint: hint}
+}
+
 // Claim reserves a workspace on disk for a sandbox, until it is dropped. It does nothing for one in memory, or if the sandbox already
-// has one. It creates a missing volume, and refuses a volume to which another sandbox writes.
-func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace) error {
+// has one. With mayMake it creates a missing volume. It refuses a volume that another sandbox writes to, or whose size is not w.MB.
+func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w belljar.Workspace, mayMake bool) error {
 	if !w.OnDisk() || v.claimed(id) {
 		return nil
 	}
@@ -56,7 +59,7 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	v.mu.Lock()
 	d := v.all[v.folder(caller.ID, w.Volume)]
 	v.mu.Unlock()
-	if d == nil && w.MB == 0 {
+	if d == nil && !mayMake {
 		return notFound(w.Volume, makeHint) // it was removed after the admission
 	}
 	var err error
@@ -66,17 +69,18 @@ func (v *Volumes) Claim(ctx context.Context, id string, caller belljar.Caller, w
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if belljar.CodeOf(err) == belljar.CodeConflict { // a concurrent request was faster
-		if d = v.all[v.folder(caller.ID, w.Volume)]; d != nil && d.MB == w.MB {
+		if d = v.all[v.folder(caller.ID, w.Volume)]; d != nil {
 			err = nil
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if v.all[d.dir] != d {
+	case v.all[d.dir] != d:
 		return notFound(w.Volume, makeHint) // it was removed meanwhile
-	}
-	if !w.ReadOnly && d.report().WrittenBy != "" {
+	case d.MB != w.MB: // it was made again after the admission
+		return otherSize(d, w.MB, fmt.Sprintf("volume %q has %d MiB now, and the request was admitted with %d", w.Volume, d.MB, w.MB), "send the request again")
+	case !w.ReadOnly && d.report().WrittenBy != "":
 		return d.inUse("is written to by another sandbox")
 	}
 	v.hold(id, d, w.ReadOnly)

@@ -81,16 +81,16 @@ func make1(t *testing.T, w *world, caller belljar.Caller, name string, mb int) {
 func TestHolders(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
 	make1(t, w, alice, "a", 10)
-	ctx, a := t.Context(), belljar.Workspace{Volume: "a"}
-	if err := errors.Join(w.Claim(ctx, "one", alice, a), w.Claim(ctx, "one", alice, a)); err != nil {
+	ctx, a := t.Context(), belljar.Workspace{Volume: "a", MB: 10}
+	if err := errors.Join(w.Claim(ctx, "one", alice, a, false), w.Claim(ctx, "one", alice, a, false)); err != nil {
 		t.Fatal(err)
 	}
 	var e *belljar.Error
-	if err := w.Claim(ctx, "two", alice, a); !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["written_by"] != "one" {
+	if err := w.Claim(ctx, "two", alice, a, false); !errors.As(err, &e) || e.Code != belljar.CodeConflict || e.Details["written_by"] != "one" {
 		t.Errorf("a second writer: %v", err)
 	}
-	read := belljar.Workspace{Volume: "a", ReadOnly: true}
-	if err := errors.Join(w.Claim(ctx, "three", alice, read), w.Claim(ctx, "four", alice, read)); err != nil {
+	read := belljar.Workspace{Volume: "a", MB: 10, ReadOnly: true}
+	if err := errors.Join(w.Claim(ctx, "three", alice, read, false), w.Claim(ctx, "four", alice, read, false)); err != nil {
 		t.Error(err)
 	}
 	for id, readOnly := range map[string]bool{"one": false, "three": true} {
@@ -109,13 +109,13 @@ func TestHolders(t *testing.T) {
 	if err := w.As(alice).Remove(ctx, "a"); code(err) != belljar.CodeConflict {
 		t.Errorf("removed: %v", err)
 	}
-	for _, err := range []error{w.As(bob).Remove(ctx, "a"), w.Claim(ctx, "five", bob, a), second(w.As(bob).Get(ctx, "a")), second(w.Size(bob, a))} {
+	for _, err := range []error{w.As(bob).Remove(ctx, "a"), w.Claim(ctx, "five", bob, a, false), second(w.As(bob).Get(ctx, "a")), second(w.Size(bob, belljar.Workspace{Volume: "a"}))} {
 		if code(err) != belljar.CodeNotFound && code(err) != belljar.CodeInvalidRequest {
 			t.Errorf("another user: %v", err)
 		}
 	}
 	w.Drop("one")
-	if err := w.Claim(ctx, "two", alice, a); err != nil {
+	if err := w.Claim(ctx, "two", alice, a, false); err != nil {
 		t.Errorf("the next writer: %v", err)
 	}
 	for _, id := range []string{"two", "three", "four", "none"} {
@@ -143,7 +143,7 @@ func there(path string) bool { _, err := os.Stat(path); return err == nil }
 func TestOwnDisk(t *testing.T) {
 	w := open(t, t.TempDir(), nil)
 	own := belljar.Workspace{Medium: "disk", MB: 40}
-	if err := w.Claim(t.Context(), "one", alice, own); err != nil {
+	if err := w.Claim(t.Context(), "one", alice, own, false); err != nil {
 		t.Fatal(err)
 	}
 	var got runtime.Workspace
@@ -154,10 +154,10 @@ func TestOwnDisk(t *testing.T) {
 	if made(); there(filepath.Dir(got.Image)) {
 		t.Error("the folder is there")
 	}
-	if err := w.Claim(t.Context(), "two", alice, own); err != nil {
+	if err := w.Claim(t.Context(), "two", alice, own, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Claim(t.Context(), "three", alice, own); code(err) != belljar.CodeQuotaExceeded {
+	if err := w.Claim(t.Context(), "three", alice, own, false); code(err) != belljar.CodeQuotaExceeded {
 		t.Errorf("above the quota: %v", err)
 	}
 	if got := w.Bytes("alice"); got != 80<<20 {
@@ -165,7 +165,7 @@ func TestOwnDisk(t *testing.T) {
 	}
 	w.Drop("one")
 	w.Drop("two") // was not made
-	if err := w.Claim(t.Context(), "three", alice, own); err != nil {
+	if err := w.Claim(t.Context(), "three", alice, own, false); err != nil {
 		t.Errorf("in its place: %v", err)
 	}
 	w.Drop("three")
@@ -208,7 +208,7 @@ func TestRefusals(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != c.want || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := w.Claim(t.Context(), "one", alice, belljar.Workspace{Volume: "a", MB: c.mb}); code(err) != c.want {
+		if err := w.Claim(t.Context(), "one", alice, belljar.Workspace{Volume: "a", MB: c.mb}, true); code(err) != c.want {
 			t.Errorf("%s: claimed: %v", name, err)
 		}
 		if used, err := w.accounts.AllowArtifacts(t.Context(), "alice"); err != nil || !used.Reserve(100<<20) {
@@ -258,7 +258,7 @@ func TestRace(t *testing.T) {
 	errs := make([]error, 8)
 	for i := range errs {
 		all.Go(func() {
-			errs[i] = w.Claim(t.Context(), string(rune('a'+i)), alice, belljar.Workspace{Volume: "v", MB: 10, ReadOnly: i%2 == 1})
+			errs[i] = w.Claim(t.Context(), string(rune('a'+i)), alice, belljar.Workspace{Volume: "v", MB: 10, ReadOnly: i%2 == 1}, true)
 		})
 	}
 	all.Wait()

@@ -10,7 +10,7 @@ import type { FileEntry, FileList, FileMatches, FileSearch, Space, UploadResult 
 export interface WriteOptions extends CallOptions {
   /** Replace an existing file. Otherwise it causes a {@link ConflictError}. */
   overwrite?: boolean | undefined;
-  /** Permission bits; 0o644 by default, and with `ifMatch` those of the file. */
+  /** Permission bits; by default those of the file that is replaced, and 0o644 for a new one. */
   mode?: number | undefined;
   /**
    * Replace the file only if its content has this `etag` of {@link Files.part} or of an earlier write, or with `*` if a file exists. Otherwise it

@@ -942,7 +942,7 @@ export interface paths {
         put?: never;
         /**
          * Upload files into a session's workspace
-         * @description Stores all files or, after an error, none. Archives are unpacked; those with `..`, absolute paths, links out of the workspace or devices are refused. In a multipart body, files named .tar, .tar.gz, .tgz and .zip are unpacked, too, unless extract=false. A single file of any type needs path.
+         * @description Stores all files or, after an error, none. Archives are unpacked; those with `..`, absolute paths, links or devices are refused. In a multipart body, files named .tar, .tar.gz, .tgz and .zip are unpacked, too, unless extract=false. A single file of any type needs path.
          */
         post: operations["upload-files"];
         delete?: never;
@@ -2698,7 +2698,7 @@ export interface components {
              * @description How many pieces of earlier code were executed again before this one
              */
             replayed?: number;
-            /** @description kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own */
+            /** @description kept; replaced if the variables are gone, as it began in a new interpreter or has ended its own; new for the first code since the session hibernated */
             state?: string;
         };
         ContextSpec: {
@@ -2886,7 +2886,7 @@ export interface components {
             host: string;
             /** @description The address that was connected to last */
             ip?: string;
-            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit */
+            /** @description Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit, certificate_unknown, certificate_expired, certificate_name, certificate_invalid; unreachable if it was allowed and did not answer */
             reason?: string;
             /** @description The rule that matched */
             rule?: string;
@@ -3795,7 +3795,7 @@ export interface components {
             template?: string;
             /** @description The owner */
             user_id?: string;
-            /** @description Rules of its network of which the server's rules allow nothing */
+            /** @description Rules of its network of which the server's rules allow nothing, and what the clone of its repository left out or changed */
             warnings?: string[];
             /** @description Working directory of its runs, and folder of its files */
             workdir: string;
@@ -3919,7 +3919,7 @@ export interface components {
         Quota: {
             /**
              * Format: int64
-             * @description MiB of artifacts kept at once; 0 is no limit
+             * @description MiB of artifacts, snapshots and volumes on disk kept at once; 0 is no limit
              */
             artifact_mb: number;
             /**
@@ -4326,7 +4326,7 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
-            /** @description Small files to write to the workspace, at most 1 MB in total */
+            /** @description Small files to write to the workspace, at most 1 MiB in total */
             files?: components["schemas"]["InlineFile"][];
             /** @description A Git repository whose files the workspace begins with, cloned before the sandbox is made */
             git?: components["schemas"]["GitSpec"];
@@ -4662,7 +4662,7 @@ export interface components {
             template?: string;
             /** @description The owner */
             user_id?: string;
-            /** @description Rules of its network of which the server's rules allow nothing */
+            /** @description Rules of its network of which the server's rules allow nothing, and what the clone of its repository left out or changed */
             warnings?: string[];
             /** @description Where /workspace is; absent means in memory */
             workspace?: components["schemas"]["Workspace"];

@@ -99,7 +99,10 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
   get id(): string {
     return this.#state.terminal_id;
   }
-  /** A token with which a browser can reattach to this terminal, for half an hour, without other credentials. */
+  /**
+   * A token with which a browser of the same user can reattach to this terminal, for half an hour. The browser needs
+   * credentials besides, such as a ticket.
+   */
   get token(): string {
     return this.#token;
   }

@@ -146,7 +146,7 @@ class RunState:
 
     @property
     def context(self) -> dict[str, Any]:
-        """The context of the code: name, language, and state (kept, or replaced if its variables are gone)."""
+        """The context of the code: name, language, and state (kept, or replaced or new if its variables are gone)."""
         return dict(self.raw.get("context") or {})
 
     @property

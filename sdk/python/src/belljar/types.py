@@ -376,7 +376,7 @@ class ContextRun(_ContextRun, total=False):
     replayed: int
     """How many pieces of earlier code were executed again before this one."""
     state: str
-    """kept, or replaced if the variables are gone: it began in a new interpreter, or has ended its own."""
+    """kept; replaced if the variables are gone, as it began in a new interpreter or has ended its own; new for the first code since the session hibernated."""
 
 
 class _ContextSpec(TypedDict):
@@ -540,7 +540,7 @@ class EgressHost(_EgressHost, total=False):
     ip: str
     """The address that was connected to last."""
     reason: str
-    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit."""
+    """Why it was denied: no_match, dns_mismatch, policy_changed, sni_missing, private_address, port_denied, dns_failed, brokered, limit, certificate_unknown, certificate_expired, certificate_name, certificate_invalid; unreachable if it was allowed and did not answer."""
     rule: str
     """The rule that matched."""
 
@@ -1354,7 +1354,7 @@ class OpenedSession(_OpenedSession, total=False):
     user_id: str
     """The owner."""
     warnings: List[str]
-    """Rules of its network of which the server's rules allow nothing."""
+    """Rules of its network of which the server's rules allow nothing, and what the clone of its repository left out or changed."""
     workspace: Workspace
     """Where /workspace is; absent means in memory."""
 
@@ -1471,7 +1471,7 @@ class Problem(TypedDict):
 
 class _Quota(TypedDict):
     artifact_mb: int
-    """MiB of artifacts kept at once; 0 is no limit."""
+    """MiB of artifacts, snapshots and volumes on disk kept at once; 0 is no limit."""
     concurrent_runs: int
     """Runs at once; in a quota, 0 is no limit."""
     cpu_seconds_per_day: float
@@ -1769,7 +1769,7 @@ class RunSpec(_RunSpec, total=False):
     env: Dict[str, str]
     """Environment variables."""
     files: List[InlineFile]
-    """Small files to write to the workspace, at most 1 MB in total."""
+    """Small files to write to the workspace, at most 1 MiB in total."""
     git: GitSpec
     """A Git repository whose files the workspace begins with, cloned before the sandbox is made."""
     interactive: bool
@@ -2033,7 +2033,7 @@ class Session(_Session, total=False):
     user_id: str
     """The owner."""
     warnings: List[str]
-    """Rules of its network of which the server's rules allow nothing."""
+    """Rules of its network of which the server's rules allow nothing, and what the clone of its repository left out or changed."""
     workspace: Workspace
     """Where /workspace is; absent means in memory."""
 

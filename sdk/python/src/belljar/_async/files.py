@@ -40,11 +40,12 @@ class AsyncFiles:
     ) -> types.FileEntry:
         """Writes a file, whole or not at all: bytes, text as UTF-8, or a file open for reading bytes.
 
-        An existing file is a ConflictError unless ``overwrite``. ``mode`` sets the permission bits, by default 0o644.
+        An existing file is a ConflictError unless ``overwrite``. ``mode`` sets the permission bits. By default they
+        are those of the file that is replaced, and 0o644 for a new one.
 
         With ``if_match``, the file is replaced only if it has that ETag (the ``etag`` of an earlier write, or the SHA-256 of its
         contents in hexadecimal, in double quotes), or with ``"*"`` if it exists. Otherwise it raises PreconditionFailedError.
-        ``overwrite`` is then not needed, and the file keeps its mode.
+        ``overwrite`` is then not needed.
         """
         source = Body([contents])
         values = {"path": name, "overwrite": True if overwrite else None, "mode": None if mode is None else f"{mode:04o}"}

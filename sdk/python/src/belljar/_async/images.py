@@ -33,7 +33,7 @@ class AsyncImages:
         return cast("list[types.Image]", (await self._transport.ask(Ask("GET", path("images")), "items"))["items"])
 
     async def inspect(self, ref: str) -> types.Image:
-        """Returns one image; ImageUnavailableError or NotFoundError if the server does not have it."""
+        """Returns one image; NotFoundError if the server does not have it."""
         return cast("types.Image", await self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     async def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:

@@ -34,7 +34,7 @@ class Images:
         return cast("list[types.Image]", (self._transport.ask(Ask("GET", path("images")), "items"))["items"])
 
     def inspect(self, ref: str) -> types.Image:
-        """Returns one image; ImageUnavailableError or NotFoundError if the server does not have it."""
+        """Returns one image; NotFoundError if the server does not have it."""
         return cast("types.Image", self._transport.ask(Ask("GET", path("images", "inspect"), values={"ref": ref})))
 
     def pull(self, ref: str, *, progress: Optional[Callable[[types.ImageProgress], object]] = None) -> types.Image:
