@@ -252,7 +252,7 @@ func TestPythonJSON(t *testing.T) {
 	n.run("class Odd(int):\n  def __eq__(self, other): 1 / 0")
 	for code, want := range map[string]bool{
 		"{'a': [1, 2.5, None, True, 'x']}": true, "[]": true, "{'b': {'c': {}}}": true,
-		"{2: 1, 1: 2}": false, "{1: 'a', '1': 'b'}": false, "[(1, 2)]": false, "[float('nan')]": false, "[Odd(1)]": false,
+		"{2: 1, 1: 2}": false, "{1: 'a', '1': 'b'}": false, "[(1, [(2,)])]": true, "{'a': (1,)}": true, "[{1: 2}]": false, "[float('nan')]": false, "[Odd(1)]": false,
 	} {
 		if c := n.run(code); len(c.results) != 1 || (c.results[0].Data["application/json"] != nil) != want || c.exit.Code != 0 {
 			t.Errorf("%q: %+v", code, c)

@@ -115,16 +115,24 @@
     } catch { /* show it like any object */ }
     const data = { 'text/plain': inspect(value) };
     if (Buffer.isBuffer(value) && value.length > 8 && value.readUInt32BE(0) === 0x89504e47) data['image/png'] = value;
-    const proto = value !== null && typeof value === 'object' ? Object.getPrototypeOf(value) : null;
-    if (Array.isArray(value) || proto && Object.getPrototypeOf(proto) === null) {
+    if (value !== null && typeof value === 'object' && plain(value)) {
       try {
-        const json = JSON.stringify(value);
-        if (json === undefined || json.length >= 64 << 10) return data;
-        const parsed = JSON.parse(json); // not equal to a value that has what JSON lacks, like NaN and a Set
-        if (util.isDeepStrictEqual(parsed, value)) data['application/json'] = parsed;
-      } catch { /* it has cycles */ }
+        const json = JSON.stringify(value, faithful);
+        if (json !== undefined && json.length < 64 << 10) data['application/json'] = JSON.parse(json);
+      } catch { /* it has cycles, or values that JSON lacks */ }
     }
     return data;
+  }
+
+  function plain(object) {
+    const proto = Object.getPrototypeOf(object);
+    return Array.isArray(object) || proto === null || Object.getPrototypeOf(proto) === null;
+  }
+
+  // faithful throws at a value that JSON.stringify would replace by another one, like NaN by null and a Set by {}.
+  function faithful(key, value) {
+    if (typeof value === 'object' ? value === null || plain(value) : Number.isFinite(value) || /string|boolean/.test(typeof value)) return value;
+    throw new TypeError(key);
   }
 
   // unpacked returns a representation that was given as bytes: JSON, text, or in base64.

@@ -74,7 +74,7 @@ def bundle(o, shown):
         data["text/plain"] = plain(o)
     if type(o) in (dict, list) and "application/json" not in data and len(data["text/plain"]) < 64 << 10:
         try:
-            if json.loads(json.dumps(o, allow_nan=False)) == o:  # otherwise it has values that JSON lacks, like the key 1
+            if json.loads(json.dumps(o, allow_nan=False)) == listed(o):  # otherwise it has values that JSON lacks, like the key 1
                 data["application/json"] = o
         except Exception:  # also of a comparison
             pass
@@ -150,6 +150,13 @@ def named(head):
     defaults = ["level_%d" % n for n in range(len(levels))] if len(levels) > 1 else ["index"]
     head.index = head.index.set_names([name(d if given is None else given) for d, given in zip(defaults, levels)])
     return head
+
+
+def listed(o):
+    """Returns a value with lists in place of its tuples, as JSON has it."""
+    if type(o) is dict:
+        return {key: listed(value) for key, value in o.items()}
+    return [listed(value) for value in o] if isinstance(o, (list, tuple)) else o
 
 
 def figure_bundle(figure):
