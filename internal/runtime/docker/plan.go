@@ -116,6 +116,9 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if f.NCPU > 0 { // the engine refuses more than its own, which means the same
 		cpu = min(cpu, float64(f.NCPU))
 	}
+	if !f.CPUCfsQuota { // the engine refuses a quota that it cannot enforce; it drops other such limits
+		cpu = 0
+	}
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
 		CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=" + e.seccomp},
