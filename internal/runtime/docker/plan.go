@@ -224,7 +224,7 @@ func (e *engine) check(spec runtime.Spec, f *facts) error {
 	}
 	caps := e.capabilities(f)
 	if len(spec.Root.Layers) > 0 && !caps.Layers {
-		return &runtime.StepError{Step: stepMount, Err: errors.New("layers are not available: the engine may be on another machine"), Hint: "use an engine that listens on a socket of this machine"}
+		return &runtime.StepError{Step: stepMount, Err: errors.New("layers are not available: " + caps.NoLayers.Detail), Hint: caps.NoLayers.Hint}
 	}
 	if !caps.Available {
 		why := caps.Reasons[0]

@@ -162,7 +162,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	name, known := f.ociRuntime(e.opts.OCIRuntime)
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: f.isolation(name), Version: f.ServerVersion,
-		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true, Layers: e.local(),
+		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true,
 		OCIRuntime: name, Start: coldStart,
 	}
 	// Only runc and similar programs can change the limits of a running container.
@@ -170,6 +170,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	if c.Isolation == runtime.IsolationUserKernel {
 		c.OOMScope = "sandbox"
 	}
+	c.Layers, c.NoLayers = e.layers(f, c.Isolation)
 	refuse := func(code, detail, hint string) {
 		c.Refuse(runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
 	}
@@ -190,6 +191,20 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	return c
 }
 
+// layers reports whether containers can read folders of this machine, and if not, why.
+func (e *engine) layers(f *facts, class runtime.Isolation) (bool, runtime.Reason) {
+	why := runtime.Reason{Code: prerequisite, Step: stepMount}
+	switch {
+	case !e.local():
+		why.Detail, why.Hint = "the engine may be on another machine", "use an engine that listens on a socket of this machine"
+	case f.has("selinux") && class != runtime.IsolationUserKernel: // the folders have the label of Belljar's data
+		why.Detail, why.Hint = "SELinux on the engine's machine hides the folders of other programs from containers", "use the native or gvisor runtime"
+	default:
+		return true, runtime.Reason{}
+	}
+	return false, why
+}
+
 func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protection {
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true, By: "a random uid and gid for each sandbox, no capabilities, no new privileges",
@@ -199,7 +214,7 @@ func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protec
 		identity.Hint = "run the engine rootless, or with userns-remap"
 	}
 	filesystem := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "a read-only image and no mounts of the engine's host"}
-	if !f.has("apparmor") && !f.has("selinux") && class == runtime.IsolationNamespace {
+	if !f.has("apparmor") && !false && class == runtime.IsolationNamespace {
 		filesystem.Weaker = "no AppArmor or SELinux in addition"
 		filesystem.Hint = "boot the engine's kernel with AppArmor"
 	}
