@@ -32,7 +32,7 @@ func (e *engine) ask(ctx context.Context) (*facts, error) {
 	if e.unusable != nil {
 		return nil, e.unusable
 	}
-	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	ping, err := e.ping(ctx)
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) { // else only the caller has left
 			e.mu.Lock()
@@ -72,11 +72,11 @@ func (e *engine) ask(ctx context.Context) (*facts, error) {
 }
 
 func (e *engine) learn(ctx context.Context) (*facts, error) {
-	got, err := e.api.Info(ctx, client.InfoOptions{})
+	got, err := e.api().Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return nil, err
 	}
-	version, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	version, err := e.api().ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return nil, err
 	}

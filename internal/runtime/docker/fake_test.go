@@ -81,7 +81,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(v)
 	}
-	switch {
+	switch asked := version.FindString(r.URL.Path); {
+	case asked != "" && asked != "/v"+e.api:
+		fail(http.StatusBadRequest, "client version "+asked[2:]+" is too old. Minimum supported API version is "+e.api)
 	case path == "/_ping":
 	case path == "/info":
 		answer(e.info)
@@ -117,6 +119,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(http.StatusCreated)
 		answer(container.CreateResponse{ID: "c1"})
+	case path == "/containers/json":
+		answer([]container.Summary{})
 	case strings.HasPrefix(path, "/containers/") && e.made == nil:
 		fail(http.StatusNotFound, "No such container")
 	case strings.HasSuffix(path, "/json"):

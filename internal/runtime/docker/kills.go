@@ -28,7 +28,7 @@ func (k *kills) count(ctx context.Context, s *sandbox, u *runtime.Usage, now tim
 	ctx, cancel := context.WithTimeout(ctx, s.rt.answering())
 	defer cancel()
 	stamp := func(nanos int64) string { return fmt.Sprintf("%d.%09d", nanos/1e9, nanos%1e9) }
-	got := s.rt.api.Events(ctx, client.EventsListOptions{
+	got := s.rt.api().Events(ctx, client.EventsListOptions{
 		Since: stamp(max(k.last, 1)), Until: stamp(now.Add(lateKill).UnixNano()),
 		Filters: client.Filters{}.Add("type", "container").Add("event", "oom").Add("container", s.container),
 	})

@@ -81,7 +81,7 @@ func (m *meter) look(ctx context.Context, s *sandbox) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.rt.answering())
 	defer cancel()
-	got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, err := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
 		m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true
 	}
@@ -131,7 +131,7 @@ func (m *meter) settle(u *runtime.Usage, limit int) {
 func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.answering())
 	defer cancel()
-	got, err := e.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
+	got, err := e.api().ContainerStats(ctx, id, client.ContainerStatsOptions{})
 	if err != nil {
 		return runtime.Usage{}, time.Time{}, err
 	}

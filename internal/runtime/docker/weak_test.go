@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
@@ -24,5 +25,28 @@ func TestNoCPUQuota(t *testing.T) {
 	var step *runtime.StepError
 	if _, err := r.Create(t.Context(), spec("x")); !errors.As(err, &step) || step.Step != "attach" {
 		t.Error(err)
+	}
+}
+
+// An engine that is replaced by one with another API version, which no longer accepts the old one, is usable at once.
+func TestReplacedEngine(t *testing.T) {
+	e := newEngine()
+	r := talk(t, e, docker.Options{})
+	for _, version := range []string{"1.41", "1.44", "1.40"} {
+		e.mu.Lock()
+		e.api, e.info.ServerVersion = version, "engine "+version
+		e.mu.Unlock()
+		if caps, err := r.Probe(t.Context()); err != nil || !caps.Available || caps.Version != "engine "+version {
+			t.Errorf("%s: %+v, %v", version, caps, err)
+		}
+		if _, err := r.List(t.Context()); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	e.mu.Lock()
+	e.api = "1.39"
+	e.mu.Unlock()
+	if caps, err := r.Probe(t.Context()); err != nil || caps.Available || !strings.Contains(caps.Reasons[0].Hint, "19.03") {
+		t.Errorf("an old one: %+v, %v", caps, err)
 	}
 }
