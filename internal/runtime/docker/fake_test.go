@@ -35,6 +35,7 @@ type engine struct {
 	name   string // name of its program
 	info   system.Info
 	image  image.InspectResponse
+	images []image.Summary
 	create func(*container.InspectResponse) error // changes the reported container before it is returned
 	pull   func(w http.ResponseWriter, r *http.Request)
 
@@ -93,6 +94,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]string{"Name": path[len("/volumes/"):]})
 	case path == "/images/create":
 		e.pull(w, r)
+	case path == "/images/json":
+		answer(e.images)
 	case strings.HasPrefix(path, "/images/") && e.image.ID == "":
 		fail(http.StatusNotFound, "No such image")
 	case strings.HasPrefix(path, "/images/"):

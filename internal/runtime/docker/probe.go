@@ -52,8 +52,11 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return r.capabilities(f), nil
 }
 
+// triedImages is the number of images that Test tries if their sandboxes fail.
+const triedImages = 3
+
 // Test implements [runtime.Tester]. If the engine has no image that it can run, Test makes no sandbox and relies on the
-// engine's report.
+// engine's report. One image whose sandbox fails does not prove that the engine is at fault: the next ones are tried.
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	caps, err := r.Probe(ctx)
 	if err != nil || !caps.Available {
@@ -63,6 +66,8 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	if err != nil {
 		return caps, err
 	}
+	var why *runtime.StepError
+	failed := 0
 	for _, img := range list {
 		err := r.try(ctx, img.Ref)
 		var step *runtime.StepError
@@ -73,11 +78,19 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 			return caps, err // the failure shows nothing about the engine
 		case errors.Is(err, runtime.ErrNoImage), errors.As(err, &step) && step.Step == stepImage:
 			continue // for another platform, or removed
-		case errors.As(err, &step):
-			caps.Refuse(runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
-			return caps, nil
+		case step == nil:
+			return caps, err
 		}
-		return caps, err
+		mayBeImage := step.Step == stepCreate || step.Step == stepStart || step.Step == stepAgent
+		if why == nil || !mayBeImage {
+			why = step
+		}
+		if failed++; !mayBeImage || failed == triedImages {
+			break
+		}
+	}
+	if why != nil {
+		caps.Refuse(runtime.Reason{Code: prerequisite, Step: why.Step, Detail: why.Err.Error(), Hint: why.Hint})
 	}
 	return caps, nil
 }

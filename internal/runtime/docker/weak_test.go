@@ -2,10 +2,12 @@ package docker_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
 
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/docker"
@@ -48,5 +50,30 @@ func TestReplacedEngine(t *testing.T) {
 	e.mu.Unlock()
 	if caps, err := r.Probe(t.Context()); err != nil || caps.Available || !strings.Contains(caps.Reasons[0].Hint, "19.03") {
 		t.Errorf("an old one: %+v, %v", caps, err)
+	}
+}
+
+// One image from which no container can be made does not prove that the engine is at fault, but several do. The simulated engine has no
+// agent, so that the sandbox of a good image fails in the step after the container's.
+func TestImagesThatDoNotStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		bad, creates int
+		step, detail string
+	}{"the first": {1, 2, "attach", ""}, "two": {2, 3, "attach", ""}, "all": {5, 3, "create", "image 1"}} {
+		e := newEngine()
+		for i := range 5 {
+			e.images = append(e.images, image.Summary{ID: "sha256:1", RepoTags: []string{fmt.Sprintf("image:%d", i)}})
+		}
+		creates := 0
+		e.create = func(*container.InspectResponse) error {
+			if creates++; creates <= c.bad {
+				return fmt.Errorf("image %d has no layers", creates)
+			}
+			return nil
+		}
+		caps, err := talk(t, e, docker.Options{}).Test(t.Context())
+		if err != nil || caps.Available || caps.Reasons[0].Step != c.step || !strings.Contains(caps.Reasons[0].Detail, c.detail) || creates != c.creates {
+			t.Errorf("%s: %+v, %v, %d containers", name, caps.Reasons, err, creates)
+		}
 	}
 }
