@@ -159,7 +159,8 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if e.opts.AppArmor != "" {
 		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+e.opts.AppArmor)
 	}
-	// An image's volumes would be folders on the engine's disk, writable and without a limit.
+	// An image's volumes would be folders on the engine's disk, writable and without a limit, below our own folders, too. The engine
+	// leaves out only those on whose very path something else is mounted.
 	for _, place := range img.volumes {
 		if _, ours := h.Tmpfs[place]; !ours && place != agentDir {
 			h.Tmpfs[place] = "size=64k,nr_inodes=16,mode=0555,ro,noexec,nosuid,nodev"

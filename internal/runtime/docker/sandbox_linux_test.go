@@ -42,7 +42,7 @@ func TestImageHasNoSay(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
 	image := "belljar-test/" + name()
-	engine.Import(t, image, bytes.NewReader(dockerd.BusyboxRoot(t)), "VOLUME /data", "VOLUME /tmp", "USER root", "ENV GODEBUG=panicnil=1 LD_PRELOAD=/x GOMAXPROCS=64",
+	engine.Import(t, image, bytes.NewReader(dockerd.BusyboxRoot(t)), "VOLUME /data", "VOLUME /workspace/x", "VOLUME /tmp", "USER root", "ENV GODEBUG=panicnil=1 LD_PRELOAD=/x GOMAXPROCS=64",
 		"HEALTHCHECK --interval=1s CMD touch /tmp/health", "ENTRYPOINT [\"/bin/false\"]", "WORKDIR /nowhere", "EXPOSE 80")
 	installation := name()
 	r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
