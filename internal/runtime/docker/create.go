@@ -102,7 +102,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	}
 	s := r.sandbox(spec.ID, id, spec.Lifetime == runtime.LifetimeDetached, min(spec.Limits.Pids, spec.Limits.NProc))
 	s.memory, s.memoryMB = p.host.Memory, spec.Limits.MemoryMB
-	s.born, s.kernel = spec, f.isolation(p.host.Runtime) == runtime.IsolationUserKernel
+	s.born, s.kernel = spec, ownKernel(f.isolation(p.host.Runtime))
 	// Attach before the start: an agent's output without a reader is lost.
 	host, err := r.attach(ctx, id, &s.stderr)
 	if err != nil {

@@ -142,6 +142,11 @@ func (f *facts) isolation(name string) runtime.Isolation {
 	return runtime.IsolationNamespace
 }
 
+// ownKernel reports whether sandboxes of a class have a kernel of their own, whose processes the engine's host does not see.
+func ownKernel(class runtime.Isolation) bool {
+	return class == runtime.IsolationUserKernel || class == runtime.IsolationMicroVM
+}
+
 // last returns the facts that the engine reported last; nil if it was away since.
 func (e *engine) last() *facts {
 	e.mu.Lock()

@@ -26,9 +26,9 @@ const (
 	agentTasks = 64
 )
 
-// Resources that a kernel in user space needs in addition. The engine's host sees all of it as one program. Its memory
-// counts, and its threads are all that the host's limit of processes counts. The limit for programs is that kernel's own
-// RLIMIT_NPROC.
+// Resources that a kernel of the sandbox's own needs in addition. The engine's host sees all of it as one program, whose threads are
+// all that the host's limit of processes counts. The limit for programs is that kernel's own RLIMIT_NPROC. The memory of one in user
+// space counts; a virtual machine gets its memory from its OCI runtime.
 const (
 	kernelBytes     = 128 << 20
 	kernelTasks     = 512
@@ -109,8 +109,12 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if !f.PidsLimit { // without the engine's limit, a command gets its whole nproc limit, which cannot exceed this one
 		each = max(each, int64(l.NProc)+agentTasks)
 	}
-	if f.isolation(ociRuntime) == runtime.IsolationUserKernel {
-		memory, tasks, each = memory+kernelBytes, kernelTasks+kernelTasksEach*int64(l.Pids), pids
+	class := f.isolation(ociRuntime)
+	if ownKernel(class) {
+		tasks, each = kernelTasks+kernelTasksEach*int64(l.Pids), pids
+	}
+	if class == runtime.IsolationUserKernel {
+		memory += kernelBytes
 	}
 	cpu := l.CPU
 	if f.NCPU > 0 { // the engine refuses more than its own, which means the same

@@ -245,12 +245,12 @@ func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protec
 		memory.Hint = "boot the engine's kernel with swapaccount=1"
 	}
 	pids := limitBy(runtime.ProtectPids, f.PidsLimit, group+" pids")
-	if class == runtime.IsolationUserKernel {
+	if ownKernel(class) {
 		pids = runtime.Protection{
 			Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in a kernel of the sandbox's own, which has its processes only",
 			Weaker: "no figures: what the engine's host counts are that kernel's threads",
 		}
-		if memory.Enforced {
+		if memory.Enforced && class == runtime.IsolationUserKernel {
 			memory.By += ", with 128 MiB for that kernel itself"
 		}
 	}

@@ -184,7 +184,7 @@ func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	if err != nil {
 		return nil, fault(stepEngine, err)
 	}
-	s.kernel = found.HostConfig != nil && f.isolation(found.HostConfig.Runtime) == runtime.IsolationUserKernel
+	s.kernel = found.HostConfig != nil && ownKernel(f.isolation(found.HostConfig.Runtime))
 	host, err := r.attach(ctx, found.ID, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)
