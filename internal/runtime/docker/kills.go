@@ -12,8 +12,8 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// kills counts the processes of a container that were killed for lack of memory, by the events of its engine. Engines before
-// Docker 23 report them nowhere else while a container runs. An engine keeps its latest 256 events.
+// kills counts the processes of a container that were killed for lack of memory, by the events of its engine. Docker 20.10
+// reports them nowhere else while a container runs. An engine keeps its latest 256 events.
 type kills struct {
 	n    int64
 	last int64 // when the engine reported the last one, in nanoseconds of its clock
