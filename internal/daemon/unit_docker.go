@@ -14,5 +14,5 @@ func openDocker(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
-	return unit{Runtime: rt, close: rt.Close, sweep: rt.Sweep}, nil
+	return unit{Runtime: rt, close: rt.Close, sweep: rt.Sweep, others: rt.SweepOthers}, nil
 }

@@ -95,8 +95,9 @@ type Capabilities struct {
 	GoCache bool `json:"-"`
 	// Overlay means that workspaces can begin with the files of a folder ([Workspace].Below).
 	Overlay bool `json:"-"`
-	// Layers means that sandboxes are given the layers of their root ([Root].Layers).
-	Layers bool `json:"-"`
+	// Layers means that sandboxes are given the layers of their root ([Root].Layers). NoLayers is why not, if the host decides that.
+	Layers   bool   `json:"-"`
+	NoLayers Reason `json:"-"`
 	// SharedTmp means that /tmp and the workspace share one size, and that programs can run in /tmp if they can run in the
 	// workspace.
 	SharedTmp bool `json:"-"`

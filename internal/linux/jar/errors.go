@@ -44,9 +44,11 @@ const (
 	KilledHint = "something on this host killed it, most likely the out-of-memory killer: look for oom in the kernel's log"
 	// NamespaceHint is for a birth that may not make a user namespace.
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
-	doctorHint    = "run \"belljar doctor\" to see what this host can limit"
-	helperHint    = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
-	idsHint       = "run \"belljar doctor\" to see the ids that this host offers"
+	// appArmorHint is for a birth whose user namespace has no rights, which shows at the first step that needs one.
+	appArmorHint = "AppArmor leaves user namespaces of this program without rights: load the profile in deploy/apparmor, as docs/security.md#ubuntu shows"
+	doctorHint   = "run \"belljar doctor\" to see what this host can limit"
+	helperHint   = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
+	idsHint      = "run \"belljar doctor\" to see the ids that this host offers"
 )
 
 // explain turns the failure of a child into a step with a hint.
@@ -56,7 +58,7 @@ func (e Errors) explain(ctx context.Context, err error) error {
 	case errors.As(err, &fe) && fe.Step == StepImage && fe.Errno == unix.ENOENT:
 		return e.Step(fe.Step, fmt.Errorf("%w: %w", e.NoImage, fe.Errno), "")
 	case errors.As(err, &fe):
-		return e.Step(fe.Step, fe.Errno, hint(fe))
+		return e.Step(fe.Step, fe.Errno, hint(fe, os.Geteuid() != 0 && restricted("/proc")))
 	case errors.Is(err, forkexec.ErrVanished):
 		return e.Step(StepBirth, err, KilledHint)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -65,8 +67,8 @@ func (e Errors) explain(ctx context.Context, err error) error {
 	return e.Step(StepBirth, err, "")
 }
 
-// hint returns the usual cause of a failed step.
-func hint(e *forkexec.Error) string {
+// hint returns the usual cause of a failed step. restricted is whether this process has no rights in its user namespaces.
+func hint(e *forkexec.Error, restricted bool) string {
 	switch {
 	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
 		return "the limit on namespaces is reached: raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces with sysctl"
@@ -76,6 +78,8 @@ func hint(e *forkexec.Error) string {
 		return "belljar runs in a chroot, in which the kernel makes no user namespaces: enter that folder as container engines do, with pivot_root"
 	case e.Step == "clone" || strings.HasSuffix(e.Step, StepUserNS):
 		return NamespaceHint
+	case (e.Errno == unix.EPERM || e.Errno == unix.EACCES) && restricted:
+		return appArmorHint
 	case e.Step == StepProc && e.Errno == unix.EPERM:
 		return "an outer container masks /proc: start it with --security-opt systempaths=unconfined"
 	case e.Errno == unix.ENOSYS:
@@ -92,6 +96,16 @@ func sealHint(err error) string {
 		return "this host forbids programs in memory, of which the sandbox's agent is one: set vm.memfd_noexec to 0 or 1 with sysctl"
 	}
 	return ""
+}
+
+// restricted reports whether AppArmor takes all rights from the user namespaces of this process, which has no profile.
+func restricted(proc string) bool {
+	rule, err := os.ReadFile(proc + "/sys/kernel/apparmor_restrict_unprivileged_userns")
+	if err != nil || strings.TrimSpace(string(rule)) != "1" {
+		return false
+	}
+	profile, err := os.ReadFile(proc + "/self/attr/current")
+	return err == nil && strings.TrimRight(string(profile), "\n\x00") == "unconfined"
 }
 
 // chrooted reports whether this process is in a chroot, as far as it can see.

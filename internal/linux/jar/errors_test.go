@@ -5,6 +5,7 @@ package jar
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,23 +16,55 @@ import (
 
 func TestHint(t *testing.T) {
 	for _, c := range []struct {
-		step  string
-		errno unix.Errno
-		want  string
+		step       string
+		errno      unix.Errno
+		restricted bool
+		want       string
 	}{
-		{"clone", unix.ENOSPC, "max_user_namespaces"},
-		{"network", unix.ENOSPC, "max_net_namespaces"},
-		{"inner_userns", unix.ENOSPC, "max_mnt_namespaces"},
-		{"mount", unix.ENOSPC, ""},
-		{"proc", unix.EMFILE, "ulimit -n"},
-		{"clone", unix.EPERM, "forbids user namespaces"},
-		{"proc", unix.EPERM, "systempaths=unconfined"},
-		{"mount", unix.EPERM, "doctor"},
-		{"mount", unix.ENOSYS, "5.12"},
+		{"clone", unix.ENOSPC, false, "max_user_namespaces"},
+		{"network", unix.ENOSPC, false, "max_net_namespaces"},
+		{"inner_userns", unix.ENOSPC, false, "max_mnt_namespaces"},
+		{"mount", unix.ENOSPC, false, ""},
+		{"proc", unix.EMFILE, false, "ulimit -n"},
+		{"clone", unix.EPERM, false, "forbids user namespaces"},
+		{"proc", unix.EPERM, false, "systempaths=unconfined"},
+		{"mount", unix.EPERM, false, "doctor"},
+		{"mount", unix.ENOSYS, false, "5.12"},
+		{"cgroup", unix.EPERM, true, "security.md#ubuntu"},
+		{"proc", unix.EACCES, true, "security.md#ubuntu"},
+		{"mount", unix.ENOSYS, true, "5.12"},
 	} {
-		got := hint(&forkexec.Error{Step: c.step, Errno: c.errno})
+		got := hint(&forkexec.Error{Step: c.step, Errno: c.errno}, c.restricted)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s, %v: %q", c.step, c.errno, got)
+		}
+	}
+}
+
+// AppArmor restricts the user namespaces of programs without a profile, if the host's rule is on.
+func TestRestricted(t *testing.T) {
+	for name, c := range map[string]struct {
+		rule, profile string
+		want          bool
+	}{
+		"no AppArmor":          {"", "", false},
+		"no profile":           {"1\n", "unconfined\n", true},
+		"the rule is off":      {"0\n", "unconfined\n", false},
+		"Belljar's profile":    {"1\n", "belljar (unconfined)\n", false},
+		"the engine's profile": {"1\n", "docker-default (enforce)\n", false},
+	} {
+		proc := t.TempDir()
+		for file, text := range map[string]string{"sys/kernel/apparmor_restrict_unprivileged_userns": c.rule, "self/attr/current": c.profile} {
+			if text == "" {
+				continue
+			}
+			path := filepath.Join(proc, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := restricted(proc); got != c.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -43,13 +43,27 @@ func Host(u User) (*Tree, error) {
 			t.show(source[1:])
 		}
 	}
-	if zone, err := os.Readlink("/etc/localtime"); err == nil && strings.HasPrefix(zone, "/usr/share/zoneinfo/") {
-		t.Parts = append(t.Parts, Part{Name: "etc/localtime", Kind: Link, Target: zone})
+	if link, err := os.Readlink("/etc/localtime"); err == nil {
+		if zone := zoneFile(link); zone != "" {
+			t.Parts = append(t.Parts, Part{Name: "etc/localtime", Kind: Link, Target: zone})
+		}
 	}
 	t.Parts = append(t.Parts, written(u.Fill())...)
 	t.Parts = append(t.Parts, Part{Name: "opt", Kind: Folder}, Part{Name: "mnt", Kind: Folder})
 	t.Parts = append(t.Parts, variable()...)
 	return t, nil
+}
+
+// zoneFile returns the absolute path of the time zone to which /etc/localtime links; "" if it is not a file that a sandbox has.
+// Many hosts have a relative link.
+func zoneFile(link string) string {
+	if !filepath.IsAbs(link) {
+		link = "/etc/" + link
+	}
+	if link = filepath.Clean(link); !strings.HasPrefix(link, "/usr/share/zoneinfo/") {
+		return ""
+	}
+	return link
 }
 
 // variable returns the parts of /var for a root that has none.

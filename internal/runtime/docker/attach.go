@@ -17,7 +17,7 @@ import (
 // attach connects to the stdin and stdout of a container's agent, which carry the multiplexer's byte stream. The
 // agent's standard error is copied to stderr.
 func (e *engine) attach(ctx context.Context, container string, stderr *tail) (*wire.MuxHost, error) {
-	got, err := e.api.ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
+	got, err := e.api().ContainerAttach(ctx, container, client.ContainerAttachOptions{Stream: true, Stdin: true, Stdout: true, Stderr: true})
 	if err != nil {
 		return nil, err
 	}

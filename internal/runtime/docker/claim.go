@@ -117,7 +117,7 @@ func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
 	failed := make(chan error, 1)
 	go func() {
 		defer cancel()
-		_, err := r.api.ContainerRename(patient, s.container, client.ContainerRenameOptions{NewName: r.container(id)})
+		_, err := r.api().ContainerRename(patient, s.container, client.ContainerRenameOptions{NewName: r.container(id)})
 		r.mu.Lock()
 		delete(r.renames, over)
 		r.mu.Unlock()

@@ -90,7 +90,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	got, err := r.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	got, err := r.api().ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
 		return nil, fault(stepVerify, err)
 	}
@@ -102,7 +102,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	}
 	s := r.sandbox(spec.ID, id, spec.Lifetime == runtime.LifetimeDetached, min(spec.Limits.Pids, spec.Limits.NProc))
 	s.memory, s.memoryMB = p.host.Memory, spec.Limits.MemoryMB
-	s.born, s.kernel = spec, f.isolation(p.host.Runtime) == runtime.IsolationUserKernel
+	s.born, s.kernel = spec, ownKernel(f.isolation(p.host.Runtime))
 	// Attach before the start: an agent's output without a reader is lost.
 	host, err := r.attach(ctx, id, &s.stderr)
 	if err != nil {
@@ -113,7 +113,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 			host.Close()
 		}
 	}()
-	if _, err := r.api.ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+	if _, err := r.api().ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		text := err.Error()
 		if strings.Contains(text, agentName) && (strings.Contains(text, "no such file") || strings.Contains(text, "not found")) {
 			return nil, errors.Join(errNoAgent, fault(stepStart, err))
@@ -135,7 +135,7 @@ func (e *engine) create(ctx context.Context, p *plan) (string, error) {
 	}
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
 	defer cancel()
-	made, err := e.api.ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
+	made, err := e.api().ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
 	switch {
 	case err == nil && made.ID == "":
 		err = errors.New("the engine does not say what it has made")
@@ -178,7 +178,7 @@ func (r *Runtime) List(ctx context.Context) ([]string, error) {
 	if err := r.settled(ctx); err != nil {
 		return nil, err
 	}
-	got, err := r.api.ContainerList(ctx, client.ContainerListOptions{
+	got, err := r.api().ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: client.Filters{}.Add("label", labelInstallation+"="+r.opts.Installation),
 	})
 	if err != nil {

@@ -100,7 +100,7 @@ func New(o Options) (*Runtime, error) {
 func (r *Runtime) Close() error {
 	r.closeOnce.Do(func() { close(r.closing) })
 	r.watches.Wait()
-	return errors.Join(r.settled(context.Background()), r.api.Close())
+	return errors.Join(r.settled(context.Background()), r.api().Close())
 }
 
 // Name implements [runtime.Runtime].

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/versions"
 
 	"github.com/belljar/belljar/internal/runtime"
 )
@@ -16,7 +18,6 @@ import (
 // engine is the connection to a Docker engine, with the facts that the engine reports.
 type engine struct {
 	opts     Options
-	api      *client.Client
 	host     string
 	unusable error  // why the address cannot be used; nil if it can
 	seccomp  string // the profile, in the engine's format
@@ -26,8 +27,9 @@ type engine struct {
 	watches sync.WaitGroup // waits for goroutines that use the engine
 
 	mu     sync.Mutex // guards the fields below
-	facts  *facts     // nil until the engine was queried
-	asking bool       // a goroutine is refreshing the facts
+	client *client.Client
+	facts  *facts // nil until the engine was queried
+	asking bool   // a goroutine is refreshing the facts
 }
 
 // newEngine prepares a connection. It sends nothing yet.
@@ -37,12 +39,51 @@ func newEngine(o Options) (*engine, error) {
 	if e.seccomp, err = seccompProfile(o.Seccomp); err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err, Hint: "SANDBOX_DOCKER_SECCOMP names a profile in Docker's form; leave it out for Belljar's own"}
 	}
-	if e.api, e.host, e.unusable = connect(o.Host); e.unusable != nil {
-		if e.api, err = nowhere(e.unusable); err != nil {
+	if e.client, e.host, e.unusable = connect(o.Host); e.unusable != nil {
+		if e.client, err = nowhere(e.unusable); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+// api returns the client of the engine.
+func (e *engine) api() *client.Client {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.client
+}
+
+// ping queries whether the engine answers. A client keeps the API version that it has negotiated, which an engine of another version,
+// installed in the meantime, may refuse. So that engine gets a new client, and its facts are queried again.
+func (e *engine) ping(ctx context.Context) (client.PingResult, error) {
+	old := e.api()
+	got, err := old.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	if err != nil || old.ClientVersion() == spoken(got.APIVersion) {
+		return got, err
+	}
+	api, _, err := connect(e.host)
+	if err != nil {
+		return got, err
+	}
+	if got, err = api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true}); err != nil {
+		return got, errors.Join(err, api.Close())
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.client != old { // another caller was faster
+		return got, api.Close()
+	}
+	e.client, e.facts = api, nil
+	return got, old.Close() // of idle connections: requests in progress end by themselves
+}
+
+// spoken returns the API version that a client and an engine of a version agree on.
+func spoken(version string) string {
+	if version == "" || versions.GreaterThan(version, client.MaxAPIVersion) {
+		return client.MaxAPIVersion
+	}
+	return version
 }
 
 // closed reports whether Close has begun.
@@ -90,7 +131,7 @@ func (e *engine) destroy(ctx context.Context, container string) error {
 func (e *engine) remove(ctx context.Context, container string) error {
 	ctx, cancel := context.WithTimeout(ctx, e.opts.Patience)
 	defer cancel()
-	_, err := e.api.ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	_, err := e.api().ContainerRemove(ctx, container, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	if cerrdefs.IsNotFound(err) {
 		return nil
 	}

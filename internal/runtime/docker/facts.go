@@ -32,7 +32,7 @@ func (e *engine) ask(ctx context.Context) (*facts, error) {
 	if e.unusable != nil {
 		return nil, e.unusable
 	}
-	ping, err := e.api.Ping(ctx, client.PingOptions{NegotiateAPIVersion: true})
+	ping, err := e.ping(ctx)
 	if err != nil {
 		if !errors.Is(ctx.Err(), context.Canceled) { // else only the caller has left
 			e.mu.Lock()
@@ -72,11 +72,11 @@ func (e *engine) ask(ctx context.Context) (*facts, error) {
 }
 
 func (e *engine) learn(ctx context.Context) (*facts, error) {
-	got, err := e.api.Info(ctx, client.InfoOptions{})
+	got, err := e.api().Info(ctx, client.InfoOptions{})
 	if err != nil {
 		return nil, err
 	}
-	version, err := e.api.ServerVersion(ctx, client.ServerVersionOptions{})
+	version, err := e.api().ServerVersion(ctx, client.ServerVersionOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -140,6 +140,11 @@ func (f *facts) isolation(name string) runtime.Isolation {
 		return runtime.IsolationMicroVM
 	}
 	return runtime.IsolationNamespace
+}
+
+// ownKernel reports whether sandboxes of a class have a kernel of their own, whose processes the engine's host does not see.
+func ownKernel(class runtime.Isolation) bool {
+	return class == runtime.IsolationUserKernel || class == runtime.IsolationMicroVM
 }
 
 // last returns the facts that the engine reported last; nil if it was away since.

@@ -35,6 +35,7 @@ type engine struct {
 	name   string // name of its program
 	info   system.Info
 	image  image.InspectResponse
+	images []image.Summary
 	create func(*container.InspectResponse) error // changes the reported container before it is returned
 	pull   func(w http.ResponseWriter, r *http.Request)
 
@@ -81,7 +82,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(v)
 	}
-	switch {
+	switch asked := version.FindString(r.URL.Path); {
+	case asked != "" && asked != "/v"+e.api:
+		fail(http.StatusBadRequest, "client version "+asked[2:]+" is too old. Minimum supported API version is "+e.api)
 	case path == "/_ping":
 	case path == "/info":
 		answer(e.info)
@@ -91,6 +94,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer(map[string]string{"Name": path[len("/volumes/"):]})
 	case path == "/images/create":
 		e.pull(w, r)
+	case path == "/images/json":
+		answer(e.images)
 	case strings.HasPrefix(path, "/images/") && e.image.ID == "":
 		fail(http.StatusNotFound, "No such image")
 	case strings.HasPrefix(path, "/images/"):
@@ -117,6 +122,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(http.StatusCreated)
 		answer(container.CreateResponse{ID: "c1"})
+	case path == "/containers/json":
+		answer([]container.Summary{})
 	case strings.HasPrefix(path, "/containers/") && e.made == nil:
 		fail(http.StatusNotFound, "No such container")
 	case strings.HasSuffix(path, "/json"):

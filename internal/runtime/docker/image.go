@@ -117,7 +117,7 @@ func (i *images) inspect(ctx context.Context, name string, f *facts) (image, map
 	if img, ok := i.known(name); ok {
 		return img, nil, nil
 	}
-	got, err := i.api.ImageInspect(ctx, name)
+	got, err := i.api().ImageInspect(ctx, name)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return image{}, nil, fmt.Errorf("%w: %s", runtime.ErrNoImage, name)
@@ -161,7 +161,7 @@ func (i *images) give(ctx context.Context, root runtime.Root, name string) error
 		pw.CloseWithError(err)
 		sent <- err
 	}()
-	answer, err := i.api.ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
+	answer, err := i.api().ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
 		Changes: []string{"LABEL " + labelImage + "=" + root.Digest},
 	})
 	if err == nil {

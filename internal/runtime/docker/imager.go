@@ -25,7 +25,7 @@ import (
 
 // Image implements [runtime.Imager].
 func (i *images) Image(ctx context.Context, ref string) (runtime.Root, error) {
-	got, err := i.api.ImageInspect(ctx, ref)
+	got, err := i.api().ImageInspect(ctx, ref)
 	switch {
 	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
 		return runtime.Root{}, fmt.Errorf("%w: %s", runtime.ErrNoImage, ref)
@@ -76,7 +76,7 @@ func (i *images) Pull(ctx context.Context, ref string, progress func(belljar.Ima
 	if progress != nil {
 		progress(belljar.ImageProgress{Phase: belljar.ImageResolving})
 	}
-	stream, err := i.api.ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
+	stream, err := i.api().ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
 	if err == nil {
 		_, err = progressed(stream, progress)
 		err = errors.Join(err, stream.Close())
@@ -165,7 +165,7 @@ func progressed(r io.Reader, report func(belljar.ImageProgress)) (last string, e
 
 // Images implements [runtime.Imager]. It leaves out the images that Belljar has imported.
 func (i *images) Images(ctx context.Context) ([]belljar.Image, error) {
-	got, err := i.api.ImageList(ctx, client.ImageListOptions{})
+	got, err := i.api().ImageList(ctx, client.ImageListOptions{})
 	if err != nil {
 		return nil, fault(stepImage, err)
 	}

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -84,5 +85,35 @@ func TestDestroyReturns(t *testing.T) {
 				t.Error("it does not return")
 			}
 		})
+	}
+}
+
+// A sandbox whose engine returns with another API version ends by its own reason, and not because the engine refuses the old version.
+func TestResumeOnAReplacedEngine(t *testing.T) {
+	var version atomic.Value
+	version.Store("1.41")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Api-Version", version.Load().(string))
+		switch path := q.URL.Path; {
+		case path == "/_ping":
+		case !strings.HasPrefix(path, "/v"+version.Load().(string)+"/"):
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"message": "client version is too old"}`)
+		case strings.HasSuffix(path, "/json"):
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, `{"Id": "c1", "State": {"Running": false, "ExitCode": 7}}`)
+		default:
+			fmt.Fprint(w, "{}")
+		}
+	}))
+	t.Cleanup(server.Close)
+	r := connected(t, "tcp://"+server.Listener.Addr().String(), 3*time.Second)
+	if _, err := r.ask(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	version.Store("1.44")
+	_, exit := r.sandbox("s", "c1", true, 1).resume()
+	if exit == nil || !strings.Contains(exit.Detail, "status 7") {
+		t.Errorf("%+v", exit)
 	}
 }

@@ -26,9 +26,9 @@ const (
 	agentTasks = 64
 )
 
-// Resources that a kernel in user space needs in addition. The engine's host sees all of it as one program. Its memory
-// counts, and its threads are all that the host's limit of processes counts. The limit for programs is that kernel's own
-// RLIMIT_NPROC.
+// Resources that a kernel of the sandbox's own needs in addition. The engine's host sees all of it as one program, whose threads are
+// all that the host's limit of processes counts. The limit for programs is that kernel's own RLIMIT_NPROC. The memory of one in user
+// space counts; a virtual machine gets its memory from its OCI runtime.
 const (
 	kernelBytes     = 128 << 20
 	kernelTasks     = 512
@@ -109,12 +109,19 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if !f.PidsLimit { // without the engine's limit, a command gets its whole nproc limit, which cannot exceed this one
 		each = max(each, int64(l.NProc)+agentTasks)
 	}
-	if f.isolation(ociRuntime) == runtime.IsolationUserKernel {
-		memory, tasks, each = memory+kernelBytes, kernelTasks+kernelTasksEach*int64(l.Pids), pids
+	class := f.isolation(ociRuntime)
+	if ownKernel(class) {
+		tasks, each = kernelTasks+kernelTasksEach*int64(l.Pids), pids
+	}
+	if class == runtime.IsolationUserKernel {
+		memory += kernelBytes
 	}
 	cpu := l.CPU
 	if f.NCPU > 0 { // the engine refuses more than its own, which means the same
 		cpu = min(cpu, float64(f.NCPU))
+	}
+	if !f.CPUCfsQuota { // the engine refuses a quota that it cannot enforce; it drops other such limits
+		cpu = 0
 	}
 	h := &container.HostConfig{
 		ReadonlyRootfs: true, NetworkMode: "none", IpcMode: "private", CgroupnsMode: "private",
@@ -156,7 +163,8 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 	if e.opts.AppArmor != "" {
 		h.SecurityOpt = append(h.SecurityOpt, "apparmor="+e.opts.AppArmor)
 	}
-	// An image's volumes would be folders on the engine's disk, writable and without a limit.
+	// An image's volumes would be folders on the engine's disk, writable and without a limit, below our own folders, too. The engine
+	// leaves out only those on whose very path something else is mounted.
 	for _, place := range img.volumes {
 		if _, ours := h.Tmpfs[place]; !ours && place != agentDir {
 			h.Tmpfs[place] = "size=64k,nr_inodes=16,mode=0555,ro,noexec,nosuid,nodev"
@@ -221,7 +229,7 @@ func (e *engine) check(spec runtime.Spec, f *facts) error {
 	}
 	caps := e.capabilities(f)
 	if len(spec.Root.Layers) > 0 && !caps.Layers {
-		return &runtime.StepError{Step: stepMount, Err: errors.New("layers are not available: the engine may be on another machine"), Hint: "use an engine that listens on a socket of this machine"}
+		return &runtime.StepError{Step: stepMount, Err: errors.New("layers are not available: " + caps.NoLayers.Detail), Hint: caps.NoLayers.Hint}
 	}
 	if !caps.Available {
 		why := caps.Reasons[0]

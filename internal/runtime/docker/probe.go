@@ -52,8 +52,11 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 	return r.capabilities(f), nil
 }
 
+// triedImages is the number of images that Test tries if their sandboxes fail.
+const triedImages = 3
+
 // Test implements [runtime.Tester]. If the engine has no image that it can run, Test makes no sandbox and relies on the
-// engine's report.
+// engine's report. One image whose sandbox fails does not prove that the engine is at fault: the next ones are tried.
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	caps, err := r.Probe(ctx)
 	if err != nil || !caps.Available {
@@ -63,6 +66,8 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 	if err != nil {
 		return caps, err
 	}
+	var why *runtime.StepError
+	failed := 0
 	for _, img := range list {
 		err := r.try(ctx, img.Ref)
 		var step *runtime.StepError
@@ -73,11 +78,19 @@ func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
 			return caps, err // the failure shows nothing about the engine
 		case errors.Is(err, runtime.ErrNoImage), errors.As(err, &step) && step.Step == stepImage:
 			continue // for another platform, or removed
-		case errors.As(err, &step):
-			caps.Refuse(runtime.Reason{Code: prerequisite, Step: step.Step, Detail: step.Err.Error(), Hint: step.Hint})
-			return caps, nil
+		case step == nil:
+			return caps, err
 		}
-		return caps, err
+		mayBeImage := step.Step == stepCreate || step.Step == stepStart || step.Step == stepAgent
+		if why == nil || !mayBeImage {
+			why = step
+		}
+		if failed++; !mayBeImage || failed == triedImages {
+			break
+		}
+	}
+	if why != nil {
+		caps.Refuse(runtime.Reason{Code: prerequisite, Step: why.Step, Detail: why.Err.Error(), Hint: why.Hint})
 	}
 	return caps, nil
 }
@@ -162,7 +175,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	name, known := f.ociRuntime(e.opts.OCIRuntime)
 	c := runtime.Capabilities{
 		Available: true, State: runtime.StateSupported, Isolation: f.isolation(name), Version: f.ServerVersion,
-		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true, Layers: e.local(),
+		Rootless: f.has("rootless"), OOMScope: "process", AgentUID: "shared", Pause: true, Unpacked: true, Relay: true,
 		OCIRuntime: name, Start: coldStart,
 	}
 	// Only runc and similar programs can change the limits of a running container.
@@ -170,6 +183,7 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	if c.Isolation == runtime.IsolationUserKernel {
 		c.OOMScope = "sandbox"
 	}
+	c.Layers, c.NoLayers = e.layers(f, c.Isolation)
 	refuse := func(code, detail, hint string) {
 		c.Refuse(runtime.Reason{Code: code, Step: stepEngine, Detail: detail, Hint: hint})
 	}
@@ -190,6 +204,20 @@ func (e *engine) capabilities(f *facts) runtime.Capabilities {
 	return c
 }
 
+// layers reports whether containers can read folders of this machine, and if not, why.
+func (e *engine) layers(f *facts, class runtime.Isolation) (bool, runtime.Reason) {
+	why := runtime.Reason{Code: prerequisite, Step: stepMount}
+	switch {
+	case !e.local():
+		why.Detail, why.Hint = "the engine may be on another machine", "use an engine that listens on a socket of this machine"
+	case f.has("selinux") && class != runtime.IsolationUserKernel: // the folders have the label of Belljar's data
+		why.Detail, why.Hint = "SELinux on the engine's machine hides the folders of other programs from containers", "use the native or gvisor runtime"
+	default:
+		return true, runtime.Reason{}
+	}
+	return false, why
+}
+
 func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protection {
 	identity := runtime.Protection{
 		Name: runtime.ProtectIdentity, Enforced: true, By: "a random uid and gid for each sandbox, no capabilities, no new privileges",
@@ -199,7 +227,7 @@ func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protec
 		identity.Hint = "run the engine rootless, or with userns-remap"
 	}
 	filesystem := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "a read-only image and no mounts of the engine's host"}
-	if !f.has("apparmor") && !f.has("selinux") && class == runtime.IsolationNamespace {
+	if !f.has("apparmor") && !false && class == runtime.IsolationNamespace {
 		filesystem.Weaker = "no AppArmor or SELinux in addition"
 		filesystem.Hint = "boot the engine's kernel with AppArmor"
 	}
@@ -217,12 +245,12 @@ func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protec
 		memory.Hint = "boot the engine's kernel with swapaccount=1"
 	}
 	pids := limitBy(runtime.ProtectPids, f.PidsLimit, group+" pids")
-	if class == runtime.IsolationUserKernel {
+	if ownKernel(class) {
 		pids = runtime.Protection{
 			Name: runtime.ProtectPids, Enforced: true, By: "RLIMIT_NPROC in a kernel of the sandbox's own, which has its processes only",
 			Weaker: "no figures: what the engine's host counts are that kernel's threads",
 		}
-		if memory.Enforced {
+		if memory.Enforced && class == runtime.IsolationUserKernel {
 			memory.By += ", with 128 MiB for that kernel itself"
 		}
 	}

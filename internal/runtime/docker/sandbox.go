@@ -92,7 +92,7 @@ func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 		return errors.New("the memory that it was made with is unknown")
 	}
 	total := s.memory - int64(s.memoryMB-mb)<<20
-	_, err := s.rt.api.ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
+	_, err := s.rt.api().ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
 		Resources: &container.Resources{Memory: total, MemorySwap: total},
 	})
 	if err != nil {
@@ -103,13 +103,13 @@ func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 
 // Pause implements [runtime.Pauser].
 func (s *sandbox) Pause(ctx context.Context) error {
-	_, err := s.rt.api.ContainerPause(ctx, s.container, client.ContainerPauseOptions{})
+	_, err := s.rt.api().ContainerPause(ctx, s.container, client.ContainerPauseOptions{})
 	return s.paused(ctx, true, err)
 }
 
 // Resume implements [runtime.Pauser].
 func (s *sandbox) Resume(ctx context.Context) error {
-	_, err := s.rt.api.ContainerUnpause(ctx, s.container, client.ContainerUnpauseOptions{})
+	_, err := s.rt.api().ContainerUnpause(ctx, s.container, client.ContainerUnpauseOptions{})
 	return s.paused(ctx, false, err)
 }
 
@@ -118,7 +118,7 @@ func (s *sandbox) paused(ctx context.Context, want bool, err error) error {
 	if err == nil {
 		return nil
 	}
-	got, lookErr := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, lookErr := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(lookErr), lookErr == nil && (got.Container.State == nil || !got.Container.State.Running):
 		return runtime.ErrGone
@@ -184,7 +184,7 @@ func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	if err != nil {
 		return nil, fault(stepEngine, err)
 	}
-	s.kernel = found.HostConfig != nil && f.isolation(found.HostConfig.Runtime) == runtime.IsolationUserKernel
+	s.kernel = found.HostConfig != nil && ownKernel(f.isolation(found.HostConfig.Runtime))
 	host, err := r.attach(ctx, found.ID, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)
@@ -207,7 +207,7 @@ func (r *Runtime) find(ctx context.Context, id string) (container.InspectRespons
 	if err := r.settled(ctx); err != nil {
 		return container.InspectResponse{}, err
 	}
-	got, err := r.api.ContainerInspect(ctx, r.container(id), client.ContainerInspectOptions{})
+	got, err := r.api().ContainerInspect(ctx, r.container(id), client.ContainerInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return container.InspectResponse{}, runtime.ErrNotFound

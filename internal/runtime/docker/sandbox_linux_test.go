@@ -42,7 +42,7 @@ func TestImageHasNoSay(t *testing.T) {
 	t.Parallel()
 	engine := dockerd.Start(t)
 	image := "belljar-test/" + name()
-	engine.Import(t, image, bytes.NewReader(dockerd.BusyboxRoot(t)), "VOLUME /data", "VOLUME /tmp", "USER root", "ENV GODEBUG=panicnil=1 LD_PRELOAD=/x GOMAXPROCS=64",
+	engine.Import(t, image, bytes.NewReader(dockerd.BusyboxRoot(t)), "VOLUME /data", "VOLUME /workspace/x", "VOLUME /tmp", "USER root", "ENV GODEBUG=panicnil=1 LD_PRELOAD=/x GOMAXPROCS=64",
 		"HEALTHCHECK --interval=1s CMD touch /tmp/health", "ENTRYPOINT [\"/bin/false\"]", "WORKDIR /nowhere", "EXPOSE 80")
 	installation := name()
 	r := open(t, docker.Options{Host: engine.Host(), Installation: installation})
@@ -313,13 +313,21 @@ func TestEngineElsewhere(t *testing.T) {
 	defer l.Close()
 	go forward(l, engine.Socket())
 	r := open(t, docker.Options{Host: "tcp://" + l.Addr().String(), Installation: name()})
-	box := create(t, r, detached(spec(engine.Busybox(t))))
+	wanted := detached(spec(engine.Busybox(t)))
+	wanted.Limits.MemoryMB = 64
+	box := create(t, r, wanted)
 	if out, exit := run(t, box, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo done"); out != "done\n" || exit.Code != 0 {
 		t.Errorf("%q, %+v", out, exit)
 	}
 	u, err := box.Usage(within(t, patience))
 	if err != nil || u.CPU == nil || u.Memory == nil || u.Pids == nil || !strings.HasPrefix(u.Sources["cpu"], "docker stats") {
 		t.Errorf("%+v, %v", u, err)
+	}
+	if out, exit := run(t, box, "tail /dev/zero"); exit.Signal != 9 && exit.Code != 137 { // buffers the last line, which never ends
+		t.Errorf("%q, %+v", out, exit)
+	}
+	if u, err := box.Usage(within(t, patience)); err != nil || u.OOMKills == nil || *u.OOMKills != 1 {
+		t.Errorf("out of memory: %+v, %v", u, err)
 	}
 	if caps, err := r.Test(within(t, patience)); err != nil || !caps.Available {
 		t.Errorf("%+v, %v", caps, err)

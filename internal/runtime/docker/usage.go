@@ -19,6 +19,7 @@ type meter struct {
 	looked bool
 	group  group // on this machine, if the engine is
 	peak   int64 // highest number of processes reported so far
+	kills  kills
 	last   runtime.Usage
 }
 
@@ -39,7 +40,8 @@ func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.look(ctx, s); !m.take(s) {
-		if u, err := s.rt.stats(ctx, s.container); err == nil && len(u.Sources) > 0 {
+		if u, at, err := s.rt.stats(ctx, s.container); err == nil && len(u.Sources) > 0 {
+			m.kills.count(ctx, s, &u, at)
 			if s.kernel {
 				theirs(&u)
 			}
@@ -79,7 +81,7 @@ func (m *meter) look(ctx context.Context, s *sandbox) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.rt.answering())
 	defer cancel()
-	got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, err := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
 		m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true
 	}
@@ -124,24 +126,24 @@ func (m *meter) settle(u *runtime.Usage, limit int) {
 	u.PeakPids = new(m.peak)
 }
 
-// stats queries the engine, which may measure for a second before it answers. The figures count all processes, including the
-// agent's.
-func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, error) {
+// stats queries the engine, which may measure for a second before it answers, and returns when that was by its clock. The figures
+// count all processes, including the agent's.
+func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, time.Time, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.answering())
 	defer cancel()
-	got, err := e.api.ContainerStats(ctx, id, client.ContainerStatsOptions{})
+	got, err := e.api().ContainerStats(ctx, id, client.ContainerStatsOptions{})
 	if err != nil {
-		return runtime.Usage{}, err
+		return runtime.Usage{}, time.Time{}, err
 	}
 	defer got.Body.Close()
 	var st container.StatsResponse
 	if err := json.NewDecoder(got.Body).Decode(&st); err != nil {
-		return runtime.Usage{}, err
+		return runtime.Usage{}, time.Time{}, err
 	}
 	const source = "docker stats"
 	u := runtime.Usage{Sources: map[string]string{}}
 	if st.Read.IsZero() {
-		return u, nil // it has ended
+		return u, st.Read, nil // it has ended
 	}
 	if n := st.CPUStats.CPUUsage.TotalUsage; n > 0 {
 		u.CPU, u.Sources["cpu"] = new(time.Duration(n)), source
@@ -158,5 +160,5 @@ func (e *engine) stats(ctx context.Context, id string) (runtime.Usage, error) {
 	if n := int64(st.PidsStats.Current); n > 0 {
 		u.Pids, u.Sources["pids"] = &n, source+", the agent's included"
 	}
-	return u, nil
+	return u, st.Read, nil
 }

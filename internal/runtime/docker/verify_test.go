@@ -187,3 +187,35 @@ func TestIsolation(t *testing.T) {
 		}
 	}
 }
+
+// The engine's host counts the threads of a kernel, not the processes in a sandbox that has one. A virtual machine gets no memory for
+// its kernel in addition: its OCI runtime sizes it.
+func TestOwnKernels(t *testing.T) {
+	f := able()
+	f.Runtimes["kata"] = system.RuntimeWithStatus{Runtime: system.Runtime{Type: "io.containerd.kata.v2"}}
+	plain := int64(0)
+	for _, c := range []struct {
+		oci    string
+		own    bool
+		memory int64 // more than with runc
+		scope  string
+	}{{"runc", false, 0, "process"}, {"runsc", true, kernelBytes, "sandbox"}, {"kata", true, 0, "process"}} {
+		r := &engine{opts: Options{Installation: "test", OCIRuntime: c.oci}}
+		caps := r.capabilities(f)
+		pids := caps.Protection(runtime.ProtectPids)
+		if !pids.Enforced || strings.Contains(pids.By, "own") != c.own || (pids.Weaker != "") != c.own || caps.OOMScope != c.scope {
+			t.Errorf("%s: %+v, oom_scope %s", c.oci, pids, caps.OOMScope)
+		}
+		limits := belljar.DefaultLimits()
+		p, err := r.plan(runtime.Spec{ID: belljar.NewID(), Limits: limits, Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100}}, f, image{id: "sha256:1"}, "agent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.oci == "runc" {
+			plain = p.host.Memory
+		}
+		if p.host.Memory-plain != c.memory || (*p.host.PidsLimit > int64(limits.Pids)+agentTasks) != c.own {
+			t.Errorf("%s: memory %d, %d more; %d tasks", c.oci, p.host.Memory, p.host.Memory-plain, *p.host.PidsLimit)
+		}
+	}
+}

@@ -73,7 +73,7 @@ func (vs *volumes) ensure(ctx context.Context, arch string, img image, again boo
 	sum := sha256.Sum256(program)
 	digest := hex.EncodeToString(sum[:])
 	name := volumePrefix + digest[:16] + "-" + arch
-	_, err = vs.api.VolumeInspect(ctx, name, client.VolumeInspectOptions{})
+	_, err = vs.api().VolumeInspect(ctx, name, client.VolumeInspectOptions{})
 	if err == nil && !again {
 		vs.keep(name)
 		return name, nil
@@ -82,7 +82,7 @@ func (vs *volumes) ensure(ctx context.Context, arch string, img image, again boo
 		return "", fault(stepAgent, err)
 	}
 	labels := map[string]string{labelAgent: digest}
-	if _, err := vs.api.VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: labels}); err != nil {
+	if _, err := vs.api().VolumeCreate(ctx, client.VolumeCreateOptions{Name: name, Labels: labels}); err != nil {
 		return "", fault(stepAgent, fmt.Errorf("make a volume for the agent: %w", err))
 	}
 	if err := vs.fill(ctx, name, img, program); err != nil {
@@ -102,7 +102,7 @@ func (vs *volumes) keep(name string) {
 // fill writes the agent into a volume. The program gets its final name in one step, as a hard link to a complete file, so
 // a sandbox that starts meanwhile finds all of it or nothing.
 func (vs *volumes) fill(ctx context.Context, volume string, img image, program []byte) error {
-	made, err := vs.api.ContainerCreate(ctx, client.ContainerCreateOptions{
+	made, err := vs.api().ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: "belljar-fill-" + rand.Text()[:12],
 		Config: &container.Config{
 			Image: img.id, Entrypoint: []string{path.Join(agentDir, agentName)}, NetworkDisabled: true,
@@ -118,7 +118,7 @@ func (vs *volumes) fill(ctx context.Context, volume string, img image, program [
 	}
 	defer vs.removeQuietly(ctx, made.ID)
 	// If the volume is complete, it is not at fault: the image hides it. Each further copy would stay on the engine, too.
-	there, err := vs.api.ContainerStatPath(ctx, made.ID, client.ContainerStatPathOptions{Path: path.Join(agentDir, agentName)})
+	there, err := vs.api().ContainerStatPath(ctx, made.ID, client.ContainerStatPathOptions{Path: path.Join(agentDir, agentName)})
 	if err == nil && there.Stat.Mode.IsRegular() && there.Stat.Size == int64(len(program)) {
 		return nil
 	}
@@ -136,13 +136,13 @@ func (vs *volumes) fill(ctx context.Context, volume string, img image, program [
 	if err := errors.Join(tw.WriteHeader(h), tw.Close()); err != nil {
 		return err
 	}
-	_, err = vs.api.CopyToContainer(ctx, made.ID, client.CopyToContainerOptions{DestinationPath: agentDir, Content: &text})
+	_, err = vs.api().CopyToContainer(ctx, made.ID, client.CopyToContainerOptions{DestinationPath: agentDir, Content: &text})
 	return err
 }
 
 // prune removes the volumes of other agent versions that no container uses.
 func (vs *volumes) prune(ctx context.Context, keep string) {
-	got, err := vs.api.VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelAgent).Add("dangling", "true")})
+	got, err := vs.api().VolumeList(ctx, client.VolumeListOptions{Filters: client.Filters{}.Add("label", labelAgent).Add("dangling", "true")})
 	if err != nil {
 		vs.log.Warn("agents of other versions are left on the docker engine", "error", err)
 		return
@@ -152,7 +152,7 @@ func (vs *volumes) prune(ctx context.Context, keep string) {
 		if v.Name == keep || !strings.HasPrefix(v.Name, volumePrefix) || err != nil || time.Since(made) < volumeAge {
 			continue
 		}
-		if _, err := vs.api.VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil {
+		if _, err := vs.api().VolumeRemove(ctx, v.Name, client.VolumeRemoveOptions{}); err != nil {
 			vs.log.Warn("an agent of another version is left on the docker engine", "volume", v.Name, "error", err)
 		}
 	}
@@ -163,7 +163,7 @@ const volumeAge = 24 * time.Hour
 
 // sweepFills removes containers that were made to fill a volume and whose maker was killed.
 func (vs *volumes) sweepFills(ctx context.Context) error {
-	got, err := vs.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelAgent)})
+	got, err := vs.api().ContainerList(ctx, client.ContainerListOptions{All: true, Filters: client.Filters{}.Add("label", labelAgent)})
 	if err != nil {
 		return fault(stepEngine, err)
 	}

@@ -84,6 +84,11 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 			return host, nil
 		}
 		wasAway = wasAway || err != nil
+		if cerrdefs.IsInvalidArgument(err) { // the engine may be back with another version, and refuse the client's
+			ctx, cancel := context.WithTimeout(context.Background(), away)
+			_, _ = s.rt.ping(ctx) // the next request fails, too
+			cancel()
+		}
 		select {
 		case <-time.After(pause):
 		case <-patience:
@@ -103,12 +108,12 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
 	waiting, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
-	wait := s.rt.api.ContainerWait(waiting, s.container, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	wait := s.rt.api().ContainerWait(waiting, s.container, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
 	case <-wait.Error:
 	}
-	got, err := s.rt.api.ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, err := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	s.mu.Lock()
 	destroyed := s.destroyed
 	s.mu.Unlock()

@@ -78,7 +78,11 @@ func (r *Rules) packages(p *placement.Placement, ask Request) error {
 func noPackages(caps runtime.Capabilities) *runtime.Reason {
 	switch {
 	case !caps.Layers:
-		return &runtime.Reason{Code: "packages_unsupported", Step: "mount", Detail: "it cannot show them to a sandbox", Hint: "name another runtime"}
+		why := &runtime.Reason{Code: "packages_unsupported", Step: "mount", Detail: "it cannot show them to a sandbox", Hint: "name another runtime"}
+		if caps.NoLayers.Detail != "" {
+			why.Detail += ": " + caps.NoLayers.Detail
+		}
+		return why
 	case !caps.Relay:
 		return &runtime.Reason{Code: "packages_unsupported", Step: "network", Detail: "it does not support network_policy " + belljar.NetworkAllowlist, Hint: "name another runtime"}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/runtime"
 )
 
 func presetsOf(names ...string) belljar.NetworkSpec {
@@ -179,3 +180,14 @@ func TestApprovalOfPresets(t *testing.T) {
 var errDialled = errors.New("dialled")
 
 func nobody(context.Context, netip.AddrPort) (net.Conn, error) { return nil, errDialled }
+
+// A runtime that cannot show packages is refused with the reason that it gives.
+func TestNoPackages(t *testing.T) {
+	caps := runtime.Capabilities{Relay: true, NoLayers: runtime.Reason{Detail: "SELinux hides them"}}
+	if why := noPackages(caps); why == nil || !strings.Contains(why.Detail, "SELinux hides them") || why.Hint == "" {
+		t.Errorf("%+v", why)
+	}
+	if why := noPackages(runtime.Capabilities{Relay: true, Layers: true}); why != nil {
+		t.Errorf("%+v", why)
+	}
+}
