@@ -5,9 +5,12 @@ package client_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/client"
+	"github.com/belljar/belljar/internal/service"
 )
 
 // TestEndedContext: the error of a context that has ended has the context's own error and its cause.
@@ -36,5 +39,21 @@ func TestEndedContext(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestEndedWaitForApproval: a context that ends while a large upload's session waits for an operator gives such an error, too.
+func TestEndedWaitForApproval(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(within(t))
+	cause := errors.New("enough of this")
+	c := newWorld(t, nil, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"cpu>0.5"}
+	}).client(func(o *client.Options) { o.Asked = func(belljar.Approval) { cancel(cause) } })
+	req := shell("true")
+	req.Upload = archive(t, map[string]string{"a": strings.Repeat("x", 2<<20)})
+	_, err := c.Runs().Start(ctx, req)
+	if want(t, err, belljar.CodeCanceled); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		t.Error(err)
 	}
 }
