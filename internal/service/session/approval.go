@@ -25,7 +25,7 @@ type waiter struct{ *Session }
 var _ approval.Waiter = waiter{}
 
 // Claim reserves memory for the session's sandbox.
-func (w waiter) Claim(ctx context.Context) error {
+func (w waiter) Claim(ctx context.Context, _ bool) error {
 	err := w.all.claimMemory(ctx, w.Session)
 	if err != nil {
 		w.Unclaim()
