@@ -101,14 +101,19 @@ func (c *Client) transportError(ctx context.Context, message string, err error) 
 
 // contextError returns the error of a context that the caller has ended; nil otherwise.
 func contextError(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if at, bounded := ctx.Deadline(); cause == nil && bounded && !time.Now().Before(at) {
-		cause = context.DeadlineExceeded // a connection's deadline may fire slightly before the context's
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if at, bounded := ctx.Deadline(); err == nil && bounded && !time.Now().Before(at) {
+		err = context.DeadlineExceeded // a connection's deadline may fire slightly before the context's
 	}
-	switch {
-	case cause == nil, errors.Is(cause, errSilent):
+	if err == nil || errors.Is(cause, errSilent) {
 		return nil
-	case errors.Is(cause, context.DeadlineExceeded):
+	}
+	if cause == nil {
+		cause = err
+	} else if !errors.Is(cause, err) {
+		cause = fmt.Errorf("%w: %w", err, cause)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the time for the request is over", Err: cause}
 	}
 	return &belljar.Error{Code: belljar.CodeCanceled, Message: "the request was cancelled", Err: cause}

@@ -48,7 +48,8 @@ func (f files) Write(ctx context.Context, sessionID string, w belljar.FileWrite)
 		Entry belljar.FileEntry `json:"entry"`
 	}
 	err := f.c.ask(ctx, request{
-		method: http.MethodPut, path: route("sessions", sessionID, "fs", "raw"), query: query, stream: content, longer: fileTime, header: header,
+		method: http.MethodPut, path: route("sessions", sessionID, "fs", "raw"), query: query, stream: content, size: w.Size, longer: fileTime,
+		header: header,
 	}, &stored)
 	return stored.Entry, content.why(err)
 }
@@ -65,6 +66,12 @@ func (w *whole) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	w.read += int64(n)
 	end := errors.Is(err, io.EOF)
+	if err == nil && w.size > 0 && w.read == w.size { // the server may answer after these: check first that they are all
+		var more int
+		more, err = io.ReadFull(w.r, make([]byte, 1))
+		w.read += int64(more)
+		end = errors.Is(err, io.EOF)
+	}
 	switch {
 	case w.size > 0 && (w.read > w.size || end && w.read < w.size):
 		err = &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("the contents have %d bytes so far, %d were announced", w.read, w.size)}

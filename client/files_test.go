@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
@@ -126,3 +128,35 @@ func TestFilesFail(t *testing.T) {
 	_, err = w.client(as("bob")).Files().Stat(ctx, id, "kept")
 	want(t, err, belljar.CodeNotFound)
 }
+
+// TestWriteAnnounced: a file whose size does not fit is refused before it is sent.
+func TestWriteAnnounced(t *testing.T) {
+	var announced atomic.Int64
+	c := newWorld(t, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			announced.Store(r.ContentLength)
+			next.ServeHTTP(w, r)
+		})
+	}).client()
+	s := session(t, c)
+	size := int64(s.Limits.WorkspaceMB)<<20 + 1
+	_, err := c.Files().Write(within(t), s.ID, belljar.FileWrite{Path: "a", Content: endless{}, Size: size})
+	if want(t, err, belljar.CodeTooLarge); announced.Load() != size {
+		t.Errorf("%d bytes are announced, want %d", announced.Load(), size)
+	}
+	for _, n := range []int{1000, 100 << 10} {
+		_, err = c.Files().Write(within(t), s.ID, belljar.FileWrite{Path: "b", Content: strings.NewReader(strings.Repeat("x", n+1)), Size: int64(n)})
+		want(t, err, belljar.CodeInvalidRequest)
+		_, err = c.Files().Stat(within(t), s.ID, "b")
+		want(t, err, belljar.CodeNotFound)
+		entry, err := c.Files().Write(within(t), s.ID, belljar.FileWrite{Path: "c", Content: strings.NewReader(strings.Repeat("x", n)), Size: int64(n), Overwrite: true})
+		if err != nil || entry.Size != int64(n) {
+			t.Errorf("%+v, %v", entry, err)
+		}
+	}
+}
+
+// endless is a reader without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }

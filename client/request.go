@@ -24,6 +24,7 @@ type request struct {
 	header http.Header
 	send   any           // as JSON; nil for no body
 	stream io.Reader     // in place of send; such a request is never retried
+	size   int64         // of stream; 0 if it is unknown
 	once   bool          // not idempotent
 	longer time.Duration // added to Options.Silence
 	lost   *bool         // set if the server may have processed a try whose response was lost, unless nil
@@ -177,6 +178,12 @@ func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Res
 	if err != nil {
 		w.end()
 		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: "the request cannot be sent", Err: err}
+	}
+	if r.size > 0 {
+		req.ContentLength = r.size
+	}
+	if r.lost != nil {
+		req.GetBody = nil // package http must not repeat the request without the client's knowledge
 	}
 	req.URL.RawQuery = r.query.Encode()
 	req.Header.Set("Accept", "application/json")

@@ -27,7 +27,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 		spec.SpecVersion = belljar.SpecVersion
 		askInput(&spec)
 	}
-	staged := ""
+	staged, mine := "", false
 	if req.Upload != nil {
 		files, rest, err := inline(req.Upload, belljar.MaxInlineBytes-inlined(spec))
 		if err != nil {
@@ -42,7 +42,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 		case spec.SessionID != "":
 			err = unpack(ctx, r.c, spec.SessionID, rest)
 		default:
-			staged, err = r.c.stage(ctx, &spec, rest, req.IdempotencyKey)
+			staged, mine, err = r.c.stage(ctx, &spec, rest, req.IdempotencyKey)
 		}
 		if err != nil {
 			return belljar.Run{}, err
@@ -51,7 +51,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 	run, replayed, err := r.start(ctx, &spec, req)
 	if staged != "" {
 		alone := err != nil || !r.c.background(func() { endSession(r.c, run.ID, staged) })
-		if alone {
+		if alone && mine {
 			r.c.discard(staged)
 		}
 	}
@@ -62,7 +62,7 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 }
 
 // start sends a request, and lowers its limits of input to the server's maximum if it must. replayed reports that an
-// earlier request of another caller started the run.
+// earlier call with the caller's key started the run.
 func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunRequest) (run belljar.Run, replayed bool, err error) {
 	key := cmp.Or(req.IdempotencyKey, belljar.NewID())
 	for {
@@ -73,8 +73,8 @@ func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunR
 			header: http.Header{"Idempotency-Key": {key}},
 		}, &run)
 		if err == nil {
-			// After a lost response the earlier request was this one.
-			return run, run.Details != nil && run.Details.Status == "replayed" && !lost, nil
+			// After a lost response, and with a key of this call, the earlier request was this one.
+			return run, run.Details != nil && run.Details.Status == "replayed" && !lost && req.IdempotencyKey != "", nil
 		}
 		if req.Input == nil || !lessInput(spec, &req.RunSpec, err) {
 			return belljar.Run{}, false, err

@@ -87,7 +87,8 @@ func (s sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar
 	return answer.Session, answer.Created, err
 }
 
-// CloseAll ends the caller's sessions by their scope.
+// CloseAll ends the caller's sessions by their scope. After a broken connection it retries; the ids of sessions that the first
+// request has ended are then missing.
 func (s sessions) CloseAll(ctx context.Context, req belljar.CloseRequest) ([]string, error) {
 	var answer struct {
 		Closed []string `json:"closed"`

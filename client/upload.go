@@ -71,47 +71,43 @@ func inline(archive io.Reader, room int) (files []belljar.InlineFile, rest io.Re
 const stagedTTL = 60
 
 // stage creates a session for one run, uploads the files, and changes spec to a run in the session. A request with an
-// idempotency key gets the same session when it is repeated.
-func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Reader, key string) (session string, err error) {
+// idempotency key gets the same session when it is repeated. mine reports that the session is new, so that no other request
+// runs in it.
+func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Reader, key string) (session string, mine bool, err error) {
 	if spec.Snapshot != "" {
-		return "", &belljar.Error{
+		return "", false, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: "snapshot cannot be used with files that do not fit into a request",
 			Details: map[string]any{"field": "snapshot"}, Hint: "put the files into the snapshot, too",
 		}
 	}
 	if spec.BuildMemoryMB != 0 {
-		return "", &belljar.Error{
+		return "", false, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: "build_memory_mb cannot be used with files that do not fit into a request",
 			Details: map[string]any{"field": "build_memory_mb"}, Hint: "allow compiler and program the same with memory_mb (--memory)",
 		}
 	}
-	if key != "" {
-		sum := sha256.Sum256([]byte(key))
-		key = "upload-" + hex.EncodeToString(sum[:])
-	}
-	made, err := c.Sessions().Create(ctx, belljar.SessionRequest{IdempotencyKey: key, SessionSpec: belljar.SessionSpec{
-		SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
-		StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress, Secrets: spec.Secrets, Labels: spec.Labels,
-		Packages: spec.Packages, Git: spec.Git, Template: spec.Template,
-		TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, Workspace: spec.Workspace, AllowWeak: spec.AllowWeak,
-		Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
-	}})
+	made, err := createStaged(ctx, c, spec, key)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	again := made.Details != nil && made.Details.Status == "replayed"
+	mine = made.Details == nil || made.Details.Status != "replayed"
 	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending && c.opts.Asked != nil {
 		c.opts.Asked(*a)
 	}
-	if made, err = belljar.Approved(ctx, c.Sessions(), made); err != nil {
-		c.discard(made.ID)
-		return "", err
+	if made, err = belljar.Approved(ctx, c.Sessions(), made); err == nil && made.Runs == 0 { // otherwise its run has the files
+		err = unpack(ctx, c, made.ID, archive)
+		if code := belljar.CodeOf(err); !mine && (code == belljar.CodeConflict || code == belljar.CodeNotFound) {
+			err = nil // the session's run may have ended: the server decides
+		}
 	}
-	if err = unpack(ctx, c, made.ID, archive); err != nil {
-		if code := belljar.CodeOf(err); !again || code != belljar.CodeConflict && code != belljar.CodeNotFound {
+	if err != nil {
+		if over := contextError(ctx); over != nil {
+			err = over
+		}
+		if mine {
 			c.discard(made.ID)
-			return "", ofOneUpload(err)
-		} // otherwise the session's run may have ended: the server decides
+		}
+		return "", false, ofOneUpload(err)
 	}
 	// The session already has these.
 	spec.SessionID, spec.Runtime, spec.BaseImage, spec.AllowWeak = made.ID, "", "", nil
@@ -119,7 +115,30 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	spec.Packages, spec.Git, spec.Template, spec.Workspace = belljar.Packages{}, nil, "", belljar.Workspace{}
 	asked := spec.Resources
 	spec.Resources = belljar.Resources{LogBytes: asked.LogBytes, ArtifactMB: asked.ArtifactMB, NoFile: asked.NoFile, NProc: asked.NProc}
-	return made.ID, nil
+	return made.ID, mine, nil
+}
+
+// createStaged creates the session of stage. If the first request's session ended without a run, its key creates no other one:
+// the next key of a series does.
+func createStaged(ctx context.Context, c *Client, spec *belljar.RunSpec, key string) (belljar.Session, error) {
+	for from := key; ; {
+		if key != "" {
+			sum := sha256.Sum256([]byte(from))
+			from = hex.EncodeToString(sum[:])
+			key = "upload-" + from
+		}
+		made, err := c.Sessions().Create(ctx, belljar.SessionRequest{IdempotencyKey: key, SessionSpec: belljar.SessionSpec{
+			SpecVersion: spec.SpecVersion, Runtime: spec.Runtime, BaseImage: spec.BaseImage, Resources: spec.Resources,
+			StartupTimeoutSec: spec.StartupTimeoutSec, NetworkPolicy: spec.NetworkPolicy, Egress: spec.Egress, Secrets: spec.Secrets, Labels: spec.Labels,
+			Packages: spec.Packages, Git: spec.Git, Template: spec.Template,
+			TTLSec: stagedTTL, WorkspaceExec: spec.WorkspaceExec, Workspace: spec.Workspace, AllowWeak: spec.AllowWeak,
+			Isolation: spec.Isolation, TrustLevel: spec.TrustLevel,
+		}})
+		refused := made.Approval != nil && (made.Approval.State == belljar.ApprovalDenied || made.Approval.State == belljar.ApprovalExpired)
+		if err != nil || key == "" || !made.State.Ended() || made.Runs > 0 || refused {
+			return made, err
+		}
+	}
 }
 
 // ofOneUpload adds a hint to the error about files that are too large for one upload.

@@ -1,9 +1,11 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -66,11 +68,29 @@ func (v admin) Usage(ctx context.Context, limit int) ([]belljar.UserUsage, error
 	if err := checkPage(&limit, 0); err != nil {
 		return nil, err
 	}
-	list, err := v.service.opts.Store.Users().Top(ctx, limit, v.service.clock.Now())
+	users, now := v.service.opts.Store.Users(), v.service.clock.Now()
+	list, err := users.Top(ctx, limit, now)
 	if err != nil {
 		return nil, fault.Record("list usage", err)
 	}
-	return list, nil
+	volumes := v.service.volumes.BytesOfAll()
+	for i := range list {
+		list[i].ArtifactBytes += volumes[list[i].UserID]
+		delete(volumes, list[i].UserID)
+	}
+	for user, bytes := range volumes { // these may belong to the top by their volumes
+		u, err := users.Usage(ctx, user, now)
+		if err != nil {
+			return nil, fault.Record("list usage", err)
+		}
+		u.UserID = user
+		u.ArtifactBytes += bytes
+		list = append(list, u)
+	}
+	slices.SortFunc(list, func(a, b belljar.UserUsage) int {
+		return cmp.Or(cmp.Compare(b.ArtifactBytes, a.ArtifactBytes), cmp.Compare(a.UserID, b.UserID))
+	})
+	return list[:min(limit, len(list))], nil
 }
 
 // Quota returns the quota in force for a user.

@@ -26,7 +26,8 @@ import (
 // Waiter is a run or a session that waits for a decision.
 type Waiter interface {
 	// Claim reserves the resources for the start. After an error it still waits, and the operator who tried to approve it gets the error.
-	Claim(ctx context.Context) error
+	// again means that a previous process recorded the approval, after it had checked the quota.
+	Claim(ctx context.Context, again bool) error
 	// Unclaim releases the reservation.
 	Unclaim()
 	// Decided starts or ends it according to the approval, which is on record. It is called at most once, and never after [Entry.Withdraw].
@@ -182,7 +183,7 @@ func (d *Desk) Resume(ctx context.Context, a belljar.Approval, w Waiter) (*Entry
 		return e, nil
 	}
 	if a.State == belljar.ApprovalApproved {
-		if err := w.Claim(ctx); err != nil {
+		if err := w.Claim(ctx, true); err != nil {
 			return nil, err
 		}
 	}
@@ -263,7 +264,7 @@ func (d *Desk) Decide(ctx context.Context, by belljar.Caller, id string, decisio
 	a.State, a.DecidedAt, a.DecidedBy, a.Note = belljar.ApprovalDenied, &now, by.ID, decision.Note
 	if decision.Decision == belljar.DecisionApprove {
 		a.State = belljar.ApprovalApproved
-		if err := e.waiter.Claim(ctx); err != nil {
+		if err := e.waiter.Claim(ctx, false); err != nil {
 			return belljar.Approval{}, err
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/shelf"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // Options configures an [Installer].
@@ -80,7 +81,7 @@ type Order struct {
 	Placement *placement.Placement
 	Made      func(runtime.Sandbox)   // receives the side sandbox; may be nil
 	Record    func(egress.Event)      // receives the connections of the side sandbox; may be nil
-	Charge    func(bytes int64)       // charges the caller for the traffic of an installation; may be nil
+	Charge    func(store.Charge)      // charges the caller for the CPU time and the traffic of an installation; may be nil
 	Tell      func(tool, text string) // receives progress messages; may be nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/belljar/belljar"
@@ -20,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/shelf"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // Bounds of the output of an installation.
@@ -32,6 +34,9 @@ const (
 	inodes      = 200_000
 	memoryMB    = 512
 )
+
+// usageTime bounds the reading of a sandbox's usage.
+const usageTime = 2 * time.Second
 
 // Memory returns the maximum memory of an installation, in MiB, for layers of that size.
 func Memory(layerMB int) int { return memoryMB + 2*layerMB }
@@ -67,18 +72,34 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	p := i.sidePlace(o.Placement)
 	p.Exec = o.Packages.Build
 	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.mirror(t)}}
+	var used store.Charge
 	report, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
 		s.Box = b
+		defer func() { used.CPUSeconds = cpuOf(ctx, b) }()
 		lock, err := s.run(ctx)
 		if err == nil {
 			err = take(ctx, b, lock)
 		}
 		return err
 	})
-	if report != nil && o.Charge != nil {
-		o.Charge(report.BytesIn + report.BytesOut)
+	if report != nil {
+		used.EgressBytes = report.BytesIn + report.BytesOut
+	}
+	if o.Charge != nil && used != (store.Charge{}) {
+		o.Charge(used)
 	}
 	return err
+}
+
+// cpuOf returns the CPU seconds of a sandbox so far; 0 if they are unknown.
+func cpuOf(ctx context.Context, sandbox runtime.Sandbox) float64 {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTime)
+	defer cancel()
+	usage, err := sandbox.Usage(ctx)
+	if err != nil || usage.CPU == nil {
+		return 0
+	}
+	return usage.CPU.Seconds()
 }
 
 // run installs the packages.

@@ -38,20 +38,19 @@ func ask(s *Runs, r *Run, a belljar.Approval) (err error) {
 // waiter is a run at the desk.
 type waiter struct {
 	*Runs
-	run   *Run
-	again bool // a previous process already charged its user's memory quota
+	run *Run
 }
 
 var _ approval.Waiter = waiter{}
 
 // Claim reserves memory for the run's sandbox.
-func (w waiter) Claim(ctx context.Context) error {
+func (w waiter) Claim(ctx context.Context, again bool) error {
 	r := w.run
 	if r.plan.session != nil {
 		return nil
 	}
 	var quota belljar.Quota
-	if !w.again {
+	if !again {
 		var err error
 		if quota, err = w.accounts.Quota(ctx, r.owner); err != nil {
 			return err
@@ -145,6 +144,6 @@ func requeueAsked(ctx context.Context, s *Runs, r *Run, a belljar.Approval) (err
 		r.appendLog(approvalFrame(a))
 	}
 	r.state.Approval, r.parked, r.ticket = &a, true, s.queueOf(r.plan).Park()
-	r.asked, err = s.opts.Desk.Resume(ctx, a, waiter{Runs: s, run: r, again: true})
+	r.asked, err = s.opts.Desk.Resume(ctx, a, waiter{Runs: s, run: r})
 	return err
 }

@@ -201,7 +201,7 @@ func (c *execution) begun(since time.Time) error {
 	if c.sessionsSurvive && c.run.inSession() && c.work.Refused() {
 		c.run.stop(fault.ErrDetached)
 	}
-	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.state.CreatedAt))
+	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.queuedAt()))
 	return nil
 }
 

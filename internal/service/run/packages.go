@@ -28,10 +28,10 @@ func (c *execution) install() (*install.Ready, error) {
 		Caller: r.caller, Trust: p.request.TrustLevel, Packages: p.request.Packages, Egress: p.request.Egress, Placement: &p.Placement,
 		Made:   func(sandbox runtime.Sandbox) { s.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
 		Record: func(e egress.Event) { s.recordEgress(r, e) },
-		Charge: func(bytes int64) {
-			err := s.accounts.Users.Charge(context.WithoutCancel(r.ctx), r.owner, store.Charge{EgressBytes: bytes}, s.now())
+		Charge: func(used store.Charge) {
+			err := s.accounts.Users.Charge(context.WithoutCancel(r.ctx), r.owner, used, s.now())
 			if err != nil {
-				s.log.Warn("the traffic of an installation cannot be recorded", "run_id", r.id, "err", err)
+				s.log.Warn("the usage of an installation cannot be recorded", "run_id", r.id, "err", err)
 			}
 		},
 		Tell: func(tool, text string) {

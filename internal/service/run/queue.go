@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -103,10 +104,14 @@ func (s *runner) awaitMemory(r *Run) error {
 			return context.Cause(r.ctx)
 		}
 	}
-	since := r.state.CreatedAt
-	if a := r.Snapshot().Approval; a != nil && a.DecidedAt != nil {
-		since = *a.DecidedAt
-	}
-	s.happened(event.RunStarting, r, s.now().Sub(since))
+	s.happened(event.RunStarting, r, s.now().Sub(r.queuedAt()))
 	return nil
+}
+
+// queuedAt returns when the run's time in the queue began: after its approval, if it needed one.
+func (r *Run) queuedAt() time.Time {
+	if a := r.Snapshot().Approval; a != nil && a.DecidedAt != nil {
+		return *a.DecidedAt
+	}
+	return r.state.CreatedAt
 }

@@ -25,7 +25,7 @@ type waiter struct{ *Session }
 var _ approval.Waiter = waiter{}
 
 // Claim reserves memory for the session's sandbox.
-func (w waiter) Claim(ctx context.Context) error {
+func (w waiter) Claim(ctx context.Context, _ bool) error {
 	err := w.all.claimMemory(ctx, w.Session)
 	if err != nil {
 		w.Unclaim()
@@ -137,10 +137,7 @@ func (s *Sessions) carry(x *Session) {
 	if err := s.makeSandbox(context.Background(), x); err != nil {
 		s.opts.Log.Warn("sandbox of an approved session cannot be made", "session_id", x.id, "err", err)
 		s.abort(x, nil, err)
-		return
 	}
-	made := x.Snapshot()
-	s.record(event.SessionCreated, x.caller, made, now.Sub(made.CreatedAt))
 }
 
 // pending reports whether the session waits. The caller holds its lock.

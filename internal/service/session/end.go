@@ -140,7 +140,7 @@ func (x *Session) recordEnd() {
 		s.remove(x)
 	}
 	x.mu.Lock()
-	made := x.fault == nil
+	made := x.made || x.fault == nil
 	x.mu.Unlock()
 	if made { // otherwise there is no event of its creation
 		s.record(event.SessionEnded, fault.Actor(context.Cause(x.ctx), x.caller), row.Session, now.Sub(row.CreatedAt))

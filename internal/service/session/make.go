@@ -103,7 +103,6 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 		return belljar.Session{}, err
 	}
 	made := x.Snapshot()
-	s.record(event.SessionCreated, x.caller, made, s.opts.Clock.Now().Sub(made.CreatedAt))
 	if key != nil {
 		made.Details = &belljar.Replay{Key: key.Key, Status: idempotency.Created}
 	}
@@ -297,10 +296,29 @@ func (s *Sessions) activate(x *Session, b *box.Box) error {
 	}
 	x.Touch() // its time begins now
 	b.Shared.New()
+	recordCreated(x) // first, because its end may be recorded as soon as it is usable
 	if !x.begin(b) {
 		return context.Cause(x.ctx)
 	}
 	return nil
+}
+
+// recordCreated records the event of a session that is about to become usable, unless it wakes, or has been ended.
+func recordCreated(x *Session) {
+	made := x.Snapshot()
+	x.mu.Lock()
+	wakes := x.asleep.saved != nil
+	x.made = x.made || !wakes && !made.State.Ended()
+	x.mu.Unlock()
+	if wakes || made.State.Ended() {
+		return
+	}
+	since := made.CreatedAt
+	if a := made.Approval; a != nil && a.DecidedAt != nil {
+		since = *a.DecidedAt
+	}
+	made.State = belljar.SessionActive
+	x.all.record(event.SessionCreated, x.caller, made, x.all.now().Sub(since))
 }
 
 // begin makes a session active, unless it was ended while its sandbox was made.

@@ -28,7 +28,7 @@ func preparePackages(ctx context.Context, x *Session, limit time.Duration) (*ins
 		Caller: x.caller, Trust: x.spec.TrustLevel, Packages: x.spec.Packages, Egress: x.spec.Egress, Placement: &place,
 		Made:   func(sandbox runtime.Sandbox) { s.opts.Memory.Hold(x.id, sandbox, x.endForMemory) },
 		Record: x.Network.recordEgress,
-		Charge: func(bytes int64) { charge(ctx, x, store.Charge{EgressBytes: bytes}) },
+		Charge: func(used store.Charge) { charge(ctx, x, used) },
 	}
 	presets, err := s.opts.Packages.Presets(ctx, order)
 	if err != nil {

@@ -51,6 +51,7 @@ type Session struct {
 	life   lifespan
 	box    *box.Box      // nil until ready, and permanently if there was a fault
 	fault  error         // why the sandbox was not made
+	made   bool          // the event of its creation is recorded
 	uses   int           // running runs, uploads and file operations
 	unused chan struct{} // closed with the last use; nil unless there is a waiter
 	missed int           // consecutive pings without a response

@@ -34,6 +34,7 @@ func (t *terminal) run(proc *agent.Process, opener belljar.Caller) {
 	t.mu.Lock()
 	t.proc = proc
 	t.mu.Unlock()
+	t.record(event.TerminalOpened, opener, "", 0) // before the event of its end
 	// The session decides whether the program continues, or is left to the next process.
 	endWith := func(reason string) func() {
 		return func() {
@@ -50,7 +51,6 @@ func (t *terminal) run(proc *agent.Process, opener belljar.Caller) {
 	})
 	opts.Work.Go(t.writeLoop)
 	opts.Work.Go(t.resizeLoop)
-	t.record(event.TerminalOpened, opener, "", 0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last != nil {

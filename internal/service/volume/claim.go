@@ -133,18 +133,22 @@ func (v *Volumes) Drop(id string) {
 }
 
 // Bytes returns how much of a user's quota their workspaces on disk use.
-func (v *Volumes) Bytes(user string) (sum int64) {
+func (v *Volumes) Bytes(user string) int64 { return v.BytesOfAll()[user] }
+
+// BytesOfAll returns how much of their quota the workspaces on disk of each user use.
+func (v *Volumes) BytesOfAll() map[string]int64 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, d := range v.of(user) {
-		sum += d.bytes()
+	sums := map[string]int64{}
+	for _, d := range v.all {
+		sums[d.UserID] += d.bytes()
 	}
 	for _, c := range v.claims {
-		if c.Name == "" && c.UserID == user {
-			sum += c.bytes()
+		if c.Name == "" {
+			sums[c.UserID] += c.bytes()
 		}
 	}
-	return sum
+	return sums
 }
 
 // Open completes the workspace of a sandbox that is about to be made, with its claimed disk. The caller calls made when the sandbox
