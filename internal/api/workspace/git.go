@@ -83,7 +83,8 @@ func late(ctx context.Context, runs belljar.Runs, id string) error {
 }
 
 // run runs git in the workspace. It turns off everything by which a repository can name programs to run: hooks, a file system monitor,
-// filters of submodules, external diffs, pagers, and the fetch of objects missing from a partial clone.
+// filters of submodules, external diffs, pagers, and the fetch of objects missing from a partial clone. It uses no folder that is itself a
+// repository, and no configuration in the home folder, which may be the workspace: older versions of git ignore GIT_CONFIG_GLOBAL.
 func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 	if c.Git != nil {
 		if err := c.Git(ctx); err != nil {
@@ -93,9 +94,11 @@ func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 	o, err := c.exec(ctx, "git", min(gitTime, c.door.opts.ChatLifetime), map[string]string{
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1",
 		"GIT_CEILING_DIRECTORIES": path.Dir(c.Root), "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C",
+		"HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent",
 	}, append([]string{
 		"git", "--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
 		"-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "submodule.recurse=false", "-c", "protocol.allow=never",
+		"-c", "safe.bareRepository=explicit",
 	}, args...)...)
 	if err == nil && o.timedOut {
 		err = &belljar.Error{Code: belljar.CodeTimeout, Message: "git took too long"}
