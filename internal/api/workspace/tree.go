@@ -55,7 +55,7 @@ func (c *call) tree(p string) (any, error) {
 			links++
 		}
 		if links <= maxLinks && strings.HasPrefix(e.Target, "..") { // relative to the folder that p leads to
-			folder = cmp.Or(folder, c.real(ctx, p))
+			folder = cmp.Or(folder, realFolder(ctx, c, p))
 			e.Target = path.Join(c.Root, folder, e.Target)
 		}
 		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: links <= maxLinks && c.leadsToDir(ctx, e) || e.Type == "dir"}
@@ -113,8 +113,8 @@ func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.File
 	return list, err
 }
 
-// real follows the links in the path of a folder; if it cannot, it returns the path.
-func (c *call) real(ctx context.Context, p string) string {
+// realFolder follows the links in the path of a folder; if it cannot, it returns the path.
+func realFolder(ctx context.Context, c *call, p string) string {
 	at := "."
 	for name := range strings.SplitSeq(p, "/") {
 		e, err := c.Engine.Files().Stat(ctx, c.Session, path.Join(at, name))
