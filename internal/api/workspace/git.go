@@ -172,7 +172,7 @@ func (c *call) gitStatus() (any, error) {
 			return nil, err
 		case g.missing:
 			return status{Available: &no, Files: []string{}}, nil
-		case g.code != 0 && g.says(noRepository):
+		case g.code != 0 && g.printed(noRepository):
 			return status{Files: []string{}}, nil
 		case g.code != 0:
 			return nil, g.failure()
@@ -244,8 +244,8 @@ var (
 	notInHEAD    = []string{"in 'head'", "object name", "bad revision", "unknown revision", ": bad file"}
 )
 
-// says reports whether git's messages contain one of texts.
-func (o outcome) says(texts []string) bool {
+// printed reports whether git's messages contain one of texts.
+func (o outcome) printed(texts []string) bool {
 	stderr := strings.ToLower(o.err)
 	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(stderr, text) })
 }
@@ -257,9 +257,9 @@ func (o outcome) why() (string, error) {
 	case o.missing:
 		return "git is not available", nil
 	case o.code != 1 && o.code != 128: // git's own exit codes
-	case o.says(noRepository):
+	case o.printed(noRepository):
 		return "Not a git repository", nil
-	case o.says(notInHEAD):
+	case o.printed(notInHEAD):
 		return "Not in HEAD", nil
 	}
 	return "", o.failure()
