@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"path/filepath"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -21,7 +22,11 @@ import (
 // openLocal opens a separate service over one folder of this machine. Its runs and terminals have no sandbox, and end with this
 // process.
 func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDir, events event.Sink) (workspace.Source, error) {
-	rt, err := folder.New(cfg.WorkspaceDir, data.in("local"))
+	dir, err := filepath.EvalSymlinks(cfg.WorkspaceDir) // git looks for a repository in the parents of the folder that it really is in
+	var rt *folder.Runtime
+	if err == nil {
+		rt, err = folder.New(dir, data.in("local"))
+	}
 	if err != nil {
 		return nil, mistake("SANDBOX_WORKSPACE_DIR names a folder that exists", "the workspace folder cannot be used: %v", err)
 	}
@@ -34,7 +39,7 @@ func (d *server) openLocal(ctx context.Context, cfg *config.Config, data *dataDi
 		return nil, err
 	}
 	d.closers = append(d.closers, engine.Close)
-	return &local.Source{Engine: engine, Dir: cfg.WorkspaceDir}, engine.Recover(ctx)
+	return &local.Source{Engine: engine, Dir: dir}, engine.Recover(ctx)
 }
 
 // Records and logs of the mode local are in memory, and each poll of a front end for Git's state is a run: nothing reads one after its end.

@@ -91,7 +91,7 @@ func (g *Guard) once(ctx context.Context, c Call) (http.Header, error) {
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set(RequestIDHeader, cmp.Or(c.ID, rand.Text()))
-	resp, err := g.RoundTrip(req)
+	resp, err := g.send(req, true)
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,14 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -49,6 +51,9 @@ type Options struct {
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
 	// TLS is for servers with a certificate authority of their own; nil is the system's.
 	TLS *tls.Config
+	// Alive reports whether a response with a status of 500 or more shows that the server works, so that the breaker does not count it: such
+	// as an error about one sandbox. It may read the body, and replaces it then. nil is never.
+	Alive func(*http.Response) bool
 	// Observe gets each request; it must not block. nil is none.
 	Observe func(Observation)
 	Breaker *Breaker // nil is one with the defaults
@@ -109,8 +114,12 @@ func (g *Guard) Client() *http.Client {
 	return &http.Client{Transport: g, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// RoundTrip implements [http.RoundTripper]. Its error is a [*Failure] or the context's.
-func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements [http.RoundTripper]. Its error is a [*Failure] or the context's. A request whose caller has set a deadline that ends
+// while the server works on it does not count for the breaker.
+func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) { return g.send(r, false) }
+
+// send sends a request. With strict, its deadline is how long the server may take.
+func (g *Guard) send(r *http.Request, strict bool) (*http.Response, error) {
 	if err := g.allowed(r); err != nil {
 		closeBody(r)
 		return nil, err
@@ -120,7 +129,9 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, &Failure{Reason: Unreachable, text: "it did not answer several times, and is left alone for some seconds", early: true}
 	}
 	begun := time.Now()
-	resp, err := g.inner.RoundTrip(g.outgoing(r))
+	var connected atomic.Bool
+	trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+	resp, err := g.inner.RoundTrip(g.outgoing(r).WithContext(httptrace.WithClientTrace(r.Context(), trace)))
 	var failed *Failure
 	switch {
 	case err != nil && errors.Is(r.Context().Err(), context.Canceled):
@@ -141,7 +152,15 @@ func (g *Guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		o.Reason = of.Reason
 	}
 	// A server that asks for fewer requests is available: callers share a key, and one of them has reached a limit.
-	g.opts.Breaker.Done(o.Reason != Unreachable || o.Status == http.StatusTooManyRequests)
+	well := o.Reason != Unreachable || o.Status == http.StatusTooManyRequests
+	switch {
+	case err != nil && !strict && connected.Load() && errors.Is(r.Context().Err(), context.DeadlineExceeded):
+		g.opts.Breaker.Forget()
+	case !well && failed == nil && g.opts.Alive != nil && g.opts.Alive(resp):
+		g.opts.Breaker.Done(true)
+	default:
+		g.opts.Breaker.Done(well)
+	}
 	if g.opts.Observe != nil {
 		g.opts.Observe(o)
 	}

@@ -142,11 +142,15 @@ func TestWorkspaceLocal(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(work, "note"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	link := filepath.Join(t.TempDir(), "link") // git would look for a repository in the folders above the link's target
+	if err := os.Symlink(work, link); err != nil {
+		t.Fatal(err)
+	}
 	_, ready := launch(t, t.TempDir(), "--set", "workspace_mode=local", "--set", "workspace_dir="+work)
 	if err := <-ready; err == nil {
 		t.Error("the mode local needs no word of the operator")
 	}
-	s := serve(t, data, "--set", "workspace_mode=local", "--set", "workspace_dir="+work, "--set", "allow_weak=workspace_local")
+	s := serve(t, data, "--set", "workspace_mode=local", "--set", "workspace_dir="+link, "--set", "allow_weak=workspace_local")
 	p := s.front("pty")
 	p.next()
 	p.say("pwd; cat note; echo done > made\n")

@@ -14,7 +14,8 @@ type Claims struct {
 	Kind      string `json:"kind"`
 	User      string `json:"user_id"`
 	Session   string `json:"workspace_id"`
-	IssuedAt  int64  `json:"issued_at"` // Unix seconds, as is ExpiresAt
+	Run       string `json:"run_id,omitempty"` // of a chat's program
+	IssuedAt  int64  `json:"issued_at"`        // Unix seconds, as is ExpiresAt
 	ExpiresAt int64  `json:"expires_at"`
 }
 

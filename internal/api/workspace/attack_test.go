@@ -109,6 +109,22 @@ git -C sub config core.fsmonitor "$here/.git/monitor"; echo '* diff=x' > .gitatt
 	}
 }
 
+// Attack: the workspace is itself a repository: what is usually in .git is in the folder, with a filter. Why it matters, and what must hold:
+// as for a hostile repository with .git. Nor does git before 2.32 read a configuration in the home folder.
+func bareRepository(t *testing.T, s source) {
+	w := newWorld(t, s)
+	w.sh(`git init -q -b main . && git config user.name t && git config user.email t@t
+echo one > a; echo '* filter=x' > .gitattributes; git add .; git commit -qm first; echo two > a
+git config core.worktree .; git config filter.x.clean "touch $(pwd)/ran; cat"; mv .git/* .; rmdir .git`)
+	got := w.ask(w.key, "GET", "/api/git/status", "")
+	if s.name == "local" && got.status != http.StatusForbidden || s.name != "local" && got.body != `{"is_repo":false,"files":[]}` {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+	if ran := w.sh("ls | grep -x ran || true"); ran != "" {
+		t.Errorf("programs of the repository ran: %s", ran)
+	}
+}
+
 // Attack: a web page of another site, or of another port of this host, sends requests with the browser's stored credentials. Why
 // it matters: the browser sends cookies and reaches loopback for every page. What must hold: no answer, no WebSocket, no change.
 func TestCrossSite(t *testing.T) {

@@ -34,6 +34,8 @@ const (
 	chatIdle  = time.Hour
 	chatInput = 64 << 20         // bytes that one program reads
 	endTime   = 15 * time.Second // for a program to end
+	// chatInputRate is how many bytes a second a program reads. It is the maximum, because input that stays above the rate is closed.
+	chatInputRate = 16 << 20
 )
 
 // attend changes the number of a chat's clients by n, and returns it.
@@ -54,12 +56,13 @@ type chat struct {
 	*call
 	id       string
 	template string
-	options  options
+	options  options // changed with the lock of the chat and mu
 	resumed  bool
 	fromSeq  int // the first earlier message that the client requests; 0 is none
 
 	mu      sync.Mutex // guards the fields below
-	program *program
+	program *program   // that gets input
+	shown   *program   // whose messages the client gets; the program before, until the client has all of its messages
 	greeted bool
 }
 
@@ -94,6 +97,9 @@ func (c *call) chat() (socket.Peer, error) {
 	provider := q.Get("provider")
 	if x.resumed = len(runs) > 0; x.resumed {
 		provider = runs[0].Labels[templateLabel]
+		if x.fromSeq > 0 && claims.Run != "" && claims.Run != runs[0].ID { // the number is one of a former program
+			x.fromSeq = 1
+		}
 	} else if claims.Kind == kindChat {
 		return nil, socket.NotFound()
 	}
@@ -113,15 +119,21 @@ func (c *call) chat() (socket.Peer, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.shown = x.program
 	c.door.attend(x.id, 1)
 	return x, nil
 }
 
-// resume attaches to a run. If the client requests options other than the run's, resume starts a new program in its place.
-func (x *chat) resume(run belljar.Run, template Template) (err error) {
+// optionsHad returns the options of a chat's run.
+func optionsHad(run belljar.Run) options {
 	had := options{}
 	_ = json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) // this door sets the label
-	asked, ctx := x.options, x.r.Context()
+	return had
+}
+
+// resume attaches to a run. If the client requests options other than the run's, resume starts a new program in its place.
+func (x *chat) resume(run belljar.Run, template Template) (err error) {
+	had, asked, ctx := optionsHad(run), x.options, x.r.Context()
 	x.options = had
 	if len(asked) == 0 || maps.Equal(asked, had) {
 		x.program, err = x.follows(ctx, run.ID, x.fromSeq, false)
@@ -152,10 +164,13 @@ func (x *chat) current() *program {
 // replace makes p the program, and releases the input of the previous one.
 func (x *chat) replace(p *program) {
 	x.mu.Lock()
-	old := x.program
+	old, shown := x.program, x.shown
 	x.program = p
 	x.mu.Unlock()
 	old.release()
+	if old != shown { // Follow does not reach it
+		old.stop()
+	}
 }
 
 // connected is the first message, sent again with each new token.
@@ -193,7 +208,9 @@ func (x *chat) Close() {
 
 // Greet implements [socket.Peer].
 func (x *chat) Greet() any {
-	token, expires := x.token(kindChat, x.id)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	token, expires := x.token(kindChat, x.id, x.shown.runID)
 	m := connected{
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},
@@ -201,24 +218,28 @@ func (x *chat) Greet() any {
 	for name, v := range x.options {
 		m.Settings[name] = v
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	if !x.greeted {
 		x.greeted = true
-		m.Seq = new(x.program.before)
+		m.Seq = new(x.shown.before)
 	}
 	return m
 }
 
-// Follow implements [socket.Peer]: it emits the messages of the program, and of programs that replace it.
+// Follow implements [socket.Peer]: it emits the messages of the program, and of programs that replace it. The client learns of each after the
+// last message of the one before, with a token that names it.
 func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
+	p := x.shown
 	for {
-		p := x.current()
 		err := p.emit(ctx, emit)
 		p.stop()
-		replaced := false
+		var next *program
 		if err == nil && ctx.Err() == nil {
-			replaced, err = x.successor(ctx, p, emit)
+			next, err = x.successor(ctx, p)
+		}
+		if err == nil && next != nil {
+			if err = emit(system{Type: "system", Subtype: "restarted"}); err == nil {
+				err = emit(x.Greet())
+			}
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -227,31 +248,35 @@ func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 			return failed(socket.CloseOverflow, "the chat program has printed all that is kept of one; restart it")
 		case err != nil:
 			return socket.Lost(err)
-		case !replaced:
+		case next == nil:
 			return x.ended(ctx, p.runID)
 		}
+		p = next
 	}
 }
 
-// successor reports whether a program that has ended was replaced, by this client or another one. It then follows the new program.
-// It waits for a restart in progress.
-func (x *chat) successor(ctx context.Context, old *program, emit socket.Emit) (bool, error) {
+// successor returns the program that has replaced one that has ended, by this client or another one; nil if there is none. It waits for a
+// restart in progress.
+func (x *chat) successor(ctx context.Context, old *program) (*program, error) {
 	unlock, err := x.door.locks.Lock(ctx, x.id)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	defer unlock()
-	if x.current() != old {
-		return true, nil
+	next, had := x.current(), x.options
+	if next == old {
+		runs, err := x.running(x.id)
+		if err != nil || len(runs) == 0 {
+			return nil, nil
+		}
+		if next, err = x.follows(ctx, runs[0].ID, 1, false); err != nil {
+			return nil, nil
+		}
+		had = optionsHad(runs[0])
+		x.replace(next)
 	}
-	runs, err := x.running(x.id)
-	if err != nil || len(runs) == 0 {
-		return false, nil
-	}
-	next, err := x.follows(ctx, runs[0].ID, 1, false)
-	if err != nil {
-		return false, nil
-	}
-	x.replace(next)
-	return true, emit(system{Type: "system", Subtype: "restarted"})
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.shown, x.options = next, had
+	return next, nil
 }

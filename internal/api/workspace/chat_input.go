@@ -69,7 +69,7 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 	case "interrupt":
 		return x.interrupt(ctx, emit)
 	case "restart":
-		return x.restart(ctx, emit)
+		return x.restart(ctx)
 	}
 	line, err := m.line(raw)
 	if err != nil {
@@ -195,7 +195,10 @@ func (m message) answer() (any, error) {
 	}, nil
 }
 
-// tell writes a line to the program.
+// tellGrace is how long a client that leaves within its message waits for the program to read the rest. The server stops in that time, too.
+const tellGrace = time.Second
+
+// tell writes a line to the program. Lines of several clients do not mix, and a line that was cut is ended in front of the next one.
 func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	raw, err := socket.Encode(line)
 	if err != nil {
@@ -206,10 +209,23 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	if p.stdin == nil {
 		return nil
 	}
-	defer context.AfterFunc(ctx, p.release)() // ends a write that the program does not read
+	unlock, err := x.door.inputs.Lock(ctx, p.runID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	_, cut := x.door.cut.LoadAndDelete(p.runID)
+	if cut {
+		raw = slices.Insert(raw, 0, '\n')
+	}
+	// A write that the program does not read ends.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellGrace, p.release) })()
 	for piece := range slices.Chunk(raw, inputPiece) {
 		if _, err := p.stdin.Write(piece); err != nil {
 			if ctx.Err() != nil {
+				if cut || len(raw) > inputPiece { // one piece is written whole or not at all
+					x.door.cut.Store(p.runID, true)
+				}
 				return err
 			}
 			switch belljar.CodeOf(err) {
@@ -285,7 +301,7 @@ func (x *chat) signal(ctx context.Context) (sent bool, err error) {
 }
 
 // restart replaces the program by a new one, which continues the conversation if its template supports that.
-func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
+func (x *chat) restart(ctx context.Context) error {
 	unlock, err := x.door.locks.Lock(ctx, x.id)
 	if err != nil {
 		return err
@@ -304,15 +320,6 @@ func (x *chat) restart(ctx context.Context, emit socket.Emit) error {
 	if err != nil {
 		return err
 	}
-	err = emit(system{Type: "system", Subtype: "restarted"})
-	if err == nil {
-		err = emit(x.Greet())
-	}
-	if err != nil {
-		next.stop()
-		next.release()
-		return err
-	}
-	x.replace(next)
+	x.replace(next) // Follow reports it
 	return nil
 }

@@ -77,6 +77,8 @@ type Door struct {
 	maxFile int64 // bytes of a file that one request reads or writes
 	git     flights
 	locks   keylock.Locks[string] // by the id of a chat, or of a pending session
+	inputs  keylock.Locks[string] // by the id of a chat's run: held while a line is written to its program
+	cut     sync.Map              // ids of chats' runs whose input ends within a line: few, so they are kept
 
 	mu      sync.Mutex
 	clients map[string]int   // by chat id

@@ -56,7 +56,7 @@ func FuzzChatMessage(f *testing.F) {
 			return // such messages need an engine
 		}
 		in := &fakeInput{}
-		x := &chat{program: &program{stdin: in}}
+		x := &chat{call: &call{door: &Door{}}, program: &program{stdin: in}}
 		if err := x.Receive(t.Context(), text, raw, func(m any) error { _, err := socket.Encode(m); return err }); err != nil {
 			return
 		}

@@ -5,8 +5,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,13 +28,11 @@ const (
 type outcome struct {
 	out       []byte
 	err       string
-	code      int
+	code      int  // -1 if it has none
+	missing   bool // the program does not exist
 	timedOut  bool
 	truncated bool
 }
-
-// missing reports whether the program does not exist.
-func (o outcome) missing() bool { return o.code == 126 || o.code == 127 }
 
 // exec runs a command in the workspace. kind is for the label of its run.
 func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env map[string]string, command ...string) (o outcome, err error) {
@@ -65,10 +65,11 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 	if run, err = c.Engine.Runs().Get(ctx, run.ID); err != nil {
 		return o, err
 	}
-	o.code, o.timedOut = 127, run.Phase == belljar.PhaseTimedOut
+	o.code, o.timedOut = -1, run.Phase == belljar.PhaseTimedOut
 	if run.ExitCode != nil {
 		o.code = *run.ExitCode
 	}
+	o.missing = run.ReasonCode == belljar.ReasonExecFailed && o.code == 127
 	return o, nil
 }
 
@@ -83,7 +84,8 @@ func late(ctx context.Context, runs belljar.Runs, id string) error {
 }
 
 // run runs git in the workspace. It turns off everything by which a repository can name programs to run: hooks, a file system monitor,
-// filters of submodules, external diffs, pagers, and the fetch of objects missing from a partial clone.
+// filters of submodules, external diffs, pagers, and the fetch of objects missing from a partial clone. It uses no folder that is itself a
+// repository, and no configuration in the home folder, which may be the workspace: older versions of git ignore GIT_CONFIG_GLOBAL.
 func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 	if c.Git != nil {
 		if err := c.Git(ctx); err != nil {
@@ -93,9 +95,11 @@ func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 	o, err := c.exec(ctx, "git", min(gitTime, c.door.opts.ChatLifetime), map[string]string{
 		"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1",
 		"GIT_CEILING_DIRECTORIES": path.Dir(c.Root), "GIT_ATTR_NOSYSTEM": "1", "LC_ALL": "C",
+		"HOME": "/nonexistent", "XDG_CONFIG_HOME": "/nonexistent",
 	}, append([]string{
 		"git", "--no-optional-locks", "--literal-pathspecs", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
 		"-c", "core.pager=cat", "-c", "core.untrackedCache=false", "-c", "submodule.recurse=false", "-c", "protocol.allow=never",
+		"-c", "safe.bareRepository=explicit",
 	}, args...)...)
 	if err == nil && o.timedOut {
 		err = &belljar.Error{Code: belljar.CodeTimeout, Message: "git took too long"}
@@ -166,10 +170,14 @@ func (c *call) gitStatus() (any, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case g.missing():
+		case g.missing:
 			return status{Available: &no, Files: []string{}}, nil
-		case g.code != 0:
+		case g.code != 0 && g.printed(noRepository):
 			return status{Files: []string{}}, nil
+		case g.code != 0:
+			return nil, g.failure()
+		case g.truncated:
+			g.out = g.out[:bytes.LastIndexByte(g.out, 0)+1] // without a part of an entry
 		}
 		return status{Repo: true, Available: &yes, Files: statusOf(g.out), Truncated: g.truncated}, nil
 	})
@@ -219,36 +227,69 @@ type diff struct {
 func (c *call) gitDiff(p string) (any, error) {
 	return c.shared("diff "+p, func(ctx context.Context) (any, error) {
 		g, err := c.run(ctx, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "HEAD", "--", p)
-		if err != nil || g.code != 0 {
-			return diff{Path: p, Error: g.why()}, err
+		if err != nil {
+			return nil, err
+		}
+		if g.code != 0 {
+			why, err := g.why()
+			return diff{Path: p, Error: why}, err
 		}
 		return diff{Diff: strings.ToValidUTF8(string(g.out), "\uFFFD"), Path: p, Truncated: g.truncated}, nil
 	})
 }
 
-// why returns the reason why a git command failed. It omits git's own text, which may name places outside.
-func (o outcome) why() string {
+// Parts of git's messages, in lower case. Newer and older versions differ.
+var (
+	noRepository = []string{"not a git repository", "could not access 'head'", "run in a work tree", "use bare repository", "dubious ownership"}
+	notInHEAD    = []string{"in 'head'", "object name", "bad revision", "unknown revision", ": bad file"}
+)
+
+// printed reports whether git's messages contain one of texts.
+func (o outcome) printed(texts []string) bool {
+	stderr := strings.ToLower(o.err)
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(stderr, text) })
+}
+
+// why returns the answer for a git command that failed, or an error if it failed for a reason of its own, such as too little memory. It
+// omits git's own text, which may name places outside.
+func (o outcome) why() (string, error) {
 	switch {
-	case o.missing():
-		return "git is not available"
-	case strings.Contains(strings.ToLower(o.err), "not a git repository"), strings.Contains(o.err, "Could not access 'HEAD'"): // of diff
-		return "Not a git repository"
+	case o.missing:
+		return "git is not available", nil
+	case o.code != 1 && o.code != 128: // git's own exit codes
+	case o.printed(noRepository):
+		return "Not a git repository", nil
+	case o.printed(notInHEAD):
+		return "Not in HEAD", nil
 	}
-	return "Not in HEAD"
+	return "", o.failure()
+}
+
+// failure returns the error for a git command that failed for a reason of its own.
+func (o outcome) failure() error {
+	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: fmt.Sprintf("git failed in the workspace (exit code %d)", o.code)}
 }
 
 func (c *call) gitShow(p string) (any, error) {
 	return c.shared("show "+p, func(ctx context.Context) (any, error) {
 		g, err := c.run(ctx, "cat-file", "blob", "HEAD:./"+p)
-		if err != nil || g.code != 0 {
-			return content{Path: p, Error: g.why()}, err
+		if err != nil {
+			return nil, err
+		}
+		if g.code != 0 {
+			why, err := g.why()
+			return content{Path: p, Error: why}, err
 		}
 		size := int64(len(g.out))
 		text := g.out[:min(size, c.door.maxFile)]
 		if g.truncated {
 			whole, err := c.run(ctx, "cat-file", "-s", "HEAD:./"+p)
-			if err != nil || whole.code != 0 {
-				return content{Path: p, Error: whole.why()}, err
+			if err != nil {
+				return nil, err
+			}
+			if whole.code != 0 {
+				why, err := whole.why()
+				return content{Path: p, Error: why}, err
 			}
 			size, _ = strconv.ParseInt(strings.TrimSpace(string(whole.out)), 10, 64) // git prints a number
 		}

@@ -61,7 +61,7 @@ func (c *call) sessions() (any, error) {
 		return nil, err
 	}
 	for _, t := range terminals {
-		token, _ := c.token(kindPTY, t.ID)
+		token, _ := c.token(kindPTY, t.ID, "")
 		name := t.Name
 		if strings.HasPrefix(name, pendingMark) {
 			name = "" // the door chose the name
@@ -73,7 +73,7 @@ func (c *call) sessions() (any, error) {
 		return nil, err
 	}
 	for _, run := range slices.Backward(chats) {
-		token, _ := c.token(kindChat, run.Labels[chatLabel])
+		token, _ := c.token(kindChat, run.Labels[chatLabel], run.ID)
 		if now, err := c.Engine.Runs().Get(c.r.Context(), run.ID); err == nil { // only this response has its last seq
 			run = now
 		}
@@ -88,7 +88,7 @@ func (c *call) sessions() (any, error) {
 
 // newSession responds with a token whose first use opens a terminal or a chat.
 func (c *call) newSession() (any, error) {
-	token, _ := c.token(kindPending, belljar.NewID())
+	token, _ := c.token(kindPending, belljar.NewID(), "")
 	return struct {
 		SessionID string `json:"session_id"`
 	}{token}, nil

@@ -352,6 +352,30 @@ func TestInterruptWithinQuotas(t *testing.T) {
 	}
 }
 
+// A message of many MiB reaches a chat's program, whatever the server's limits for interactive runs are by default.
+func TestLongMessage(t *testing.T) {
+	w := newWorld(t, source{name: "sandbox", key: "alice", open: func(t *testing.T) workspace.Source {
+		return &sandbox.Source{Engine: apitest.NewWorld(t, nil, func(o *service.Options) { o.Stdin.MaxFrameBytes = 1000 }).Service}
+	}}, func(o *door.Options) {
+		o.Templates = door.Templates{"claude": {Kind: "chat", Command: []string{"/bin/sh", "-c", `printf '{"type":"size","n":%s}\n' "$(head -n 1 | wc -c)"; cat`}}}
+	})
+	conn := w.socket("/ws/claude-stream")
+	w.say(conn, strings.Repeat("x", 6<<20))
+	w.say(conn, `{"type":"ping"}`) // the program has got all
+	for got := 0; got < 2; {
+		switch m, closed := w.next(conn); {
+		case closed != 0 || m["subtype"] == "error":
+			t.Fatalf("%v, closed with %d", m, closed)
+		case m["type"] == "pong":
+			got++
+		case m["type"] == "size":
+			if got++; m["n"].(float64) < 6<<20 {
+				t.Errorf("%v bytes", m["n"])
+			}
+		}
+	}
+}
+
 // TestSizeInHead checks that the answer for a truncated file in HEAD has the file's size.
 func TestSizeInHead(t *testing.T) {
 	w := newWorld(t, sources()[0])

@@ -61,6 +61,7 @@ func (x *chat) start(ctx context.Context, again bool) (*program, error) {
 	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: x.Session, Command: command, Cwd: ".", Env: env, Interactive: true,
 		TimeoutSec: x.door.opts.ChatLifetime.Seconds(), StdinIdleTimeoutSec: chatIdle.Seconds(), StdinMaxBytes: chatInput,
+		StdinMaxFrameBytes: inputPiece, StdinBytesPerSec: chatInputRate,
 		Labels: map[string]string{label: "chat", chatLabel: x.id, templateLabel: x.template, optionsLabel: string(had)},
 	}})
 	if err != nil {
@@ -124,9 +125,10 @@ func (p *program) recall(lastSeq uint64, fromSeq int, fresh bool) error {
 			break
 		}
 	}
-	if p.before = seen - len(p.past); fromSeq == 0 && begin != nil {
+	if fromSeq == 0 && begin != nil { // it counts as the last message, so that a client that counts arrives at the next number
 		p.past = []any{begin}
 	}
+	p.before = seen - len(p.past)
 	return nil
 }
 
@@ -223,12 +225,14 @@ func (p *program) messages(f belljar.Frame) (list []any) {
 	return list
 }
 
-// programLine returns the message for a line of the program: a JSON object unchanged.
+// programLine returns the message for a line of the program: a JSON object unchanged, apart from bytes that are not UTF-8. Browsers close a
+// WebSocket with such a byte in a text message.
 func programLine(line []byte) any {
+	line = bytes.ToValidUTF8(line, []byte("\uFFFD"))
 	if trimmed := bytes.TrimSpace(line); len(trimmed) > 0 && trimmed[0] == '{' && json.Valid(trimmed) {
-		return append([]byte(nil), trimmed...)
+		return trimmed
 	}
-	return system{Type: "system", Subtype: "echo", Payload: strings.ToValidUTF8(string(line), "\uFFFD")}
+	return system{Type: "system", Subtype: "echo", Payload: string(line)}
 }
 
 // lines splits bytes into lines. It keeps only the beginning of a line that is too long.

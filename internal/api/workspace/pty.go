@@ -58,7 +58,7 @@ func (c *call) pty() (socket.Peer, error) {
 		return nil, socket.NotFound()
 	}
 	return &socket.Screen{Attachment: a, Dialect: ptyDialect{}, History: c.flag("resume", true), Greeting: func() any {
-		token, expires := c.token(kindPTY, id)
+		token, expires := c.token(kindPTY, id, "")
 		return ptySession{"session", token, provider, resumed, expires}
 	}}, nil
 }

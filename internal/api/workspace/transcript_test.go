@@ -20,7 +20,7 @@ import (
 //	ws NAME PATH          opens a WebSocket; a later part "ws NAME" continues with it. > is sent, < is the next message, ~ is text that a
 //	                      terminal prints, ! is the close code
 //
-// In sent text, $name is the value that an earlier answer had at "=name".
+// In sent text and scripts, $name is the value that an earlier answer had at "=name".
 func transcripts(t *testing.T, s source) {
 	transcript.Each(t, func(t *testing.T, parts []txtar.File) {
 		w := newWorld(t, s)
@@ -45,7 +45,7 @@ func (w *world) part(conns map[string]*websocket.Conn, title, text string) {
 	kind, rest, _ := strings.Cut(title, " ")
 	switch kind {
 	case "sh":
-		w.sh(text)
+		w.sh(w.fill(text))
 	case "http":
 		method, path, _ := strings.Cut(w.fill(rest), " ")
 		var body string

@@ -49,10 +49,14 @@ func (c *call) tree(p string) (any, error) {
 		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
-	links := 0
+	links, folder := 0, ""
 	for _, e := range list.Entries {
 		if e.Type == "symlink" {
 			links++
+		}
+		if links <= maxLinks && strings.HasPrefix(e.Target, "..") { // relative to the folder that p leads to
+			folder = cmp.Or(folder, realFolder(ctx, c, p))
+			e.Target = path.Join(c.Root, folder, e.Target)
 		}
 		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: links <= maxLinks && c.leadsToDir(ctx, e) || e.Type == "dir"}
 		if !it.Dir {
@@ -109,6 +113,20 @@ func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.File
 	return list, err
 }
 
+// realFolder follows the links in the path of a folder; if it cannot, it returns the path.
+func realFolder(ctx context.Context, c *call, p string) string {
+	at := "."
+	for name := range strings.SplitSeq(p, "/") {
+		e, err := c.Engine.Files().Stat(ctx, c.Session, path.Join(at, name))
+		to, ok := c.target(ctx, e)
+		if err != nil || !ok {
+			return p
+		}
+		at = to.Path
+	}
+	return at
+}
+
 // target follows an entry's links and returns the target in the workspace; an entry that is no link
 // is its own target.
 func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileEntry, ok bool) {
@@ -117,10 +135,14 @@ func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileE
 			return e, true
 		}
 		to := e.Target
-		if !path.IsAbs(to) {
-			if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
+		if path.IsAbs(to) {
+			below, ok := strings.CutPrefix(path.Clean(to)+"/", c.Root+"/")
+			if !ok {
 				return e, false
 			}
+			to = path.Clean("./" + below)
+		} else if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
+			return e, false
 		}
 		to, err := belljar.CleanPath(to)
 		if err == nil {

@@ -151,7 +151,7 @@ func TestRestartEndsWhatRuns(t *testing.T) {
 		call: &call{Workspace: workspace.Workspace{Engine: busy{runs: b}}, door: &Door{}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)},
 		id:   "c", program: &program{runID: "first"},
 	}
-	if err := x.restart(t.Context(), nil); !errors.Is(err, io.EOF) || !slices.Equal(b.canceled, []string{"second"}) {
+	if err := x.restart(t.Context()); !errors.Is(err, io.EOF) || !slices.Equal(b.canceled, []string{"second"}) {
 		t.Errorf("%v ended, %v", b.canceled, err)
 	}
 }

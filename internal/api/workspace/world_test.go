@@ -82,6 +82,7 @@ func TestSources(t *testing.T) {
 			t.Run("Transcripts", func(t *testing.T) { transcripts(t, s) })
 			t.Run("Traversal", func(t *testing.T) { traversal(t, s) })
 			t.Run("HostileRepository", func(t *testing.T) { hostileRepository(t, s) })
+			t.Run("BareRepository", func(t *testing.T) { bareRepository(t, s) })
 			t.Run("EdgeCases", func(t *testing.T) { edgeCases(t, s) })
 		})
 	}

@@ -61,6 +61,10 @@ func (s *Source) git(ctx context.Context) error {
 		return unsafe("the folder cannot be read")
 	}
 	defer root.Close()
+	exists := func(name string) bool { _, err := root.Lstat(name); return !errors.Is(err, fs.ErrNotExist) }
+	if exists("HEAD") && (exists("objects") || exists("commondir")) { // git takes the folder itself for a repository without files
+		return unsafe("the folder is a bare repository")
+	}
 	info, err := root.Lstat(".git")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // git itself reports it
@@ -69,7 +73,7 @@ func (s *Source) git(ctx context.Context) error {
 		return unsafe(".git is not a folder")
 	}
 	for _, name := range []string{"commondir", "config.worktree", "objects/info/alternates", "objects/info/http-alternates"} {
-		if _, err := root.Lstat(".git/" + name); !errors.Is(err, fs.ErrNotExist) {
+		if exists(".git/" + name) {
 			return unsafe(".git/" + name + " exists")
 		}
 	}

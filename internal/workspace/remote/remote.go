@@ -44,6 +44,7 @@ var _ workspace.Source = (*Source)(nil)
 func New(o Options) (*Source, error) {
 	g := o.Guard
 	g.URL, g.Token = o.URL, o.Key
+	g.Alive = func(resp *http.Response) bool { return ownError(resp, o.Key) != "" }
 	g.MaxBytes, g.Patience = 1<<30, 2*time.Minute // files are long, and a request may wait for a run
 	g.Allow = []upstream.Rule{
 		{Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}, Path: "/api/v1/sandbox", Below: true},
@@ -134,27 +135,31 @@ func (c carrier) RoundTrip(r *http.Request) (*http.Response, error) {
 	case resp.StatusCode < 400:
 		return resp, nil
 	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
-	// A refused key concerns only the two servers, not the caller's credentials.
-	if err != nil || resp.StatusCode >= 500 || resp.StatusCode == http.StatusUnauthorized || !c.belljar(body) {
+	code := ownError(resp, c.key)
+	// A refused key concerns only the two servers, not the caller's credentials. Of the errors from 500 on, these two are about the caller's
+	// session.
+	if code == "" || resp.StatusCode == http.StatusUnauthorized || resp.StatusCode >= 500 && code != belljar.CodeDiskFull && code != belljar.CodeTimeout {
 		return unavailable(r), nil
 	}
-	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	return resp, nil
 }
 
-// belljar reports whether a body is an error of a belljar, and does not contain our key.
-func (c carrier) belljar(body []byte) bool {
+// ownError returns the code of an error response that is one of a belljar and does not contain our key; else "". It replaces the body by one in
+// memory.
+func ownError(resp *http.Response, key string) belljar.Code {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	var e struct {
 		Error struct {
 			Code belljar.Code `json:"code"`
 		} `json:"error"`
 	}
-	if json.Unmarshal(body, &e) != nil || bytes.Contains(body, []byte(c.key)) {
-		return false
+	if err != nil || json.Unmarshal(body, &e) != nil || bytes.Contains(body, []byte(key)) ||
+		!slices.ContainsFunc(belljar.Table(), func(row belljar.CodeInfo) bool { return row.Code == e.Error.Code }) {
+		return ""
 	}
-	return slices.ContainsFunc(belljar.Table(), func(row belljar.CodeInfo) bool { return row.Code == e.Error.Code })
+	return e.Error.Code
 }
 
 // unavailable returns the response while the other belljar is unavailable.

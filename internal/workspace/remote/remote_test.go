@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,7 +83,12 @@ func answer(w http.ResponseWriter, body string) {
 
 func (o *other) open(t *testing.T) *remote.Source {
 	t.Helper()
-	s, err := remote.New(remote.Options{URL: o.URL, Key: key, Image: "host", Guard: upstream.Options{Breaker: &upstream.Breaker{Failures: 1 << 30}}})
+	return o.openWith(t, &upstream.Breaker{Failures: 1 << 30})
+}
+
+func (o *other) openWith(t *testing.T, b *upstream.Breaker) *remote.Source {
+	t.Helper()
+	s, err := remote.New(remote.Options{URL: o.URL, Key: key, Image: "host", Guard: upstream.Options{Breaker: b}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,6 +202,45 @@ func TestFaults(t *testing.T) {
 	}
 	if _, err := read(t, w, "missing"); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("an answer that is one: %v", err)
+	}
+}
+
+// An error about one session leaves the circuit closed for all others. A full workspace is the caller's to know.
+func TestErrorsOfASession(t *testing.T) {
+	o := newOther(t)
+	for name, c := range map[string]struct {
+		status int
+		body   string
+		want   belljar.Code
+		opens  bool
+	}{
+		"disk full": {507, `{"error":{"code":"disk_full","message":"the workspace is full"}}`, belljar.CodeDiskFull, false},
+		"timeout":   {504, `{"error":{"code":"timeout","message":"it has so many files"}}`, belljar.CodeTimeout, false},
+		"memory":    {503, `{"error":{"code":"runtime_unavailable","message":"no memory is left"}}`, belljar.CodeRuntimeUnavailable, false},
+		"a proxy":   {503, `unavailable`, belljar.CodeRuntimeUnavailable, true},
+	} {
+		o.breaks(nil)
+		b := &upstream.Breaker{Failures: 5, Rest: time.Hour}
+		w, err := o.openWith(t, b).Open(t.Context(), belljar.Caller{ID: "ann"}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked atomic.Int32
+		o.breaks(func(w http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(c.status)
+			io.WriteString(w, c.body)
+		})
+		for range 6 {
+			_, err = w.Engine.Files().Write(t.Context(), w.Session, belljar.FileWrite{Path: "a", Content: strings.NewReader("x"), Size: 1, Overwrite: true})
+			if belljar.CodeOf(err) != c.want {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if open := b.State() != upstream.Closed; open != c.opens || asked.Load() != map[bool]int32{true: 5, false: 6}[open] {
+			t.Errorf("%s: %s after %d requests", name, b.State(), asked.Load())
+		}
 	}
 }
 
