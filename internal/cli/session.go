@@ -218,20 +218,13 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		if l.Limit < 1 {
 			return mistake.New("", "--limit: must be more than 0, got %d", l.Limit)
 		}
-		page := belljar.SessionPage{Items: []belljar.Session{}, Limit: l.Limit, HasMore: true}
-		for page.HasMore && len(page.Items) < l.Limit {
-			next, err := s.Sessions().List(ctx, belljar.SessionQuery{
-				All: l.All, KeyPrefix: l.Prefix, Limit: min(l.Limit-len(page.Items), belljar.MaxPage), Offset: len(page.Items),
-			})
-			if err != nil {
-				return err
-			}
-			page.Items, page.Total, page.HasMore = append(page.Items, next.Items...), next.Total, next.HasMore && len(next.Items) > 0
+		page, err := l.list(ctx, s)
+		if err != nil {
+			return err
 		}
 		if page.HasMore {
 			c.Note("%d of %d sessions; --limit shows more", len(page.Items), page.Total)
 		}
-		var err error
 		ids := make([]string, len(page.Items))
 		for i, session := range page.Items {
 			ids[i] = session.ID
@@ -259,6 +252,30 @@ func (l *sessionList) Run(ctx context.Context, c *console) error {
 		}
 		return nil
 	})
+}
+
+// list requests the sessions, and returns each once: a new one shifts the pages.
+func (l *sessionList) list(ctx context.Context, s belljar.Service) (belljar.SessionPage, error) {
+	all := belljar.SessionPage{Items: []belljar.Session{}, Limit: l.Limit, HasMore: true}
+	seen := map[string]bool{}
+	q := belljar.SessionQuery{All: l.All, KeyPrefix: l.Prefix, Limit: min(l.Limit, belljar.MaxPage)}
+	for ; all.HasMore && len(all.Items) < l.Limit; q.Offset += q.Limit {
+		page, err := s.Sessions().List(ctx, q)
+		if err != nil {
+			return all, err
+		}
+		for _, x := range page.Items {
+			if !seen[x.ID] {
+				seen[x.ID] = true
+				all.Items = append(all.Items, x)
+			}
+		}
+		all.Total, all.HasMore = page.Total, page.HasMore && len(page.Items) > 0
+	}
+	if len(all.Items) > l.Limit {
+		all.Items, all.HasMore = all.Items[:l.Limit], true
+	}
+	return all, nil
 }
 
 // sessionShow is belljar session show.

@@ -161,7 +161,7 @@ type RunReader interface {
 // RunSweeper removes old runs and their bytes.
 type RunSweeper interface {
 	// Sweepable returns up to limit runs that finished before t, oldest first: those that still have bytes if bytes is
-	// true, else all. A corrupt row is left out.
+	// true, else all. Fewer than limit are the last ones. A corrupt row is left out, and does not count.
 	Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]Run, error)
 	// Swept marks ended runs as having no bytes left and subtracts the bytes from their owners' usage, once. It ignores
 	// unknown ids.
@@ -344,7 +344,7 @@ type Snapshots interface {
 	// Delete deletes a snapshot, durably; ErrNotFound. last reports that its owner had no other snapshot with its digest, and that its bytes were
 	// subtracted from the owner's artifacts.
 	Delete(ctx context.Context, id string) (last bool, err error)
-	// Expired returns up to limit snapshots whose ExpiresAt is before t.
+	// Expired returns up to limit snapshots whose ExpiresAt is before t. Fewer than limit are the last ones.
 	Expired(ctx context.Context, t time.Time, limit int) ([]belljar.Snapshot, error)
 }
 

@@ -18,15 +18,21 @@ import (
 	"github.com/belljar/belljar/internal/cli/show"
 )
 
-// All returns all snapshots of the caller.
+// All returns all snapshots of the caller, each once: a new one shifts the pages.
 func All(ctx context.Context, s belljar.Service) ([]belljar.Snapshot, error) {
-	all := []belljar.Snapshot{}
-	for {
-		page, err := s.Snapshots().List(ctx, belljar.SnapshotQuery{Limit: belljar.MaxPage, Offset: len(all)})
+	all, seen := []belljar.Snapshot{}, map[string]bool{}
+	for offset := 0; ; offset += belljar.MaxPage {
+		page, err := s.Snapshots().List(ctx, belljar.SnapshotQuery{Limit: belljar.MaxPage, Offset: offset})
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Items...); !page.HasMore || len(page.Items) == 0 {
+		for _, x := range page.Items {
+			if !seen[x.ID] {
+				seen[x.ID] = true
+				all = append(all, x)
+			}
+		}
+		if !page.HasMore || len(page.Items) == 0 {
 			return all, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -63,5 +64,46 @@ func TestFindAsTemplate(t *testing.T) {
 	s.more = append(s.more, belljar.Snapshot{ID: "4", Name: "x", Kind: "workspace"})
 	if id, err := Find(t.Context(), s, "x"); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("two with that name: %q, %v", id, err)
+	}
+}
+
+// shifting is a service with 450 snapshots, to which one is added before each page.
+type shifting struct {
+	belljar.Service
+	made int
+}
+
+func (s *shifting) Snapshots() belljar.Snapshots { return shiftingSnapshots{s: s} }
+
+type shiftingSnapshots struct {
+	belljar.Snapshots
+	s *shifting
+}
+
+func (x shiftingSnapshots) List(_ context.Context, q belljar.SnapshotQuery) (page belljar.SnapshotPage, _ error) {
+	s := x.s
+	s.made++
+	for i := q.Offset; i < min(q.Offset+q.Limit, s.made); i++ {
+		page.Items = append(page.Items, belljar.Snapshot{ID: strconv.Itoa(s.made - i), Name: strconv.Itoa(s.made - i)}) // newest first
+	}
+	page.HasMore = q.Offset+q.Limit < s.made
+	return page, nil
+}
+
+// A snapshot that is made while the pages of the list are read repeats none of the others.
+func TestAllOnce(t *testing.T) {
+	all, err := All(t.Context(), &shifting{made: 450})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, x := range all {
+		seen[x.ID] = true
+	}
+	if len(all) != 451 || len(seen) != 451 {
+		t.Errorf("%d snapshots, %d of them different, want 451", len(all), len(seen))
+	}
+	if id, err := Find(t.Context(), &shifting{made: 450}, "252"); id != "252" || err != nil { // the last of the first page
+		t.Errorf("%q, %v", id, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -33,7 +34,8 @@ type data struct {
 	DecidedBy   string     `json:"decided_by,omitempty"`
 }
 
-// encode returns the id and the body of an event's message. They are the same in each attempt.
+// encode returns the id and the body of an event's message. They are the same in each attempt. A request that waits again after a restart, for
+// another reason, keeps its approval's id; the time of the request tells the two apart.
 func encode(e event.Event) (id string, body []byte) {
 	a := e.Approval
 	body, err := json.Marshal(message{Type: e.Name, Timestamp: e.Time.UTC(), Data: data{
@@ -43,7 +45,7 @@ func encode(e event.Event) (id string, body []byte) {
 	if err != nil {
 		panic(err) // cannot fail: there are only texts and times
 	}
-	return a.ID + "_" + e.Name[strings.LastIndexByte(e.Name, '.')+1:], body
+	return fmt.Sprintf("%s_%d_%s", a.ID, a.RequestedAt.UnixMicro(), e.Name[strings.LastIndexByte(e.Name, '.')+1:]), body
 }
 
 // newClient returns a client that follows no redirect: a message is only for the operator's URL.

@@ -62,7 +62,7 @@ func (l *logs) String() string {
 func asked(id string) event.Event {
 	return event.Event{Name: event.ApprovalRequested, Time: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Approval: &belljar.Approval{
 		ID: id, Kind: "run", State: belljar.ApprovalPending, Reasons: []string{"timeout_sec>600: 1200"}, UserID: "ann", Source: "mcp",
-		Command: []string{"curl", "--token", "hunter2"}, Note: "hunter2",
+		RequestedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Command: []string{"curl", "--token", "hunter2"}, Note: "hunter2",
 	}}
 }
 
@@ -113,7 +113,7 @@ func TestSigned(t *testing.T) {
 	if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.header.Get("webhook-signature") != want {
 		t.Errorf("signature is %q, want %q", r.header.Get("webhook-signature"), want)
 	}
-	if id != "a1_requested" || len(at) != 10 || r.header.Get("content-type") != "application/json" {
+	if id != "a1_1772366400000000_requested" || len(at) != 10 || r.header.Get("content-type") != "application/json" {
 		t.Errorf("%v", r.header)
 	}
 	var m map[string]any
@@ -149,12 +149,34 @@ func TestFailures(t *testing.T) {
 	}
 	got.want(t, Delivered, Failed, Failed, Failed, Delivered)
 	h.Close()
-	if want := "a a a b c d d d d e"; strings.ReplaceAll(strings.Join(ids, " "), "_requested", "") != want {
+	if want := "a a a b c d d d d e"; strings.ReplaceAll(strings.Join(ids, " "), "_1772366400000000_requested", "") != want {
 		t.Errorf("requests: %v, want %s", ids, want)
 	}
 	text := log.String()
 	if strings.Count(text, "level=WARN") != 1 || strings.Count(text, "level=INFO") != 1 || !strings.Contains(text, "it answers 400") || strings.Contains(text, "sesame") {
 		t.Errorf("log:\n%s", text)
+	}
+}
+
+// A request that waits again after a restart, for another reason, is a new message: a receiver that drops repeated ids must not drop it.
+func TestRequestedAgain(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	tries := 0
+	h, got, _ := receiver(t, func(w http.ResponseWriter, r *http.Request) {
+		ids = append(ids, r.Header.Get("webhook-id"))
+		if tries++; tries == 1 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	again := asked("a")
+	again.Approval.RequestedAt = again.Approval.RequestedAt.Add(time.Microsecond)
+	h.Record(asked("a"))
+	h.Record(again)
+	got.want(t, Delivered, Delivered)
+	h.Close()
+	if len(ids) != 3 || ids[0] != ids[1] || ids[1] == ids[2] {
+		t.Errorf("ids %q, want one for both attempts of the first message, and another for the second", ids)
 	}
 }
 

@@ -84,6 +84,33 @@ func TestLeaveWhileAContextEnds(t *testing.T) {
 	}
 }
 
+// Code is executed again in the order in which it was executed, not in that in which it was sent.
+func TestReplayInOrder(t *testing.T) {
+	x, _ := newSession(t, func() {})
+	if _, err := x.table.Use("data", "bash", time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "order")
+	earlier := func(yield func(belljar.Run, error) bool) {
+		for i, word := range []string{"third", "first", "second"} { // the first one waited for an approval, and then came last
+			started := time.Unix(1e9+int64(i+2)%3+10, 0)
+			run := belljar.Run{
+				ID: word, Phase: belljar.PhaseCompleted, ExitCode: new(0), StartedAt: &started, Command: []string{"echo " + word + " >> " + file},
+				Context: &belljar.ContextRun{Name: "data", Language: "bash"},
+			}
+			if !yield(run, nil) {
+				return
+			}
+		}
+	}
+	if n, err := x.table.Replay(t.Context(), x.box, x.Execution(), "data", earlier); n != 3 || err != nil {
+		t.Fatalf("%d pieces of code, %v", n, err)
+	}
+	if got, err := os.ReadFile(file); string(got) != "first\nsecond\nthird\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // A context that two requests make is that of the second if the first is given up.
 func TestMakeAContextTwice(t *testing.T) {
 	x, all := newSession(t, func() {})

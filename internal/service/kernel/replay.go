@@ -19,8 +19,8 @@ const (
 	mostReplayedB = 4 << 20 // bytes of them
 )
 
-// Replay executes the earlier code of a context again, in order and without its output, if the context has no interpreter. earlier
-// yields runs of the session, oldest first. exec is the next command. It returns how many pieces of code were executed.
+// Replay executes the earlier code of a context again, in the order in which it was executed and without its output, if the context has no
+// interpreter. earlier yields runs of the session, oldest first. exec is the next command. It returns how many pieces of code were executed.
 func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name string, earlier func(yield func(belljar.Run, error) bool)) (n int, err error) {
 	e, err := t.find(name)
 	if err != nil {
@@ -53,6 +53,8 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 		}
 		code = append(code, run)
 	}
+	// An older run may have started later: it waited for an approval.
+	slices.SortStableFunc(code, func(a, b belljar.Run) int { return a.StartedAt.Compare(*b.StartedAt) })
 	defer func() {
 		if err != nil && n > 0 { // otherwise half of the variables would pass for all of them, also if the run was cancelled
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)

@@ -6,6 +6,7 @@ package recovery
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -18,6 +19,9 @@ const Parallelism = 8
 // Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does
 // not respond in time is lost.
 const Timeout = time.Minute
+
+// slow is how long a call of [ForEachAgent] counts. A busy machine answers sooner, so that its number of calls stays bounded.
+const slow = 2 * time.Second
 
 // Part is a part of the service that continues the work of a previous process.
 type Part interface {
@@ -56,13 +60,22 @@ func Caller(user string) belljar.Caller {
 }
 
 // ForEach calls do with each element of a list, [Parallelism] at a time, and returns after all calls.
-func ForEach[T any](list []T, do func(T)) {
+func ForEach[T any](list []T, do func(T)) { forEach(list, math.MaxInt64, do) }
+
+// ForEachAgent is ForEach for calls that wait for agents. A slow call does not delay the others: it only waits, and a user can have many
+// sandboxes whose agents were taken over by programs and do not respond.
+func ForEachAgent[T any](list []T, do func(T)) { forEach(list, slow, do) }
+
+// forEach calls do with each element of a list. At most [Parallelism] calls are younger than counts.
+func forEach[T any](list []T, counts time.Duration, do func(T)) {
 	var all sync.WaitGroup
 	free := make(chan struct{}, Parallelism)
 	for _, each := range list {
 		free <- struct{}{}
 		all.Go(func() {
-			defer func() { <-free }()
+			release := sync.OnceFunc(func() { <-free })
+			defer release()
+			defer time.AfterFunc(counts, release).Stop()
 			do(each)
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // step records when it recovers and when it removes orphans.
@@ -73,4 +75,29 @@ func TestEach(t *testing.T) {
 	if most > Parallelism || sum != 4950 || now != 0 {
 		t.Errorf("at most %d at once, sum %d, %d still there", most, sum, now)
 	}
+}
+
+// A hundred agents that do not respond hold up neither the one after them nor, for long, the start of the server.
+func TestSilentAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const silent = 100
+		began := time.Now()
+		var mu sync.Mutex
+		var last time.Duration
+		ForEachAgent(make([]int, silent+1), func(int) {
+			mu.Lock()
+			last = max(last, time.Since(began))
+			mu.Unlock()
+			time.Sleep(Timeout)
+		})
+		if took := time.Since(began); last > 30*time.Second || took > 2*Timeout {
+			t.Errorf("the last is asked after %v, and all take %v", last, took)
+		}
+		// Calls that respond in time are as few at once as without agents.
+		began = time.Now()
+		ForEachAgent(make([]int, 10*Parallelism), func(int) { time.Sleep(time.Second) })
+		if took := time.Since(began); took != 10*time.Second {
+			t.Errorf("calls of a second each take %v", took)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -83,6 +84,9 @@ func (s *recorder) flush(r *Run, drafts bool) (err error) {
 		err = s.insertDraft(r)
 	} else if failed := s.store.Update(context.Background(), s.row(r)); failed != nil {
 		s.log.Warn("phase of a run cannot be recorded", "run_id", r.id, "err", failed)
+		if !errors.Is(failed, store.ErrEnded) && !errors.Is(failed, store.ErrNotFound) {
+			s.flushLaterLocked(r, noteAfter) // its phase may not change again for hours
+		}
 	}
 	if err != nil {
 		s.log.Warn("run cannot be recorded; retrying", "run_id", r.id, "err", err)

@@ -47,7 +47,7 @@ func (s Recovery) Recover(ctx context.Context) error {
 	}
 	queued := make(map[*former]bool, len(found))
 	var mu sync.Mutex
-	recovery.ForEach(found, func(f *former) {
+	recovery.ForEachAgent(found, func(f *former) {
 		if ctx.Err() == nil && !s.recover(ctx, f) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -2,38 +2,27 @@ package session
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/recovery"
 )
 
 // The reaper's pings of agents.
 const (
-	reapAtOnce = 8
-	pingTime   = 10 * time.Second
-	maxMissed  = 3 // unanswered pings; the machine may be busy
+	pingTime  = 10 * time.Second
+	maxMissed = 3 // unanswered pings; the machine may be busy
 )
 
 // Reap makes one pass over the live sessions. It ends expired ones whose timers were missed. It pings the agents of the others,
 // which renews their leases and detects those that no longer respond. It also updates records.
 func (s *Sessions) Reap(ctx context.Context) {
-	var wait sync.WaitGroup
-	free := make(chan struct{}, reapAtOnce)
-	for _, x := range s.table.all() {
-		select {
-		case free <- struct{}{}:
-		case <-ctx.Done():
-			wait.Wait()
-			return
-		}
-		wait.Go(func() {
-			defer func() { <-free }()
+	recovery.ForEachAgent(s.table.all(), func(x *Session) {
+		if ctx.Err() == nil {
 			x.reap(ctx)
-		})
-	}
-	wait.Wait()
+		}
+	})
 }
 
 // reap is the part of a pass for one session.

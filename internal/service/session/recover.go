@@ -52,7 +52,7 @@ func (s *Recovery) Recover(ctx context.Context) error {
 	}
 	var mu sync.Mutex
 	s.found = commands{}
-	recovery.ForEach(rows, func(row store.Session) {
+	recovery.ForEachAgent(rows, func(row store.Session) {
 		if row.NodeID != s.opts.NodeID || s.table.get(row.ID) != nil {
 			return
 		}

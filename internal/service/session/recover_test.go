@@ -5,16 +5,26 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
+	"github.com/belljar/belljar/internal/service/approval"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/lifecycle"
+	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/service/snapshot"
+	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/store/memory"
 )
 
@@ -56,4 +66,54 @@ func TestRemoveOrphansOfOneAgent(t *testing.T) {
 	if n := dials.Load(); uses != 1 || n != 1 || x.uses != 0 {
 		t.Errorf("%d uses at once, %d connections, %d uses left", uses, n, x.uses)
 	}
+}
+
+// mute is a runtime with sandboxes that do not respond.
+type mute struct {
+	runtime.Runtime
+	asked func()
+}
+
+func (mute) Name() string                         { return "mute" }
+func (mute) Remove(context.Context, string) error { return nil }
+func (m mute) Attach(ctx context.Context, _ string) (runtime.Sandbox, error) {
+	m.asked()
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// idleRuns has no unfinished runs.
+type idleRuns struct{ Runs }
+
+func (idleRuns) Busy(context.Context) (map[string]bool, error) { return nil, nil }
+
+// A hundred sessions that do not respond delay the start by little more than one of them.
+func TestRecoverPastSilentAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var mu sync.Mutex
+		var asked []time.Duration
+		hosts := placement.Hosts{{Runtime: mute{asked: func() {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, time.Since(began))
+		}}}}
+		log := slog.New(slog.DiscardHandler)
+		s := New(Options{
+			Store: memory.New().Sessions(), Rules: &admission.Rules{Hosts: hosts}, Clock: clock.Wall{}, Work: &lifecycle.Group{}, Log: log, Runs: idleRuns{},
+			Boxes: &box.Maker{Hosts: hosts, AfterFunc: clock.Wall{}.AfterFunc, Log: log}, Desk: &approval.Desk{}, Record: func(event.Event) {},
+		})
+		for range 101 {
+			row := store.Session{Session: belljar.Session{ID: belljar.NewID(), UserID: "ann", Runtime: "mute", State: belljar.SessionActive, CreatedAt: began}}
+			if _, err := s.opts.Store.Insert(t.Context(), row, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Recovery().Recover(t.Context()); err != nil || len(asked) != 101 {
+			t.Fatalf("%d are asked, %v", len(asked), err)
+		}
+		if last, took := asked[100], time.Since(began); last > 30*time.Second || took > 2*recovery.Timeout {
+			t.Errorf("the last is asked after %v, and the recovery takes %v", last, took)
+		}
+	})
 }

@@ -288,6 +288,36 @@ func TestCorruptRows(t *testing.T) {
 	}
 }
 
+// Corrupt rows do not use up the limit of what is swept: a sweep that gets fewer takes them for the last.
+func TestSweepPastCorruptRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path)
+	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, id := range []string{"a", "b", "c", "d"} {
+		made := at.Add(time.Duration(i) * time.Minute)
+		r := addRun(t, s, id)
+		r.CreatedAt = made
+		finishRun(t, s, r)
+		if err := s.Snapshots().Insert(t.Context(), belljar.Snapshot{ID: id, UserID: "ann", Digest: id, CreatedAt: made, ExpiresAt: &made}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := raw(t, path)
+	change(t, db, "UPDATE sandbox_runs SET detail = 'x' WHERE id IN ('a', 'b')")
+	change(t, db, "UPDATE sandbox_snapshots SET detail = 'x' WHERE id IN ('a', 'b')")
+	for _, bytes := range []bool{true, false} {
+		if got, err := s.Runs().Sweepable(t.Context(), at.Add(time.Hour), bytes, 2); err != nil || len(got) != 2 || got[0].ID != "c" || got[1].ID != "d" {
+			t.Errorf("runs, bytes %t: %v, error %v", bytes, got, err)
+		}
+		if got, err := s.Runs().Sweepable(t.Context(), at.Add(time.Hour), bytes, 1); err != nil || len(got) != 1 || got[0].ID != "c" {
+			t.Errorf("one run, bytes %t: %v, error %v", bytes, got, err)
+		}
+	}
+	if got, err := s.Snapshots().Expired(t.Context(), at.Add(time.Hour), 2); err != nil || len(got) != 2 || got[0].ID != "c" || got[1].ID != "d" {
+		t.Errorf("snapshots: %v, error %v", got, err)
+	}
+}
+
 func TestCorruptSession(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, path)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -136,13 +137,13 @@ func sweepable(bytes bool) string {
 	if bytes {
 		from = "INDEXED BY idx_runs_unswept WHERE r.log_gone + r.artifacts_gone < 2 AND r.finished_at < ?"
 	}
-	return "SELECT " + runColumns + " FROM sandbox_runs r " + from + " ORDER BY r.finished_at, r.rowid LIMIT ?"
+	return "SELECT " + runColumns + " FROM sandbox_runs r " + from + " ORDER BY r.finished_at, r.rowid"
 }
 
 // Sweepable returns runs that finished before t.
 func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int) ([]store.Run, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, sweepable(bytes), timeText(t), limit)
-	return collect(ctx, q.s, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
+	rows, err := q.s.readDB.QueryContext(ctx, sweepable(bytes), timeText(t))
+	return collectUpTo(ctx, q.s, limit, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
 }
 
 // paged counts the rows of a list and reads one page of them in one transaction, so that the count matches the page.
@@ -163,12 +164,18 @@ func paged[T any](ctx context.Context, s *Store, columns, from, order string, ar
 
 // collect reads all rows. It skips and logs a corrupt one.
 func collect[T any](ctx context.Context, s *Store, rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
+	return collectUpTo(ctx, s, math.MaxInt, rows, err, scan)
+}
+
+// collectUpTo is collect for at most limit rows. A corrupt one does not count, so that fewer are all that there are: a LIMIT in the statement
+// would count it.
+func collectUpTo[T any](ctx context.Context, s *Store, limit int, rows *sql.Rows, err error, scan func(scanner) (T, error)) ([]T, error) {
 	if err != nil {
 		return nil, s.failed(ctx, err)
 	}
 	defer rows.Close()
 	var all []T
-	for rows.Next() {
+	for len(all) < limit && rows.Next() {
 		each, err := scan(rows)
 		switch {
 		case errors.Is(err, store.ErrCorrupt):

@@ -109,10 +109,10 @@ func (q snapshots) Delete(ctx context.Context, id string) (last bool, err error)
 }
 
 // expiredSnapshots is the statement of Expired.
-const expiredSnapshots = "SELECT id, detail FROM sandbox_snapshots WHERE expires_at < ? ORDER BY expires_at LIMIT ?"
+const expiredSnapshots = "SELECT id, detail FROM sandbox_snapshots WHERE expires_at < ? ORDER BY expires_at"
 
 // Expired returns the snapshots that expired before a time.
 func (q snapshots) Expired(ctx context.Context, t time.Time, limit int) ([]belljar.Snapshot, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, expiredSnapshots, timeText(t), limit)
-	return collect(ctx, q.s, rows, err, scanSnapshot)
+	rows, err := q.s.readDB.QueryContext(ctx, expiredSnapshots, timeText(t))
+	return collectUpTo(ctx, q.s, limit, rows, err, scanSnapshot)
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional, cast
+from itertools import count
+from typing import TYPE_CHECKING, Dict, List, Optional, cast
 
 from .. import _spec
 from .._address import path
@@ -30,12 +31,13 @@ class AsyncSnapshots:
 
     async def list(self) -> List[types.Snapshot]:
         """Returns the caller's snapshots, newest first."""
-        found: List[types.Snapshot] = []
-        while True:
-            page = await self._transport.ask(Ask("GET", path("snapshots"), values={"limit": str(PAGE), "offset": str(len(found))}), "items")
-            found += cast("list[types.Snapshot]", page["items"])
+        found: Dict[str, types.Snapshot] = {}  # by id: a new snapshot shifts the pages
+        for offset in count(step=PAGE):
+            page = await self._transport.ask(Ask("GET", path("snapshots"), values={"limit": str(PAGE), "offset": str(offset)}), "items")
+            found.update((x["snapshot_id"], x) for x in cast("List[types.Snapshot]", page["items"]))
             if not page["items"] or not page.get("has_more"):
-                return found
+                break
+        return [*found.values()]
 
     async def remove(self, id: str) -> None:
         """Removes a snapshot. Sessions and runs that began with it keep their files."""

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional, cast
+from itertools import count
+from typing import TYPE_CHECKING, Dict, List, Optional, cast
 
 from .. import _spec
 from .._address import path
@@ -31,12 +32,13 @@ class Snapshots:
 
     def list(self) -> List[types.Snapshot]:
         """Returns the caller's snapshots, newest first."""
-        found: List[types.Snapshot] = []
-        while True:
-            page = self._transport.ask(Ask("GET", path("snapshots"), values={"limit": str(PAGE), "offset": str(len(found))}), "items")
-            found += cast("list[types.Snapshot]", page["items"])
+        found: Dict[str, types.Snapshot] = {}  # by id: a new snapshot shifts the pages
+        for offset in count(step=PAGE):
+            page = self._transport.ask(Ask("GET", path("snapshots"), values={"limit": str(PAGE), "offset": str(offset)}), "items")
+            found.update((x["snapshot_id"], x) for x in cast("List[types.Snapshot]", page["items"]))
             if not page["items"] or not page.get("has_more"):
-                return found
+                break
+        return [*found.values()]
 
     def remove(self, id: str) -> None:
         """Removes a snapshot. Sessions and runs that began with it keep their files."""
