@@ -55,7 +55,7 @@ func pace(frames *rate.Limiter) {
 
 // Ping returns the agent's description of itself. Like every request, it renews the lease.
 func (c *Client) Ping(ctx context.Context) (wire.Info, error) {
-	reply, err := c.ask(ctx, wire.Request{Op: wire.OpPing})
+	reply, err := c.ask(wire.Urgent(ctx), wire.Request{Op: wire.OpPing})
 	if err != nil {
 		return wire.Info{}, fmt.Errorf("ping: %w", err)
 	}
@@ -102,7 +102,7 @@ func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 	if d < 0 {
 		return fmt.Errorf("lease: negative duration %v", d)
 	}
-	if _, err := c.ask(ctx, wire.Request{Op: wire.OpLease, Lease: milliseconds(d)}); err != nil {
+	if _, err := c.ask(wire.Urgent(ctx), wire.Request{Op: wire.OpLease, Lease: milliseconds(d)}); err != nil {
 		return fmt.Errorf("lease: %w", err)
 	}
 	return nil
@@ -111,7 +111,7 @@ func (c *Client) Lease(ctx context.Context, d time.Duration) error {
 // Kill sends a signal to a command or ends it. It returns when the agent has started to do so; [Process.Output] reports the end. A
 // finished or unknown command is [wire.CodeNotFound].
 func (c *Client) Kill(ctx context.Context, id string, kill wire.Kill) error {
-	if _, err := c.ask(ctx, wire.Request{Op: wire.OpSignal, ID: id, Kill: &kill}); err != nil {
+	if _, err := c.ask(wire.Urgent(ctx), wire.Request{Op: wire.OpSignal, ID: id, Kill: &kill}); err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
 	return nil

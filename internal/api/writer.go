@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -16,11 +17,13 @@ const piece = 1 << 20
 // underlying writer's other methods.
 type writer struct {
 	http.ResponseWriter
-	idle     time.Duration // timeout of one piece
-	status   int           // 0 until the header is written
-	bytes    int64
-	extended time.Time // when the deadline was last set
-	own      bool      // the door sets its own deadlines
+	idle   time.Duration // timeout of one piece
+	status int           // 0 until the header is written
+	bytes  int64
+
+	mu       sync.Mutex // guards the deadline: a door may set it during a write
+	extended time.Time  // when the deadline was last set
+	own      bool       // the door sets its own deadlines
 }
 
 // Unwrap gives http.ResponseController the underlying writer.
@@ -81,6 +84,8 @@ func (w *writer) ReadFrom(r io.Reader) (written int64, err error) {
 
 // extend extends the write deadline, at most once per second.
 func (w *writer) extend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := time.Now()
 	if w.own || w.status == http.StatusSwitchingProtocols || now.Sub(w.extended) < min(time.Second, w.idle/4) {
 		return
@@ -92,6 +97,8 @@ func (w *writer) extend() {
 
 // SetWriteDeadline lets a door that streams set its own deadlines; the writer then sets none.
 func (w *writer) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.own = true
 	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(t)
 }
@@ -99,7 +106,9 @@ func (w *writer) SetWriteDeadline(t time.Time) error {
 // finish sets a new deadline for the bytes that net/http sends after the door returns. It replaces a deadline of the
 // door, or of the connection's previous request.
 func (w *writer) finish() {
+	w.mu.Lock()
 	w.own, w.extended = false, time.Time{}
+	w.mu.Unlock()
 	w.extend()
 }
 

@@ -158,9 +158,11 @@ func (s *session) carry(id uint64, c *conn) {
 		return
 	}
 	stream, err := s.accept(c, id)
-	if err != nil { // the program, the agent or the relay is gone, but the host has seen the connection
+	if err != nil { // the program, the agent or the relay may be gone, but the host has seen the connection
 		c.allow("")
 		c.ended()
+		reason := c.reasonFor(Unreachable)
+		_ = s.guest.Answer(wire.Answer{ID: id, OK: reason == Unreachable, Reason: string(reason)}) // else the program would wait forever
 		return
 	}
 	defer stream.Close()

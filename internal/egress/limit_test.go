@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -277,6 +278,39 @@ func TestRunsOfASession(t *testing.T) {
 	}
 }
 
+// A flood of denials hides no denial of a later run.
+func TestFloodHidesNoLaterRun(t *testing.T) {
+	w := newWorld(t, nil)
+	for i := range maxRows + 100 {
+		w.refused(fmt.Sprintf("%d.evil.org", i), 443, NoMatch)
+	}
+	if err := w.gate.Pin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	mark := w.gate.Mark()
+	seen := len(w.records())
+	w.refused("1.evil.org", 443, NoMatch) // this row stays
+	w.refused("late.evil.org", 443, NoMatch)
+	w.refused("1.evil.org", 443, NoMatch)
+	got := w.records()[seen:]
+	if got = slices.DeleteFunc(got, func(e Event) bool { return e.Allowed || e.Host == "example.org" }); len(got) != 2 || got[1].Host != "late.evil.org" {
+		t.Errorf("recorded %+v", got)
+	}
+	if r := w.gate.Since(mark); len(r.Hosts) < 2 || r.Hosts[len(r.Hosts)-2].Denied != 2 || r.Hosts[len(r.Hosts)-1].Host != "late.evil.org" {
+		t.Errorf("report %+v", r)
+	}
+	if n := len(w.gate.rows); n != len(w.gate.order) || n > maxRows+1 {
+		t.Errorf("%d rows", n)
+	}
+	for i := range maxRows {
+		w.refused(fmt.Sprintf("%d.evil.net", i), 443, NoMatch)
+	}
+	late := func(h belljar.EgressHost) bool { return h.Host == "late.evil.org" }
+	if r := w.gate.Since(mark); r.Denied != maxRows+3 || !slices.ContainsFunc(r.Hosts, late) {
+		t.Errorf("after another flood: %+v", r)
+	}
+}
+
 // A flood of denials cannot hide allowed connections.
 func TestFloodHidesNothing(t *testing.T) {
 	w := newWorld(t, nil)
@@ -311,7 +345,7 @@ func TestUnused(t *testing.T) {
 	}
 }
 
-// A stream that the agent does not open ends the connection to the host, which is recorded.
+// A stream that the agent does not open ends both connections, the program's and the one to the host, which is recorded.
 func TestAgentDoesNotAccept(t *testing.T) {
 	w := newWorld(t, nil)
 	gone := make(chan struct{}, 1)
@@ -328,8 +362,13 @@ func TestAgentDoesNotAccept(t *testing.T) {
 			return nil, errors.New("not found")
 		})
 	}()
+	answered := make(chan wire.Answer, 1)
+	g.waiting[1] = answered
 	g.ask(wire.Ask{ID: 1, Open: &wire.Open{Host: "a.example.com", Port: 5432}})
 	<-gone
+	if a := <-answered; a != (wire.Answer{ID: 1, OK: true, Reason: string(Unreachable)}) {
+		t.Errorf("answer %+v", a)
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -15,7 +15,7 @@ import (
 
 const (
 	maxHosts    = 100 // in a report, and for the denials that a run records
-	maxRows     = 512 // rows of a gate, separately for allowed and denied hosts
+	maxRows     = 512 // rows of a gate, separately for allowed and denied hosts; new denials replace those of earlier rounds
 	maxRecorded = 1000
 )
 
@@ -103,7 +103,7 @@ func (t *tally) note(e Event) (r *row, record bool) {
 	defer t.mu.Unlock()
 	key := rowKey{e.Host, e.Rule, e.Reason, e.Allowed}
 	r = t.rows[key]
-	if r == nil && t.kinds[e.Allowed] < maxRows {
+	if r == nil && (t.kinds[e.Allowed] < maxRows || !e.Allowed && t.evict()) {
 		r = &row{rowKey: key}
 		t.rows[key] = r
 		t.order = append(t.order, r)
@@ -130,6 +130,18 @@ func (t *tally) note(e Event) (r *row, record bool) {
 	return r, true
 }
 
+// evict removes the oldest denied row that this round has not used, and reports whether there was one. The caller holds mu.
+func (t *tally) evict() bool {
+	i := slices.IndexFunc(t.order, func(r *row) bool { return !r.allowed && r.round != t.round })
+	if i < 0 {
+		return false
+	}
+	delete(t.rows, t.order[i].rowKey)
+	t.order = slices.Delete(t.order, i, i+1)
+	t.kinds[false]--
+	return true
+}
+
 // printable returns a host in a form that is safe in a report: an agent can send any name.
 func printable(host string) string {
 	if len(host) > maxName {
@@ -147,7 +159,7 @@ func printable(host string) string {
 type Mark struct {
 	allowed, denied int
 	in, out         int64
-	rows            []counts
+	rows            map[*row]counts
 	below           map[string]int
 }
 
@@ -164,9 +176,9 @@ func (g *Gate) Mark() Mark {
 	t := g.tally
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	m := Mark{allowed: t.totals[true], denied: t.totals[false], in: g.in.Load(), out: g.out.Load(), rows: make([]counts, len(t.order)), below: below}
-	for i, r := range t.order {
-		m.rows[i] = counts{r.events, r.in.Load(), r.out.Load()}
+	m := Mark{allowed: t.totals[true], denied: t.totals[false], in: g.in.Load(), out: g.out.Load(), rows: make(map[*row]counts, len(t.order)), below: below}
+	for _, r := range t.order {
+		m.rows[r] = counts{r.events, r.in.Load(), r.out.Load()}
 	}
 	return m
 }
@@ -188,13 +200,14 @@ func (g *Gate) Since(m Mark) belljar.EgressReport {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, allowed := range []bool{true, false} {
-		for i, n := range now.rows {
-			r := t.order[i]
-			if i < len(m.rows) {
-				n.events -= m.rows[i].events
-				n.in -= m.rows[i].in
-				n.out -= m.rows[i].out
+		for _, r := range t.order {
+			n, before := now.rows[r], m.rows[r]
+			if n.events == 0 {
+				continue // newer than now
 			}
+			n.events -= before.events
+			n.in -= before.in
+			n.out -= before.out
 			if r.allowed != allowed || n == (counts{}) || len(report.Hosts) == maxHosts {
 				continue
 			}

@@ -47,8 +47,8 @@ func (s *Service) findSession(ctx context.Context, caller belljar.Caller, id str
 	return x, row, err
 }
 
-// livingSession returns a live session that the caller may see. If it has ended, the error is [belljar.CodeConflict].
-func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Session, error) {
+// unended returns a session that the caller may see, without a use of it. If it has ended, the error is [belljar.CodeConflict].
+func unended(s *Service, caller belljar.Caller, id string) (*session.Session, error) {
 	x, row, err := s.findSession(context.Background(), caller, id)
 	if err != nil {
 		return nil, err
@@ -59,6 +59,15 @@ func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Sess
 	}
 	if state.State.Ended() {
 		return nil, session.Unusable(state)
+	}
+	return x, nil
+}
+
+// livingSession is unended for a session that can be used now. If it has ended, the error is [belljar.CodeConflict].
+func (s *Service) livingSession(caller belljar.Caller, id string) (*session.Session, error) {
+	x, err := unended(s, caller, id)
+	if err != nil {
+		return nil, err
 	}
 	if err := x.Approval.Check(); err != nil {
 		return x, err

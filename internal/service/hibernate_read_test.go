@@ -76,3 +76,30 @@ func TestWakeOfAStrainedHost(t *testing.T) {
 		wantText(t, b.run(shellIn(x.ID, "echo $variable $alive; unset alive")).stdout, "kept yes\n")
 	}
 }
+
+// Listing and revoking the previews of a hibernated session does not wake it.
+func TestHibernatedPreviews(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, func(o *service.Options) { o.Ports.Previews = true })
+	ports := b.service.As(service.Local()).Ports()
+	x := b.open()
+	p, err := ports.Preview(b.context(), x.ID, belljar.PreviewSpec{Port: 8080})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.sleeping(x.ID)
+	if list, err := ports.Previews(b.context(), x.ID); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := ports.Revoke(b.context(), x.ID, p.Label); err != nil {
+		t.Error(err)
+	}
+	if got, err := b.mine().Get(b.context(), x.ID); err != nil || got.State != belljar.SessionHibernated {
+		t.Errorf("%s, %v", got.State, err)
+	}
+	if err := b.mine().Delete(b.context(), x.ID); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ports.Previews(b.context(), x.ID)
+	refusedAs(t, "of an ended session", err, belljar.CodeConflict)
+}

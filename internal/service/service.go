@@ -122,7 +122,7 @@ func New(opts Options) (*Service, error) {
 		Record: s.emit, Slack: opts.Slack, Work: &s.work, Clock: opts.Clock, Log: opts.Logger,
 	})
 	s.ports = port.New(port.Options{
-		Limits: opts.Ports, Acquire: s.usePorts, Ended: session.Unusable, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
+		Limits: opts.Ports, Acquire: s.usePorts, Check: checkSession(s), Ended: session.Unusable, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
 	s.kernels = kernel.New(kernel.Options{Acquire: useContexts(s), Stop: s.runs.StopContext, Ended: session.Unusable, Refused: s.refused, Record: s.emit, Now: s.now})
 	s.meter = meter.New(meter.Options{Living: s.memory.Living, Now: s.clock.Now, AfterFunc: s.clock.AfterFunc})

@@ -51,6 +51,14 @@ func (s *Service) usePorts(ctx context.Context, caller belljar.Caller, id string
 	return useWhileAlive(ctx, s, caller, id)
 }
 
+// checkSession returns the function that reports why a caller may not manage what belongs to a session. It does not wake the session.
+func checkSession(s *Service) func(caller belljar.Caller, id string) error {
+	return func(caller belljar.Caller, id string) error {
+		_, err := unended(s, caller, id)
+		return err
+	}
+}
+
 // useContexts returns the function that counts a use of a session in which a caller may see and end contexts and, with execute, run code.
 func useContexts(s *Service) func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {
 	return func(ctx context.Context, caller belljar.Caller, id string, execute bool) (kernel.Session, func(), error) {

@@ -187,5 +187,6 @@
 // and nothing in the agent blocks on it. A host needs no such credit, since the agent always reads.
 //
 // Closing. A stream is closed when both have sent close; each answers the other's. Bytes before a close are delivered first. At most
-// [MaxMuxStreams] streams are open at once; open beyond that ends the epoch, so the host waits.
+// [MaxMuxStreams] streams are open at once; open beyond that ends the epoch, so the host waits. It keeps the last [MuxReserved] for its own
+// short requests ([Urgent]): connections of a sandbox must not make its agent look dead.
 package wire

@@ -340,7 +340,7 @@ func TestMuxReadDeadline(t *testing.T) {
 func TestMuxBoundsStreams(t *testing.T) {
 	host, agent := pair(t)
 	var first, firstIn net.Conn
-	for i := range wire.MaxMuxStreams {
+	for i := range wire.MaxMuxStreams - wire.MuxReserved {
 		at, in := dial(t, host, agent)
 		if i == 0 {
 			first, firstIn = at, in
@@ -351,8 +351,26 @@ func TestMuxBoundsStreams(t *testing.T) {
 	if _, err := host.Dial(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("one stream too many: %v", err)
 	}
-	first.Close()
-	firstIn.Close()
+	var urgent []net.Conn
+	for range wire.MuxReserved {
+		at, err := host.Dial(wire.Urgent(t.Context()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := agent.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		urgent = append(urgent, at, in)
+	}
+	last, stop := context.WithTimeout(wire.Urgent(t.Context()), 20*time.Millisecond)
+	defer stop()
+	if _, err := host.Dial(last); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("one urgent stream too many: %v", err)
+	}
+	for _, c := range append(urgent, first, firstIn) {
+		c.Close()
+	}
 	dial(t, host, agent)
 }
 

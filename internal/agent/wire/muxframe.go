@@ -12,6 +12,7 @@ import (
 const (
 	MaxMuxBody    = 16 << 10 // bytes of one frame's body
 	MaxMuxStreams = 256      // open at once
+	MuxReserved   = 8        // of these, for urgent requests
 	MuxWindow     = 64 << 10 // unread bytes of one stream
 	MuxGrant      = 48 << 10 // bytes of the agent in transit; a pipe holds 64 KiB
 )

@@ -32,7 +32,14 @@ func NewMuxHost(rwc io.ReadWriteCloser) *MuxHost {
 	return h
 }
 
-// Dial opens a stream. It waits until the agent has joined the new epoch, and while MaxMuxStreams streams are open.
+type urgentKey struct{}
+
+// Urgent returns a context with which [MuxHost.Dial] also uses the reserved streams. It is for short requests of the host, without which
+// a sandbox whose connections take all other streams would look dead.
+func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
+
+// Dial opens a stream. It waits until the agent has joined the new epoch, and while MaxMuxStreams streams are open, of which the last
+// MuxReserved need [Urgent].
 func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
 	unhook := context.AfterFunc(ctx, func() {
 		h.mu.Lock()
@@ -40,6 +47,10 @@ func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
 		h.changed.Broadcast()
 	})
 	defer unhook()
+	most := MaxMuxStreams - MuxReserved
+	if ctx.Value(urgentKey{}) != nil {
+		most = MaxMuxStreams
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
@@ -48,7 +59,7 @@ func (h *MuxHost) Dial(ctx context.Context) (net.Conn, error) {
 			return nil, fmt.Errorf("dial over the multiplexer: %w", h.err)
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case h.ready && len(h.streams) < MaxMuxStreams:
+		case h.ready && len(h.streams) < most:
 			h.last++
 			s := newMuxStream(&h.mux, h.last, false)
 			h.streams[s.id] = s

@@ -158,8 +158,9 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	api.LimitBody(w, r, d.opts.MaxBody)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(d.drain.Closing(), cancel)()
-	d.proxy.ServeHTTP(&final{w}, r.WithContext(context.WithValue(ctx, labelKey{}, label)))
+	out := &final{w, ctx}
+	defer out.hurry(d.drain.Closing(), cancel)()
+	d.proxy.ServeHTTP(out, r.WithContext(context.WithValue(ctx, labelKey{}, label)))
 }
 
 type labelKey struct{}
@@ -280,16 +281,3 @@ func say(w http.ResponseWriter, status int, text string) {
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(text + "\n")) // a client that is gone needs no answer
 }
-
-// final drops informational responses of a program, apart from a change of the protocol: their headers are unchecked.
-type final struct{ http.ResponseWriter }
-
-// WriteHeader implements [http.ResponseWriter].
-func (w *final) WriteHeader(status int) {
-	if status >= 200 || status == http.StatusSwitchingProtocols {
-		w.ResponseWriter.WriteHeader(status)
-	}
-}
-
-// Unwrap gives [http.ResponseController] the writer.
-func (w *final) Unwrap() http.ResponseWriter { return w.ResponseWriter }

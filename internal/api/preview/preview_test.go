@@ -12,8 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/linetest"
 )
 
 func newDoor(t testing.TB, dial func(context.Context, string) (net.Conn, error)) *Door {
@@ -233,4 +237,73 @@ func FuzzHide(f *testing.F) {
 			t.Errorf("%q lost the other: %q", text, h.Get("Cookie"))
 		}
 	})
+}
+
+// half is a pipe that can end one direction, like TCP.
+type half struct{ net.Conn }
+
+func (half) CloseWrite() error { return nil }
+
+// TestStalled closes the door while a client does nothing: its connection must not keep the server from stopping.
+func TestStalled(t *testing.T) {
+	const upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n"
+	flood := func(far net.Conn) {
+		_, _ = far.Write(make([]byte, 1<<20)) // more than all buffers hold
+	}
+	for name, tt := range map[string]struct {
+		headers, answer string
+		program         func(far net.Conn) // after the answer
+		live            bool               // the door stays open: a client that stalls for a minute ends
+	}{
+		"the program sends":            {upgrade, "HTTP/1.1 101 Switching Protocols\r\n" + upgrade, flood, false},
+		"the program sends on":         {upgrade, "HTTP/1.1 101 Switching Protocols\r\n" + upgrade, flood, true},
+		"the program has ended":        {upgrade, "HTTP/1.1 101 Switching Protocols\r\n" + upgrade, func(net.Conn) {}, false},
+		"the program has ended before": {upgrade, "HTTP/1.1 101 Switching Protocols\r\n" + upgrade, func(net.Conn) {}, true},
+		"a download":                   {"", "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n", flood, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var d *Door
+			var served, seen chan struct{}
+			linetest.Serve(t, func(t *testing.T) http.Handler {
+				served, seen = make(chan struct{}), make(chan struct{})
+				d = newDoor(t, func(context.Context, string) (net.Conn, error) {
+					near, far := net.Pipe()
+					go func() {
+						defer far.Close()
+						_, _ = http.ReadRequest(bufio.NewReader(far))
+						_, _ = io.WriteString(far, tt.answer+"\r\n")
+						<-seen // the proxy flushes the head under a mutex, which the fake clock does not know
+						tt.program(far)
+					}()
+					return half{near}, nil
+				})
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					defer close(served)
+					if tt.headers != "" {
+						w = &api.ConnWrapper{ResponseWriter: w, Wrap: func(c net.Conn) net.Conn { return half{c} }}
+					}
+					d.ServeHTTP(w, r)
+				})
+			}, func(t *testing.T, l *linetest.Line) {
+				begun := time.Now()
+				c := l.Dial()
+				defer c.Close()
+				_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: abc.preview.example.net\r\nCookie: "+cookieName+"=token\r\n"+tt.headers+"\r\n")
+				if got, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil); err != nil || (got.StatusCode == 101) != (tt.headers != "") {
+					t.Fatal(got, err)
+				}
+				close(seen)
+				synctest.Wait()
+				limit := idleTime
+				if !tt.live {
+					limit = closeTime
+					d.Close()
+				}
+				<-served
+				if took := time.Since(begun); took > limit {
+					t.Errorf("ended after %v", took)
+				}
+			})
+		})
+	}
 }

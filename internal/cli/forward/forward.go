@@ -171,7 +171,7 @@ func (f *Forward) failed(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil, !errors.As(err, &e): // the program or the client closed the connection
 		return
-	case e.Code == belljar.CodeConflict, e.Code == belljar.CodeNotFound && e.Details["port"] == nil, e.Code == belljar.CodeUnauthorized:
+	case e.Code == belljar.CodeConflict && !sleeps(e), e.Code == belljar.CodeNotFound && e.Details["port"] == nil, e.Code == belljar.CodeUnauthorized:
 		f.mu.Lock()
 		if f.ended == nil {
 			f.ended = err
@@ -181,6 +181,12 @@ func (f *Forward) failed(ctx context.Context, err error) {
 		return
 	}
 	f.say(e.Error(), e.Hint)
+}
+
+// sleeps reports whether a conflict is due to a session that has a state other than an ended one: the next connection may wake it.
+func sleeps(e *belljar.Error) bool {
+	state, ok := e.Details["state"].(string)
+	return ok && !belljar.SessionState(state).Ended()
 }
 
 func (f *Forward) say(text, hint string) {

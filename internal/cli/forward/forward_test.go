@@ -104,6 +104,18 @@ func TestForward(t *testing.T) {
 		t.Errorf("%q %q and %d more", a, b, len(printed))
 	}
 
+	for _, state := range []belljar.SessionState{belljar.SessionHibernated, belljar.SessionActive} {
+		fail(&belljar.Error{Code: belljar.CodeConflict, Message: "forced to hibernate: " + string(state), Details: map[string]any{"state": string(state)}})
+		_, _ = ask()
+		if line := <-printed; !strings.HasSuffix(line, string(state)) {
+			t.Error(line)
+		}
+		fail(nil)
+		if got, err := ask(); err != nil || got != "hello" {
+			t.Errorf("after the session hibernated: %q, %v", got, err)
+		}
+	}
+
 	_, port, _ := net.SplitHostPort(addr)
 	local, _ := strconv.Atoi(port)
 	err := (&Forward{Ports: p, Session: "s1", Notice: f.Notice}).Run(ctx, []Pair{{3000, local}})

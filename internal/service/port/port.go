@@ -44,6 +44,8 @@ type Options struct {
 	Limits Limits
 	// Acquire counts a use of a session that the caller may connect to, until release is called.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
+	// Check returns an error unless the caller may see the session and it has not ended. It is no use, and does not wake the session.
+	Check func(caller belljar.Caller, id string) error
 	// Ended returns the error for a session that has ended.
 	Ended func(belljar.Session) *belljar.Error
 	// Refused converts an error for the caller, and records a refusal.

@@ -64,11 +64,17 @@ func newWorld(t *testing.T, limits Limits) *world {
 		t.Fatal(err)
 	}
 	w.ctx, w.end = context.WithCancelCause(context.Background())
+	check := func(caller belljar.Caller, id string) error {
+		if id != w.state.ID || !caller.Sees("ann") {
+			return &belljar.Error{Code: belljar.CodeNotFound}
+		}
+		return nil
+	}
 	w.Ports = New(Options{
-		Limits: limits,
+		Limits: limits, Check: check,
 		Acquire: func(_ context.Context, caller belljar.Caller, id string) (Session, func(), error) {
-			if id != w.state.ID || !caller.Sees("ann") {
-				return nil, nil, &belljar.Error{Code: belljar.CodeNotFound}
+			if err := check(caller, id); err != nil {
+				return nil, nil, err
 			}
 			return w, func() {}, nil
 		},

@@ -164,12 +164,10 @@ func (p *Ports) recordPreview(name string, by belljar.Caller, n *preview, reason
 }
 
 // Previews returns the previews of a session.
-func (v view) Previews(ctx context.Context, sessionID string) ([]belljar.Preview, error) {
-	_, release, err := v.opts.Acquire(ctx, v.caller, sessionID)
-	if err != nil {
+func (v view) Previews(_ context.Context, sessionID string) ([]belljar.Preview, error) {
+	if err := v.opts.Check(v.caller, sessionID); err != nil {
 		return nil, v.opts.Refused(v.caller, "list previews", err)
 	}
-	release()
 	list := []belljar.Preview{}
 	t := &v.previews
 	t.mu.Lock()
@@ -186,12 +184,10 @@ func (v view) Previews(ctx context.Context, sessionID string) ([]belljar.Preview
 }
 
 // Revoke ends a preview.
-func (v view) Revoke(ctx context.Context, sessionID, label string) error {
-	_, release, err := v.opts.Acquire(ctx, v.caller, sessionID)
-	if err != nil {
+func (v view) Revoke(_ context.Context, sessionID, label string) error {
+	if err := v.opts.Check(v.caller, sessionID); err != nil {
 		return v.opts.Refused(v.caller, "revoke a preview", err)
 	}
-	release()
 	n := v.find(label)
 	if n == nil || n.state.SessionID != sessionID {
 		return noPreview(label)

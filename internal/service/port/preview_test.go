@@ -3,6 +3,7 @@
 package port
 
 import (
+	"context"
 	"io"
 	"slices"
 	"strings"
@@ -124,5 +125,26 @@ func TestPreviewRefused(t *testing.T) {
 	_, err = off.ann().Preview(t.Context(), off.state.ID, belljar.PreviewSpec{Port: 80})
 	if belljar.CodeOf(err) != belljar.CodePolicyDenied || !strings.Contains(belljar.HintOf(err), "SANDBOX_PREVIEW_DOMAIN") {
 		t.Errorf("off: %v", err)
+	}
+}
+
+// A preview of a session that does not wake can be listed and revoked.
+func TestPreviewAsleep(t *testing.T) {
+	w := newWorld(t, Limits{Previews: true})
+	p, err := w.ann().Preview(t.Context(), w.state.ID, belljar.PreviewSpec{Port: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.opts.Acquire = func(context.Context, belljar.Caller, string) (Session, func(), error) {
+		return nil, nil, &belljar.Error{Code: belljar.CodeRuntimeUnavailable}
+	}
+	if list, err := w.ann().Previews(t.Context(), w.state.ID); err != nil || len(list) != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if err := w.ann().Revoke(t.Context(), w.state.ID, p.Label); err != nil {
+		t.Error(err)
+	}
+	if _, err := w.OpenPreview(p.Label, p.Token); belljar.CodeOf(err) != belljar.CodeNotFound {
+		t.Errorf("revoked: %v", err)
 	}
 }
