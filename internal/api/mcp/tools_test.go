@@ -243,7 +243,7 @@ func TestArtifacts(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		other := w.peer(user, code())
 		for _, uri := range []string{"belljar://runs/" + run + "/output", "belljar://runs/" + run + "/artifacts/table.csv"} {
-			if r := other.rpc("resources/read", map[string]any{"uri": uri}); r.Error == nil || r.Error.Code != -32004 {
+			if r := other.rpc("resources/read", map[string]any{"uri": uri}); r.Error == nil || r.Error.Code != -32002 {
 				t.Errorf("another client of %s reads %s: %s", user, uri, r.raw)
 			}
 		}
