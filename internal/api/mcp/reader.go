@@ -67,7 +67,7 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 			<-before.done
 		}
 	}
-	if r.Method == http.MethodGet || slices.ContainsFunc(list, func(m message) bool { return m.ID != nil && m.Method != "" }) {
+	if r.Method == http.MethodGet || slices.ContainsFunc(list, message.streams) {
 		reader.mu.Lock()
 		reader.beat = time.AfterFunc(quiet, reader.keepAlive)
 		reader.mu.Unlock()

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -98,6 +99,7 @@ func TestWithoutSessionsCancelled(t *testing.T) {
 			"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 100"},
 		})
 		if resp != nil {
+			_, _ = io.Copy(io.Discard, resp.Body) // until it leaves
 			resp.Body.Close()
 		}
 	}()
