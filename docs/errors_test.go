@@ -38,7 +38,7 @@ func errorsPage() []byte {
 <!-- Made from belljar.Table by go test ./docs -update. -->
 
 An error is a fault of the caller or of Belljar. A program that fails in a sandbox is not an error: it is the outcome of its run, with a
-`+"`reason_code`"+` ([cli.md](cli.md#json)).
+`+"`reason_code`"+` ([cli.md](cli.md#json)). Some JSON-RPC codes of resources of [MCP](mcp.md#tools) differ from this table.
 
 | code | what to do | HTTP | JSON-RPC | exit status | SDK exception |
 |---|---|---:|---:|---:|---|

@@ -283,8 +283,10 @@ func TestCORS(t *testing.T) {
 			if exposed := h.Get("Access-Control-Expose-Headers"); c.status == 200 && c.allow != "" && !strings.Contains(exposed, "X-Belljar-Mode") {
 				t.Errorf("exposed: %s", exposed)
 			}
-			if c.status == 204 && c.allow != "" && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
-				t.Errorf("headers: %v", h)
+			for _, name := range []string{"Idempotency-Key", "Mcp-Method", "Mcp-Name"} {
+				if c.status == 204 && c.allow != "" && !strings.Contains(h.Get("Access-Control-Allow-Headers"), name) {
+					t.Errorf("headers without %s: %v", name, h)
+				}
 			}
 		})
 	}

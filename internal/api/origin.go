@@ -45,8 +45,8 @@ func (o origins) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if allowed {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 		h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, If-Range, "+
-			"Last-Event-ID, Mcp-Protocol-Version, Mcp-Session-Id, Range, Traceparent, Tracestate, X-API-KEY, X-Belljar-Context-Id, X-Belljar-Model, "+
-			"X-Belljar-Source, "+RequestIDHeader)
+			"Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, Range, Traceparent, Tracestate, X-API-KEY, X-Belljar-Context-Id, "+
+			"X-Belljar-Model, X-Belljar-Source, "+RequestIDHeader)
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	w.WriteHeader(http.StatusNoContent) // without the headers above the browser refuses the call

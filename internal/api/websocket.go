@@ -19,13 +19,21 @@ func IsWebSocket(r *http.Request) bool {
 	return false
 }
 
-// RequireWebSocket returns an error if a request does not ask for a WebSocket, and sets the response's Upgrade header. instead
+// OfferWebSocket adds to a refusal that the server has a WebSocket here. Later versions of HTTP do not allow these headers.
+func OfferWebSocket(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Upgrade", "websocket")
+		w.Header().Set("Connection", "Upgrade")
+	}
+}
+
+// RequireWebSocket returns an error if a request does not ask for a WebSocket, and offers one in the response's header. instead
 // describes an alternative for the hint; "" means none.
 func RequireWebSocket(w http.ResponseWriter, r *http.Request, instead string) error {
 	if IsWebSocket(r) {
 		return nil
 	}
-	w.Header().Set("Upgrade", "websocket")
+	OfferWebSocket(w, r)
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "this is a WebSocket, and the request does not ask for one",
 		Hint:    "connect by WebSocket" + instead + "; a proxy in front of the server must pass Upgrade and Connection on",

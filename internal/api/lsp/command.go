@@ -47,7 +47,7 @@ func (s *Server) executeCommand(ctx context.Context, p executeParams) (any, erro
 	switch len(p.Arguments) {
 	case 0:
 	case 1:
-		if string(p.Arguments[0]) != "null" {
+		if !absent(p.Arguments[0]) {
 			raw = p.Arguments[0]
 		}
 	default:

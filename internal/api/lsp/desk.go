@@ -108,7 +108,22 @@ func (s *desk) didSave(p documentParams) {
 	}
 }
 
-func (s *desk) didClose(p documentParams) { delete(s.docs, p.TextDocument.URI) }
+// didClose removes the marks of a text that the editor discards: they are at its lines, and not at those of the file.
+func (s *desk) didClose(p documentParams) {
+	uri := p.TextDocument.URI
+	d, ok := s.docs[uri]
+	delete(s.docs, uri)
+	if !ok || !d.edited && d.path != "" {
+		return
+	}
+	for p := range s.live {
+		delete(p.edits, uri)
+	}
+	if len(s.shown[uri]) > 0 {
+		delete(s.shown, uri)
+		s.publish(uri)
+	}
+}
 
 // didChangeConfiguration reads whether lenses are on. Editors merge settings of the folder, which may be hostile, into this
 // message: it ignores all others.

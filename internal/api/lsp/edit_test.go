@@ -50,6 +50,49 @@ func TestEditedWhileItRuns(t *testing.T) {
 	}
 }
 
+// A file that is closed without saving loses its marks, which stand at the lines of the discarded text. One that is saved keeps them.
+func TestClosedUnsaved(t *testing.T) {
+	source := "read a\nexit 3\n"
+	dir := makeFolder(t, map[string]string{"x.sh": source})
+	e := start(t, with(service(t)))
+	e.initialize([]string{dir}, nil)
+	uri := "file://" + dir + "/x.sh"
+	e.open(uri, "sh", source)
+	fail := func(meanwhile func()) []map[string]any {
+		run := e.command("tldw.sandbox.run", args{"uri": uri, "interactive": true}).object(t)["run_id"]
+		meanwhile()
+		e.command("belljar.sandbox.input", args{"run_id": run, "data": "\n"}).object(t)
+		return e.diagnostics(uri)
+	}
+	if d := fail(func() {}); len(d) != 1 {
+		t.Fatalf("%v", d)
+	}
+	e.change(uri, 2, []int{0, 0, 0, 0}, "\n\n")
+	if d := e.diagnostics(uri); len(d) != 1 || where(d[0]) != "2:0-2:6" {
+		t.Errorf("after the edit: %v", d)
+	}
+	closed := map[string]any{"textDocument": map[string]any{"uri": uri}}
+	e.notify("textDocument/didClose", closed)
+	if d := e.diagnostics(uri); len(d) != 0 {
+		t.Errorf("after the close: %v", d)
+	}
+	e.open(uri, "sh", source)
+	if d := fail(func() {
+		e.change(uri, 2, []int{0, 0, 0, 0}, "\n\n")
+		e.notify("textDocument/didClose", closed)
+	}); len(d) != 1 || where(d[0]) != "0:0-0:6" {
+		t.Errorf("closed while it runs: %v", d)
+	}
+	e.open(uri, "sh", source)
+	e.notify("textDocument/didClose", closed)
+	e.call("textDocument/codeLens", closed)
+	for _, m := range e.queue {
+		if m.Method == "textDocument/publishDiagnostics" {
+			t.Errorf("closed without an edit: %s", m.Params)
+		}
+	}
+}
+
 // Of two runs of a file, the marks and the lens are those of the newer one, even if the older one ends later.
 func TestOlderRunEndsLater(t *testing.T) {
 	source := "read a\nexit $a\n"

@@ -193,8 +193,14 @@ func notified[P any](s *desk, do func(P)) jrpc2.Handler {
 	})
 }
 
+// absent reports whether a value is unset, null, or an empty list: Neovim writes an empty table of Lua as a list.
+func absent(raw json.RawMessage) bool {
+	var list []json.RawMessage
+	return len(raw) == 0 || json.Unmarshal(raw, &list) == nil && len(list) == 0
+}
+
 func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error) {
-	if len(p.Options) > 0 && string(p.Options) != "null" {
+	if !absent(p.Options) {
 		if err := json.Unmarshal(p.Options, &s.options); err != nil {
 			return nil, jrpc2.Errorf(codeInvalidParams, "initializationOptions are wrong: %v", err)
 		}

@@ -151,6 +151,24 @@ func TestCommandsOfTheClient(t *testing.T) {
 	}
 }
 
+// Neovim writes an empty table as an empty list.
+func TestEmptyTables(t *testing.T) {
+	for _, options := range []any{[]any{}, nil, map[string]any{}} {
+		e := start(t, with(nil))
+		if m := e.call("initialize", map[string]any{"initializationOptions": options, "capabilities": map[string]any{}}); m.Error != nil {
+			t.Errorf("initialize with %v: %+v", options, m.Error)
+		}
+		e.refused("tldw.sandbox.openArtifacts", options, -32004, "nothing was run")
+		e.refused("tldw.sandbox.openArtifacts", []any{1}, -32602, "")
+		e.call("shutdown", nil)
+		e.notify("exit", nil)
+	}
+	e := start(t, with(nil))
+	if m := e.call("initialize", map[string]any{"initializationOptions": []any{1}, "capabilities": map[string]any{}}); m.Error == nil || m.Error.Code != -32602 {
+		t.Errorf("%+v", m.Error)
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	opened := 0
 	o := with(service(t))

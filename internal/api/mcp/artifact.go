@@ -73,7 +73,9 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 		if uri == "" {
 			continue
 		}
-		more = append(more, &sdk.ResourceLink{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: new(a.Size)})
+		if c.version >= firstWithLinks {
+			more = append(more, &sdk.ResourceLink{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: new(a.Size)})
+		}
 		c.addResource(uri, a)
 		if !isPicture(a.Path) || shown == maxPictures || a.Size > maxPicture || sum+a.Size > maxPictureSum {
 			continue
@@ -138,7 +140,8 @@ func isPicture(name string) bool {
 }
 
 // picture returns a file as a picture and a text about it; the picture is nil if the file is not a valid one. A model refuses the
-// whole conversation after a picture that it cannot read. Claude gets SVG as text, because its models do not accept it.
+// whole conversation after a picture that it cannot read. An SVG is text, because models do not accept it as a picture; a long one
+// is left to a read of its file.
 func (c *call) picture(name string, data []byte) (sdk.Content, string) {
 	base := char.Quoted(path.Base(name))
 	if mediaType(name) == svgType {
@@ -146,11 +149,10 @@ func (c *call) picture(name string, data []byte) (sdk.Content, string) {
 		if !utf8.Valid(data) || !bytes.Contains(head, []byte("<svg")) {
 			return nil, base + " is not an SVG, despite its name"
 		}
-		about := fmt.Sprintf("%s: a picture (svg, %d bytes)", base, len(data))
-		if strings.Contains(clientName(c.conn), "claude") {
-			return &sdk.TextContent{Text: string(data)}, about
+		if len(data) > c.terms.MaxOutput {
+			return nil, ""
 		}
-		return &sdk.ImageContent{Data: data, MIMEType: svgType}, about
+		return &sdk.TextContent{Text: string(data)}, fmt.Sprintf("%s: a picture (svg, %d bytes)", base, len(data))
 	}
 	config, format, err := image.DecodeConfig(bytes.NewReader(data))
 	switch {

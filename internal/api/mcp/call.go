@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -31,13 +30,29 @@ type call struct {
 	request string // its [requestKey]
 	token   any    // of progress; nil if the client requests none
 	conn    *sdk.ServerSession
-	undone  bool // its run never began
+	version string // of the protocol
+	undone  bool   // its run never began
 }
 
-// newCall returns the call for a request with these headers.
-func (s *clientSession) newCall(ctx context.Context, conn *sdk.ServerSession, header http.Header) *call {
+// Versions of the protocol.
+const (
+	firstWithLinks   = "2025-06-18" // results may have resource links
+	lastWithSessions = "2025-11-25"
+	firstSessionless = "2026-07-28" // each request names its client
+)
+
+// newCall returns the call for a request.
+func (s *clientSession) newCall(ctx context.Context, req sdk.Request) *call {
+	conn, header := req.GetSession().(*sdk.ServerSession), req.GetExtra().Header
+	version, _ := req.GetParams().GetMeta()[sdk.MetaKeyProtocolVersion].(string)
+	if version < firstSessionless { // initialize has negotiated one
+		version = lastWithSessions
+		if p := conn.InitializeParams(); p != nil {
+			version = min(version, p.ProtocolVersion)
+		}
+	}
 	return &call{
-		Context: ctx, clientSession: s, request: header.Get(requestHeader), conn: conn,
+		Context: ctx, clientSession: s, request: header.Get(requestHeader), conn: conn, version: version,
 		Service: s.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
 	}
 }
@@ -56,7 +71,7 @@ func (s *clientSession) callTool(ctx context.Context, t *tool, req *sdk.CallTool
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.life, func() { stop(errSessionEnded) })()
-	c := s.newCall(ctx, req.Session, req.Extra.Header)
+	c := s.newCall(ctx, req)
 	c.token = req.Params.GetProgressToken()
 	r, err := t.do(c, req.Params.Arguments)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,6 +184,26 @@ func TestProgress(t *testing.T) {
 	}
 	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
 	_ = id
+}
+
+// A subscription does not delay the end: it has no answer before.
+func TestEndOfInputWithSubscription(t *testing.T) {
+	w := newWorld(t)
+	w.kit = mcp.New(mcp.Options{Version: "test", Drain: time.Hour})
+	l := w.stdio("ann", mcp.Terms{})
+	meta := map[string]any{"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": map[string]any{}}
+	l.send(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": map[string]any{
+		"_meta": meta, "notifications": map[string]any{"resourcesListChanged": true},
+	}})
+	if r := l.next(); r.Method != "notifications/subscriptions/acknowledged" {
+		t.Fatalf("%s", r.raw)
+	}
+	l.send(map[string]any{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": map[string]any{
+		"_meta": meta, "name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; read x; echo went"},
+	}})
+	if err := l.end(); err != nil {
+		t.Error(err)
+	}
 }
 
 // The end of the input ends the client's runs and sandboxes, but not those of a workflow.

@@ -92,16 +92,17 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 	return nil
 }
 
-// After yields the events of a stream after an index.
+// After yields the events of a stream after an index. Of the session's own stream, which every new reader reads from its beginning,
+// it yields those that are kept.
 func (e *events) After(_ context.Context, session, stream string, index int) iter.Seq2[[]byte, error] {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	at := e.sessions[session][stream]
-	if at == nil || index+1 < at.Value.(*eventStream).first {
+	if at == nil || index+1 < at.Value.(*eventStream).first && stream != "" {
 		return func(yield func([]byte, error) bool) { yield(nil, sdk.ErrEventsPurged) }
 	}
 	s := at.Value.(*eventStream)
-	data := slices.Clone(s.data[min(index+1-s.first, len(s.data)):])
+	data := slices.Clone(s.data[min(max(index+1-s.first, 0), len(s.data)):])
 	return func(yield func([]byte, error) bool) {
 		for _, d := range data {
 			if !yield(d, nil) {

@@ -77,7 +77,7 @@ func fileTools() []*tool {
 		newTool[writeInput, writeOutput]("sandbox_fs_write", "Write a file", destroys(), writeFile,
 			"Writes a file into the sandbox, whole or not at all. Folders above it are made. A file that is there is replaced only if overwrite is set."),
 		newTool[fileInput, fileOutput]("sandbox_fs_read", "Read a file", reads(), readFile,
-			"Reads a file of the sandbox as text, or as base64 if it is binary. A picture (png, jpeg, gif, svg) comes back as a picture, too."),
+			"Reads a file of the sandbox as text, or as base64 if it is binary. A picture (png, jpeg, gif) comes back as a picture, too."),
 		newTool[listInput, listOutput]("sandbox_fs_list", "List files", reads(), listFiles,
 			"Lists a folder of the sandbox, or all that is below it."),
 		newTool[deleteInput, deleteOutput]("sandbox_fs_delete", "Delete a file", destroys(), deleteFile,

@@ -194,9 +194,6 @@ func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
 
-// firstSessionless is the first version of the protocol without sessions: each request names its client.
-const firstSessionless = "2026-07-28"
-
 // isSessionless reports whether a request is of the protocol without sessions.
 func isSessionless(r *http.Request, list []message) bool {
 	return r.Header.Get("Mcp-Protocol-Version") >= firstSessionless ||

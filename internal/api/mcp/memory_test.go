@@ -30,6 +30,35 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 	runtime.KeepAlive(e)
 }
 
+// The session's own stream can be read again after other sessions' events have evicted its events.
+func TestOwnStreamAfterEviction(t *testing.T) {
+	e, ctx := &events{}, t.Context()
+	for _, own := range [][2]string{{"s", ""}, {"other", "a"}} {
+		if err := e.Open(ctx, own[0], own[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, event := range []struct {
+		session, stream string
+		size            int
+	}{{"s", "", 10}, {"other", "a", maxEventBytes - 25}, {"s", "", 20}} {
+		if err := e.Append(ctx, event.session, event.stream, make([]byte, event.size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for after, want := range map[int]int{-1: 1, 0: 1, 1: 0} {
+		got := 0
+		for event, err := range e.After(ctx, "s", "", after) {
+			if got++; err != nil || len(event) != 20 {
+				t.Errorf("after %d: %d bytes, %v", after, len(event), err)
+			}
+		}
+		if got != want {
+			t.Errorf("after %d: %d events", after, got)
+		}
+	}
+}
+
 // The contents of a client's cancellations do not stay in memory.
 func TestCancellationsAreSmall(t *testing.T) {
 	s := &clientSession{late: map[string]bool{}}

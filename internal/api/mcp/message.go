@@ -49,6 +49,9 @@ func messagesOf(body []byte) ([]message, error) {
 
 func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) }
 
+// streams reports whether the answer may come late. That of initialize has a header of its own.
+func (m message) streams() bool { return m.ID != nil && m.Method != "" && m.Method != "initialize" }
+
 // check refuses a request with an id that its answer could not carry unchanged.
 func (m message) check() error {
 	if m.Method == "" || m.ID == nil || len(m.ID) > 0 && m.ID[0] == '"' {

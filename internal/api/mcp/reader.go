@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
@@ -21,13 +25,22 @@ type streamReaders struct {
 // streamReader is a request that reads a stream.
 type streamReader struct {
 	http.ResponseWriter
-	all     *streamReaders
-	stream  string // "" until the first event names it
-	cancel  context.CancelFunc
-	done    chan struct{}
-	list    []message // of the request; nil if its body has none
-	refused bool      // in plain text, which is not sent
+	all    *streamReaders
+	stream string // "" until the first event names it
+	cancel context.CancelFunc
+	done   chan struct{}
+	list   []message   // of the request; nil if its body has none
+	header http.Header // as the SDK sets it
+
+	mu      sync.Mutex // guards the response, and the fields below
+	refused bool       // in plain text, which is not sent
+	begun   bool       // the status and the header are sent
+	events  bool       // with them, that the response is a stream
+	beat    *time.Timer
 }
+
+// quiet is how long a stream sends nothing before it sends a comment. Clients and proxies close connections that are silent for longer.
+const quiet = 15 * time.Second
 
 // sessionStream stands for the stream that belongs to no request.
 const sessionStream = "-"
@@ -39,7 +52,7 @@ const lastEvent = "Last-Event-ID"
 // waits until the reader before has ended.
 func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []message) (http.ResponseWriter, *http.Request, func()) {
 	ctx, cancel := context.WithCancel(r.Context())
-	reader := &streamReader{ResponseWriter: w, all: all, cancel: cancel, done: make(chan struct{}), list: list}
+	reader := &streamReader{ResponseWriter: w, all: all, cancel: cancel, done: make(chan struct{}), list: list, header: http.Header{}}
 	if r.Method == http.MethodGet {
 		reader.stream, _, _ = strings.Cut(r.Header.Get(lastEvent), "_")
 		if reader.stream == "" {
@@ -54,8 +67,14 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 			<-before.done
 		}
 	}
+	if r.Method == http.MethodGet || slices.ContainsFunc(list, message.streams) {
+		reader.mu.Lock()
+		reader.beat = time.AfterFunc(quiet, reader.keepAlive)
+		reader.mu.Unlock()
+	}
 	return reader, r.WithContext(ctx), func() {
 		cancel()
+		reader.end()
 		all.mu.Lock()
 		if all.byStream[reader.stream] == reader {
 			delete(all.byStream, reader.stream)
@@ -69,18 +88,73 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 // clients warn about unknown names.
 const primeName = "event: prime\n"
 
+// Header returns the header of the response as the SDK sets it: without a lock, so that it is sent under one.
+func (reader *streamReader) Header() http.Header { return reader.header }
+
+const streamType = "text/event-stream"
+
+// begin sends the status and the header, once. The caller holds the mutex.
+func (reader *streamReader) begin(status int, header http.Header) {
+	if reader.begun {
+		return
+	}
+	reader.begun, reader.events = true, header.Get("Content-Type") == streamType
+	sent := reader.ResponseWriter.Header()
+	maps.Copy(sent, header)
+	if reader.events {
+		sent.Set("X-Accel-Buffering", "no") // nginx passes each event on
+	}
+	reader.ResponseWriter.WriteHeader(status)
+}
+
+// keepAlive sends a comment. If the call has sent nothing, its response becomes a stream.
+func (reader *streamReader) keepAlive() {
+	reader.mu.Lock()
+	defer reader.mu.Unlock()
+	if reader.beat == nil || reader.begun && !reader.events { // it has ended, or sends no stream
+		return
+	}
+	reader.begin(http.StatusOK, http.Header{"Content-Type": {streamType}, "Cache-Control": {"no-cache, no-transform"}})
+	_ = reader.send([]byte(": still here\n\n")) // a broken connection ends the request
+	_ = http.NewResponseController(reader.ResponseWriter).Flush()
+}
+
+// end ends the response.
+func (reader *streamReader) end() {
+	reader.mu.Lock()
+	defer reader.mu.Unlock()
+	if reader.beat != nil {
+		reader.beat.Stop()
+		reader.beat = nil
+	}
+	if !reader.begun {
+		maps.Copy(reader.ResponseWriter.Header(), reader.header)
+	}
+}
+
+// send sends a part of the body. An error in place of the stream that keepAlive began becomes an event. The caller holds the mutex.
+func (reader *streamReader) send(b []byte) error {
+	if reader.beat != nil {
+		reader.beat.Reset(quiet)
+	}
+	if reader.events && bytes.HasPrefix(b, []byte("{")) {
+		b = fmt.Appendf(nil, "event: message\ndata: %s\n\n", bytes.TrimSpace(b))
+	}
+	_, err := reader.ResponseWriter.Write(b)
+	return err
+}
+
 // Write takes the id of the stream from the first event with an id. Each call gets a whole event.
 func (reader *streamReader) Write(b []byte) (int, error) {
+	reader.mu.Lock()
+	defer reader.mu.Unlock()
 	if reader.refused {
 		return len(b), reader.refuse(strings.TrimSpace(string(b)))
 	}
-	if event, named := bytes.CutPrefix(b, []byte(primeName)); named {
-		n, err := reader.Write(event)
-		return n + len(primeName), err
-	}
+	event := bytes.TrimPrefix(b, []byte(primeName))
 	reader.all.mu.Lock()
 	if reader.stream == "" {
-		for line := range bytes.Lines(b) {
+		for line := range bytes.Lines(event) {
 			if id, ok := bytes.CutPrefix(line, []byte("id: ")); ok {
 				stream, _, _ := strings.Cut(string(id), "_")
 				if reader.stream = strings.TrimSpace(stream); reader.stream != "" {
@@ -91,14 +165,17 @@ func (reader *streamReader) Write(b []byte) (int, error) {
 		}
 	}
 	reader.all.mu.Unlock()
-	return reader.ResponseWriter.Write(b)
+	reader.begin(http.StatusOK, reader.header)
+	return len(b), reader.send(event)
 }
 
 // WriteHeader holds back the status of a refusal in plain text.
 func (reader *streamReader) WriteHeader(status int) {
-	reader.refused = status == http.StatusBadRequest && strings.HasPrefix(reader.Header().Get("Content-Type"), "text/plain")
+	reader.mu.Lock()
+	defer reader.mu.Unlock()
+	reader.refused = status == http.StatusBadRequest && strings.HasPrefix(reader.header.Get("Content-Type"), "text/plain")
 	if !reader.refused {
-		reader.ResponseWriter.WriteHeader(status)
+		reader.begin(status, reader.header)
 	}
 }
 
@@ -116,8 +193,8 @@ func (reader *streamReader) refuse(text string) error {
 		}
 	case "JSON RPC not handled":
 		if id == nil && len(reader.list) == 1 { // an unknown notification is ignored, as on stdio
-			reader.Header().Del("Content-Type")
-			reader.ResponseWriter.WriteHeader(http.StatusAccepted)
+			reader.header.Del("Content-Type")
+			reader.begin(http.StatusAccepted, reader.header)
 			return nil
 		}
 		code, text = jsonrpc.CodeMethodNotFound, "method "+about
@@ -127,16 +204,15 @@ func (reader *streamReader) refuse(text string) error {
 			status = http.StatusOK
 		}
 	}
-	reader.Header().Set("Content-Type", "application/json")
-	reader.ResponseWriter.WriteHeader(status)
-	_, err := reader.ResponseWriter.Write(refusal(id, code, text))
-	return err
+	reader.header.Set("Content-Type", "application/json")
+	reader.begin(status, reader.header)
+	return reader.send(refusal(id, code, text))
 }
 
 // Flush sends what is buffered.
 func (reader *streamReader) Flush() {
+	reader.mu.Lock()
+	defer reader.mu.Unlock()
+	reader.begin(http.StatusOK, reader.header)
 	_ = http.NewResponseController(reader.ResponseWriter).Flush() // a writer without Flush buffers nothing
 }
-
-// Unwrap returns the writer for http.ResponseController.
-func (reader *streamReader) Unwrap() http.ResponseWriter { return reader.ResponseWriter }

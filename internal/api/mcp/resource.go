@@ -71,7 +71,8 @@ func (c *call) addResource(uri string, a belljar.Artifact) {
 
 // readResource answers resources/read.
 func (s *clientSession) readResource(ctx context.Context, req *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-	contents, err := s.newCall(ctx, req.Session, req.Extra.Header).resource(req.Params.URI)
+	c := s.newCall(ctx, req)
+	contents, err := c.resource(req.Params.URI)
 	if err != nil {
 		e := api.Public(err)
 		if e.Code == belljar.CodeInternal {
@@ -82,13 +83,27 @@ func (s *clientSession) readResource(ctx context.Context, req *sdk.ReadResourceR
 		if e.Hint != "" {
 			message += "; " + e.Hint
 		}
-		return nil, &jsonrpc.Error{Code: int64(e.Code.Info().JSONRPC), Message: message, Data: data}
+		return nil, &jsonrpc.Error{Code: c.errorCode(e.Code), Message: message, Data: data}
 	}
 	contents.URI = req.Params.URI
 	if contents.Text == "" && contents.Blob == nil {
 		contents.Blob = []byte{} // clients refuse contents with neither text nor blob
 	}
 	return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{contents}}, nil
+}
+
+// errorCode returns the number of an error as the protocol has it. From 2026-07-28 on it reserves -32020 to -32099 for itself.
+func (c *call) errorCode(code belljar.Code) int64 {
+	number := int64(code.Info().JSONRPC)
+	switch sessionless := c.version >= firstSessionless; {
+	case code == belljar.CodeNotFound && !sessionless:
+		return -32002
+	case code == belljar.CodeNotFound:
+		return jsonrpc.CodeInvalidParams
+	case sessionless && number <= -32020 && number >= -32099:
+		return jsonrpc.CodeInternalError
+	}
+	return number
 }
 
 // resource returns the contents of a URI.

@@ -3,6 +3,7 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -31,8 +32,10 @@ func (c *web) modernUntil(ctx context.Context, method string, params map[string]
 		c.t.Fatal(err)
 	}
 	header := map[string]string{"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method}
-	if name, ok := params["name"].(string); ok {
-		header["Mcp-Name"] = name
+	for _, key := range []string{"name", "uri"} {
+		if name, ok := params[key].(string); ok {
+			header["Mcp-Name"] = name
+		}
 	}
 	return c.do(ctx, http.MethodPost, string(body), header)
 }
@@ -96,6 +99,7 @@ func TestWithoutSessionsCancelled(t *testing.T) {
 			"name": "sandbox_run", "arguments": map[string]any{"runtime": "bash", "code": "echo begun; sleep 100"},
 		})
 		if resp != nil {
+			_, _ = io.Copy(io.Discard, resp.Body) // until it leaves
 			resp.Body.Close()
 		}
 	}()
@@ -115,5 +119,18 @@ func TestStreamBegins(t *testing.T) {
 	_, event, _ := strings.Cut(got, "\n")
 	if !strings.HasPrefix(event, "data: \n\n") {
 		t.Errorf("the first event goes on with %.100q", event)
+	}
+}
+
+// The code of a resource that does not exist is that of the request's version of the protocol.
+func TestCodeOfMissingResource(t *testing.T) {
+	w := newWorld(t)
+	p := w.peer("ann", mcp.Terms{})
+	params := map[string]any{"uri": "belljar://runs/" + belljar.NewID() + "/output"}
+	if r := p.rpc("resources/read", params); r.Error == nil || r.Error.Code != -32002 || r.Error.Data["code"] != "not_found" {
+		t.Errorf("in a session: %s", r.raw)
+	}
+	if got := bodyOf(t, w.httpServer(nil).client(t, "ann", "").modern("resources/read", params)); !strings.HasPrefix(got, "400") || !strings.Contains(got, `"code":-32602,`) || !strings.Contains(got, `"not_found"`) {
+		t.Errorf("without a session: %s", got)
 	}
 }

@@ -31,7 +31,7 @@ func (k *Kit) Serve(ctx context.Context, c Client, in io.Reader, out io.Writer) 
 	}
 	p := &pipe{
 		session: s, out: out, drain: k.opts.Drain, messages: make(chan jsonrpc.Message), closed: make(chan struct{}), idle: make(chan struct{}, 1),
-		pending: map[jsonrpc.ID]bool{}, batches: map[jsonrpc.ID]*batch{},
+		pending: map[jsonrpc.ID]bool{}, listening: map[jsonrpc.ID]bool{}, batches: map[jsonrpc.ID]*batch{},
 	}
 	go p.read(in)
 	conn, err := s.server.Connect(context.WithoutCancel(ctx), p, nil)
@@ -61,10 +61,11 @@ type pipe struct {
 	sending sync.Mutex // guards out. A client that does not read blocks this lock only
 	out     io.Writer
 
-	mu      sync.Mutex          // guards the fields below
-	calls   int                 // to be answered
-	pending map[jsonrpc.ID]bool // calls whose answer is not made
-	batches map[jsonrpc.ID]*batch
+	mu        sync.Mutex          // guards the fields below
+	calls     int                 // to be answered
+	pending   map[jsonrpc.ID]bool // calls whose answer is not made
+	listening map[jsonrpc.ID]bool // pending subscriptions/listen, which the end of the input answers
+	batches   map[jsonrpc.ID]*batch
 }
 
 // batch is the messages of one line, as in the protocol up to 2025-03-26. Their answers share a line, too.
@@ -110,11 +111,11 @@ func (p *pipe) Read(ctx context.Context) (jsonrpc.Message, error) {
 	return nil, io.EOF
 }
 
-// open returns the number of calls that have no answer.
+// open returns the number of calls to wait for: those without an answer, except subscriptions.
 func (p *pipe) open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.calls
+	return p.calls - len(p.listening)
 }
 
 // Close ends the pipe. It closes neither in nor out.
@@ -230,6 +231,9 @@ func (p *pipe) register(messages []jsonrpc.Message, inBatch bool) []jsonrpc.Mess
 		default:
 			p.pending[r.ID] = true
 			p.calls++
+			if r.Method == "subscriptions/listen" {
+				p.listening[r.ID] = true
+			}
 			if inBatch {
 				b.open++
 				p.batches[r.ID] = b
@@ -269,6 +273,7 @@ func (p *pipe) joinBatch(id jsonrpc.ID, answer []byte) ([]byte, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.pending, id)
+	delete(p.listening, id)
 	b := p.batches[id]
 	if b == nil {
 		return answer, nil
@@ -286,7 +291,7 @@ func (p *pipe) joinBatch(id jsonrpc.ID, answer []byte) ([]byte, error) {
 func (p *pipe) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.calls--; p.calls == 0 {
+	if p.calls--; p.calls == len(p.listening) {
 		select {
 		case p.idle <- struct{}{}:
 		default:

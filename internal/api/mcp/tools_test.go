@@ -227,7 +227,7 @@ func TestArtifacts(t *testing.T) {
 	if diff := cmp.Diff([]string{"artifacts/notes.txt", "plots/dot.png", "plots/fake.png", "plots/p.svg", "table.csv"}, links); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"image/png", "image/svg+xml"}, pictures); diff != "" {
+	if diff := cmp.Diff([]string{"image/png"}, pictures); diff != "" {
 		t.Error(diff)
 	}
 	run := r.data["run_id"].(string)
@@ -243,10 +243,41 @@ func TestArtifacts(t *testing.T) {
 	for _, user := range []string{"ann", "bob"} {
 		other := w.peer(user, code())
 		for _, uri := range []string{"belljar://runs/" + run + "/output", "belljar://runs/" + run + "/artifacts/table.csv"} {
-			if r := other.rpc("resources/read", map[string]any{"uri": uri}); r.Error == nil || r.Error.Code != -32004 {
+			if r := other.rpc("resources/read", map[string]any{"uri": uri}); r.Error == nil || r.Error.Code != -32002 {
 				t.Errorf("another client of %s reads %s: %s", user, uri, r.raw)
 			}
 		}
+	}
+}
+
+// Models read no SVG as a picture: every client gets it as text, if it is short. Clients of older protocols get no links.
+func TestPicturesOfClients(t *testing.T) {
+	w := newWorld(t)
+	for version, want := range map[string][]string{
+		"2025-11-25": {"text", "resource_link", "resource_link", "text"}, "2025-06-18": {"text", "resource_link", "resource_link", "text"},
+		"2025-03-26": {"text", "text"}, "2024-11-05": {"text", "text"},
+	} {
+		p := initializeAs(t, w.stdio("ann", mcp.Terms{MaxOutput: 1000}), "cursor", version)
+		r := p.tool("sandbox_run", map[string]any{"runtime": "bash", "code": `
+			echo '<svg xmlns="x"/>' > a.svg; printf '<svg>%2000d</svg>' 7 > b.svg`}).good(t)
+		var kinds []string
+		for _, part := range r.parts {
+			kinds = append(kinds, part["type"].(string))
+		}
+		slices.SortFunc(kinds[1:], func(a, b string) int { return strings.Compare(a, b) })
+		slices.Sort(want[1:])
+		if diff := cmp.Diff(want, kinds); diff != "" {
+			t.Errorf("%s: %s", version, diff)
+		}
+		if !strings.Contains(r.text, "/artifacts/b.svg") || !slices.ContainsFunc(r.parts, func(part map[string]any) bool { return part["text"] == "<svg xmlns=\"x\"/>\n" }) {
+			t.Errorf("%s: %v", version, r.parts)
+		}
+	}
+	p := w.peer("ann", code(func(t *mcp.Terms) { t.MaxOutput = 1000 }))
+	sandbox := p.open()
+	p.exec(sandbox, "sh", "-c", "printf '<svg>%2000d</svg>' 7 > b.svg").good(t)
+	if r := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "b.svg", "max_bytes": 100}).good(t); len(r.parts) != 1 || !strings.HasPrefix(r.text, "<svg> ") || !strings.Contains(r.text, "offset 100") {
+		t.Errorf("%v", r.parts)
 	}
 }
 

@@ -189,10 +189,16 @@ type peer struct {
 // initialize initializes a client.
 func initialize(t *testing.T, c client, name string) *peer {
 	t.Helper()
+	return initializeAs(t, c, name, "2025-11-25")
+}
+
+// initializeAs initializes a client of a version of the protocol.
+func initializeAs(t *testing.T, c client, name, version string) *peer {
+	t.Helper()
 	p := &peer{t: t, client: c}
 	t.Cleanup(c.close)
 	r := p.rpc("initialize", map[string]any{
-		"protocolVersion": "2025-11-25", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": name, "version": "1"},
+		"protocolVersion": version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": name, "version": "1"},
 	})
 	if r.Error != nil {
 		t.Fatalf("initialize: %+v", r.Error)

@@ -45,7 +45,7 @@ func (d *Door) terminals() {
 				return
 			}
 			if opens(r) {
-				w.Header().Set("Upgrade", "websocket")
+				api.OfferWebSocket(w, r)
 				api.Fail(w, r, &belljar.Error{
 					Code: belljar.CodeInvalidRequest, Message: "the request for a new terminal has no Upgrade header",
 					Hint: "connect by WebSocket; a proxy in front of the server must pass Upgrade and Connection on", Details: map[string]any{"field": "Upgrade"},
