@@ -56,9 +56,9 @@ func sessionStates() []any {
 	return []any{"starting", "active", "hibernated", "closed", "expired", "crashed", "lost"}
 }
 
-// words are the descriptions of properties, by name, or by schema and name if the name alone is ambiguous.
 const sessionWarnings = "Rules of its network of which the server's rules allow nothing, and what the clone of its repository left out or changed"
 
+// words are the descriptions of properties, by name, or by schema and name if the name alone is ambiguous.
 func words() map[string]string {
 	return map[string]string{
 		"terminal_id": "The terminal's id", "cols": "Columns, 1 to 1000; default 80", "rows": "Rows, 1 to 1000; default 24",

@@ -49,6 +49,7 @@ func TestLayersWithSELinux(t *testing.T) {
 		"elsewhere": {"tcp://engine:2375", "", "name=apparmor", "another machine"},
 		"selinux":   {"unix:///run/docker.sock", "", "name=selinux", "SELinux"},
 		"gvisor":    {"unix:///run/docker.sock", "runsc", "name=selinux", ""},
+		"neither":   {"unix:///run/docker.sock", "", "name=rootless", ""},
 	} {
 		e := &engine{host: c.host, opts: Options{OCIRuntime: c.oci}}
 		f := able()
@@ -56,6 +57,9 @@ func TestLayersWithSELinux(t *testing.T) {
 		caps := e.capabilities(f)
 		if caps.Layers != (c.why == "") || !strings.Contains(caps.NoLayers.Detail, c.why) {
 			t.Errorf("%s: %v, %+v", name, caps.Layers, caps.NoLayers)
+		}
+		if p := caps.Protection(runtime.ProtectFilesystem); (p.Weaker != "") != (name == "neither") {
+			t.Errorf("%s: %+v", name, p)
 		}
 		spec := runtime.Spec{ID: belljar.NewID(), Workspace: runtime.Workspace{Bytes: 1, Inodes: 1}, Root: runtime.Root{Layers: []runtime.Layer{{Name: "pip"}}}}
 		var step *runtime.StepError

@@ -227,7 +227,7 @@ func (e *engine) protections(f *facts, class runtime.Isolation) []runtime.Protec
 		identity.Hint = "run the engine rootless, or with userns-remap"
 	}
 	filesystem := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "a read-only image and no mounts of the engine's host"}
-	if !f.has("apparmor") && !false && class == runtime.IsolationNamespace {
+	if !f.has("apparmor") && !f.has("selinux") && class == runtime.IsolationNamespace {
 		filesystem.Weaker = "no AppArmor or SELinux in addition"
 		filesystem.Hint = "boot the engine's kernel with AppArmor"
 	}

@@ -20,8 +20,12 @@ const Parallelism = 8
 // not respond in time is lost.
 const Timeout = time.Minute
 
-// slow is how long a call of [ForEachAgent] counts. A busy machine answers sooner, so that its number of calls stays bounded.
-const slow = 2 * time.Second
+// A call of [ForEachAgent] counts towards Parallelism for some time only, and at most some calls are in progress: a busy engine would
+// respond to none of too many in time.
+const (
+	slow     = 2 * time.Second
+	mostSlow = 128
+)
 
 // Part is a part of the service that continues the work of a previous process.
 type Part interface {
@@ -69,10 +73,12 @@ func ForEachAgent[T any](list []T, do func(T)) { forEach(list, slow, do) }
 // forEach calls do with each element of a list. At most [Parallelism] calls are younger than counts.
 func forEach[T any](list []T, counts time.Duration, do func(T)) {
 	var all sync.WaitGroup
-	free := make(chan struct{}, Parallelism)
+	free, room := make(chan struct{}, Parallelism), make(chan struct{}, mostSlow)
 	for _, each := range list {
+		room <- struct{}{}
 		free <- struct{}{}
 		all.Go(func() {
+			defer func() { <-room }()
 			release := sync.OnceFunc(func() { <-free })
 			defer release()
 			defer time.AfterFunc(counts, release).Stop()

@@ -24,6 +24,11 @@ type Writer struct {
 	Log     *slog.Logger
 }
 
+// IsFinal reports whether a write that failed with an error can never succeed.
+func IsFinal(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrEnded)
+}
+
 // Do repeats a failed write, after a pause, until it succeeds. It returns false for a write that can never succeed, and if
 // the service closes first: then the next process repairs the record. about names the record in the log.
 func (w *Writer) Do(write func() error, about ...any) bool {
@@ -40,7 +45,7 @@ func (w *Writer) Do(write func() error, about ...any) bool {
 		if err == nil {
 			return true
 		}
-		if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrInvalid) || errors.Is(err, store.ErrClosed) || errors.Is(err, store.ErrEnded) {
+		if IsFinal(err) {
 			w.Log.Error("record cannot be written; no further retry", append(about, "err", err)...)
 			return false
 		}

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -37,6 +36,9 @@ func (s *recorder) now() time.Time { return clock.Stamp(s.clock) }
 // noteAfter is how long a run stays in a phase before that is recorded, unless runs are listed. Most runs end earlier, so that only their
 // final state is written.
 const noteAfter = time.Second
+
+// retryAfter is the pause before a record is written again that could not be. Many runs may be live, and each failure is logged.
+const retryAfter = 5 * time.Second
 
 // row returns the record of a live run. It includes the request if another process can start the run, or if the run has begun.
 func (s *recorder) row(r *Run) store.Run {
@@ -84,13 +86,13 @@ func (s *recorder) flush(r *Run, drafts bool) (err error) {
 		err = s.insertDraft(r)
 	} else if failed := s.store.Update(context.Background(), s.row(r)); failed != nil {
 		s.log.Warn("phase of a run cannot be recorded", "run_id", r.id, "err", failed)
-		if !errors.Is(failed, store.ErrEnded) && !errors.Is(failed, store.ErrNotFound) {
-			s.flushLaterLocked(r, noteAfter) // its phase may not change again for hours
+		if !retry.IsFinal(failed) {
+			s.flushLaterLocked(r, retryAfter) // its phase may not change again for hours
 		}
 	}
 	if err != nil {
 		s.log.Warn("run cannot be recorded; retrying", "run_id", r.id, "err", err)
-		s.flushLaterLocked(r, noteAfter)
+		s.flushLaterLocked(r, retryAfter)
 	}
 	return err
 }

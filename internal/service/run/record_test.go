@@ -62,6 +62,8 @@ func TestUpdateAgain(t *testing.T) {
 		{[]error{full, full}, 1},
 		{[]error{store.ErrEnded}, 0},
 		{[]error{store.ErrNotFound}, 0},
+		{[]error{store.ErrInvalid}, 0},
+		{[]error{store.ErrClosed}, 0},
 	} {
 		on, c := &failingUpdates{errs: test.errs}, &timers{}
 		s := &recorder{store: on, clock: c, log: slog.New(slog.DiscardHandler)}
