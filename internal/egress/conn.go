@@ -122,6 +122,9 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 			return nil, Brokered
 		}
 	}
+	if !g.opts.Places.take(g.opts.User) {
+		return nil, Limit
+	}
 	c := &conn{gate: g, host: v.host, ip: v.ip, port: o.Port, rule: v.rule, row: new(row)}
 	c.ctx, c.cancel = context.WithCancelCause(s.ctx)
 	g.live[c] = struct{}{}
@@ -131,6 +134,7 @@ func (s *session) admit(o wire.Open) (*conn, Reason) {
 // drop ends the rest of a connection.
 func (g *Gate) drop(c *conn) {
 	c.cancel(nil)
+	g.opts.Places.release(g.opts.User)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.live, c)

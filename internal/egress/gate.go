@@ -60,6 +60,8 @@ type Options struct {
 	Resolver Resolver
 	Dial     func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	Limits   Limits
+	Places   *Places // limits the connections of several gates together; nil does not
+	User     string  // owner of the sandbox, for Places
 	Broker   *Broker // nil if the sandbox has no brokered secrets
 	// Record gets the first allowed connection of each host and rule, and the first denial of each host and reason, at most 1,000 and
 	// 100 between two calls of Pin. For allowed hosts beyond the first 512 it gets every connection. Count gets each denial, and each

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -34,22 +36,43 @@ type outcome struct {
 	truncated bool
 }
 
-// exec runs a command in the workspace. kind is for the label of its run.
+// exec runs a command in the workspace. kind is for the label of its run. Clients poll, so the run of a quick command is one write.
 func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env map[string]string, command ...string) (o outcome, err error) {
 	ctx, stop := context.WithTimeout(ctx, timeout+5*time.Second)
 	defer stop()
-	run, err := c.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+	runs := c.Engine.Runs()
+	run, out, err := belljar.Finish(ctx, runs, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: c.Session, Command: command, Cwd: ".", Env: env, TimeoutSec: timeout.Seconds(), Labels: map[string]string{label: kind},
-	}})
+	}}, time.Hour) // ctx ends the wait
+	switch {
+	case err != nil:
+	case out == nil || out.StdoutTruncated: // the log has more
+		if err = o.read(runs.Frames(ctx, run.ID, 1)); err == nil {
+			run, err = runs.Get(ctx, run.ID)
+		}
+	default:
+		o.out, o.err = decoded(out.Stdout, out.StdoutEncoding), string(decoded(out.Stderr, out.StderrEncoding))
+		o.err = o.err[:min(errBytes, len(o.err))]
+	}
 	if err != nil {
+		if run.ID != "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			err = late(ctx, runs, run.ID)
+		}
 		return o, err
 	}
-	for f, err := range c.Engine.Runs().Frames(ctx, run.ID, 1) {
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return o, late(ctx, c.Engine.Runs(), run.ID)
-		}
+	o.code, o.timedOut = -1, run.Phase == belljar.PhaseTimedOut
+	if run.ExitCode != nil {
+		o.code = *run.ExitCode
+	}
+	o.missing = run.ReasonCode == belljar.ReasonExecFailed && o.code == 127
+	return o, nil
+}
+
+// read reads the output of a command from its log.
+func (o *outcome) read(log iter.Seq2[belljar.Frame, error]) error {
+	for f, err := range log {
 		if err != nil {
-			return o, err
+			return err
 		}
 		switch f.Type {
 		case belljar.FrameStdout:
@@ -62,15 +85,16 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 			o.truncated = true
 		}
 	}
-	if run, err = c.Engine.Runs().Get(ctx, run.ID); err != nil {
-		return o, err
+	return nil
+}
+
+// decoded returns the bytes of inline output.
+func decoded(text, encoding string) []byte {
+	if encoding != "base64" {
+		return []byte(text)
 	}
-	o.code, o.timedOut = -1, run.Phase == belljar.PhaseTimedOut
-	if run.ExitCode != nil {
-		o.code = *run.ExitCode
-	}
-	o.missing = run.ReasonCode == belljar.ReasonExecFailed && o.code == 127
-	return o, nil
+	raw, _ := base64.StdEncoding.DecodeString(text) // the engine has encoded it
+	return raw
 }
 
 // late cancels a command that has not ended in time, and returns the error for it. Left in its user's queue, it would delay the client's

@@ -42,18 +42,19 @@ type Maker struct {
 	Disks     Disks // nil has none
 	Log       *slog.Logger
 
-	sides     sync.Map // the ids of side sandboxes in use
-	unwinding sync.Map // the ids of sandboxes whose cancelled creation has not ended, each with a channel that is closed then
+	places    egress.Places // of the connections of all sandboxes
+	sides     sync.Map      // the ids of side sandboxes in use
+	unwinding sync.Map      // the ids of sandboxes whose cancelled creation has not ended, each with a channel that is closed then
 }
 
-// Order is an order to make one sandbox.
+// Order is an order to make one sandbox, or to connect to one.
 type Order struct {
 	ID        string
 	Caller    belljar.Caller
 	Placement *placement.Placement
 	OnImage   func(runtime.Root)    // receives the image, if that was pulled
 	Made      func(runtime.Sandbox) // receives the sandbox as soon as it exists
-	Egress    func(egress.Event)    // receives the gate's events unless exactly one run watches
+	Egress    func(egress.Event)    // receives the gate's events unless exactly one run watches; may be nil
 }
 
 // Make makes a sandbox, connects to its agent and prepares its workspace. Its network may still be opening; [Box.Exec] waits for that.
@@ -65,7 +66,7 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	}
 	o.Made(sandbox)
 	b, err := Connect(ctx, sandbox, o.Placement.Caps, o.Placement.Image)
-	b.Network = m.network(b, o.ID, o.Placement.Broker, o.Egress)
+	b.Network = m.network(b, o)
 	if err == nil && o.Placement.State != "" {
 		err = b.Agent.Lease(ctx, m.Lease)
 	}
@@ -252,27 +253,27 @@ func (m *Maker) Destroy(id string, sandbox runtime.Sandbox) {
 }
 
 // Reattach connects to a sandbox that a previous process made.
-func (m *Maker) Reattach(ctx context.Context, id string, p *placement.Placement) (*Box, error) {
-	sandbox, err := p.Host.Attach(ctx, id)
+func (m *Maker) Reattach(ctx context.Context, o Order) (*Box, error) {
+	p := o.Placement
+	sandbox, err := p.Host.Attach(ctx, o.ID)
 	if err != nil {
 		return nil, err
 	}
 	b, err := Connect(ctx, sandbox, p.Caps, p.Image)
 	if err == nil {
-		m.Open(ctx, b, id, p, nil)
+		m.Open(ctx, b, o)
 	}
 	return b, err
 }
 
-// Open opens the network for the sandbox of a previous process. It retries a relay that cannot be opened yet. recorded receives the
-// gate's events unless exactly one run watches; it may be nil.
-func (m *Maker) Open(ctx context.Context, b *Box, id string, p *placement.Placement, recorded func(egress.Event)) {
-	b.Network = m.network(b, id, p.Broker, recorded)
-	if p.Egress == nil {
+// Open opens the network for the sandbox of a previous process. It retries a relay that cannot be opened yet.
+func (m *Maker) Open(ctx context.Context, b *Box, o Order) {
+	b.Network = m.network(b, o)
+	if o.Placement.Egress == nil {
 		return
 	}
-	if err := b.Network.Set(ctx, p.Egress); err != nil {
-		m.Log.Error("relay of a sandbox of a former process cannot be opened", "sandbox_id", id, "err", err)
+	if err := b.Network.Set(ctx, o.Placement.Egress); err != nil {
+		m.Log.Error("relay of a sandbox of a former process cannot be opened", "sandbox_id", o.ID, "err", err)
 	}
 }
 

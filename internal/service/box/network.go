@@ -16,7 +16,6 @@ import (
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
-	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // Egress is the shared configuration of all sandboxes' networks.
@@ -45,6 +44,8 @@ func (e Egress) Roots() (*x509.CertPool, error) {
 type Network struct {
 	agent   *agent.Client
 	with    Egress
+	places  *egress.Places
+	user    string
 	log     *slog.Logger
 	secrets *egress.Broker     // nil without brokered secrets
 	other   func(egress.Event) // receives the events unless exactly one run watches
@@ -85,9 +86,9 @@ type Watcher struct {
 }
 
 // network returns the network of a sandbox.
-func (m *Maker) network(b *Box, id string, secrets *placement.Broker, other func(egress.Event)) *Network {
-	n := &Network{agent: b.Agent, with: m.Egress, log: m.Log.With("sandbox_id", id), other: other}
-	if secrets != nil {
+func (m *Maker) network(b *Box, o Order) *Network {
+	n := &Network{agent: b.Agent, with: m.Egress, places: &m.places, user: o.Caller.ID, log: m.Log.With("sandbox_id", o.ID), other: o.Egress}
+	if secrets := o.Placement.Broker; secrets != nil {
 		n.secrets = secrets.Egress
 	}
 	return n
@@ -119,7 +120,7 @@ func (n *Network) Begin(p *egress.Policy) {
 	if gate == nil {
 		gate = egress.NewGate(egress.Options{
 			Policy: *p, Resolver: n.with.Resolver, Dial: n.with.Dial, Limits: n.with.Limits, Record: n.record, Count: n.with.Count,
-			Broker: n.secrets,
+			Places: n.places, User: n.user, Broker: n.secrets,
 		})
 		n.gate.Store(gate)
 	} else {

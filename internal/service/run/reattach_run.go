@@ -120,7 +120,7 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 	if p.session != nil {
 		return p.session.Acquire(ctx)
 	}
-	return s.boxes.Reattach(ctx, row.ID, &p.Placement)
+	return s.boxes.Reattach(ctx, box.Order{ID: row.ID, Caller: recovery.Caller(row.UserID), Placement: &p.Placement})
 }
 
 // resume continues a run whose command was found.

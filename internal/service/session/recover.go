@@ -104,7 +104,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
 		if x, err = s.revive(ctx, row, p); err == nil {
-			s.opts.Boxes.Open(ctx, b, x.id, p, x.Network.recordEgress)
+			s.opts.Boxes.Open(ctx, b, box.Order{ID: x.id, Caller: x.caller, Placement: p, Egress: x.Network.recordEgress})
 		}
 	}
 	if err != nil {

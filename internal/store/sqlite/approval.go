@@ -100,7 +100,7 @@ func (q approvals) List(ctx context.Context, query belljar.ApprovalQuery) (page 
 	return paged(ctx, q.s, "id, detail", where, newestApprovals, args, query.Limit, query.Offset, scanApproval)
 }
 
-const deleteApprovals = "DELETE FROM sandbox_approvals WHERE requested_at < ? AND state <> 'pending'"
+var deleteApprovals = deleting("sandbox_approvals", "rowid", "requested_at < ? AND state <> 'pending'")
 
 // DeleteBefore deletes the approvals that are not pending and were requested before a time.
 func (q approvals) DeleteBefore(ctx context.Context, before time.Time) (int, error) {

@@ -123,7 +123,7 @@ func (q keys) Delete(ctx context.Context, endpoint, userKey, key, objectID strin
 	}})
 }
 
-const deleteKeys = "DELETE FROM sandbox_idempotency WHERE created_at < ?1 OR (created_at = ?1 AND created_us < ?2)"
+var deleteKeys = deleting("sandbox_idempotency", "rowid", "created_at < ?1 OR (created_at = ?1 AND created_us < ?2)")
 
 // DeleteBefore deletes the keys that were created before a time.
 func (q keys) DeleteBefore(ctx context.Context, before time.Time) (int, error) {

@@ -21,6 +21,7 @@ type listing struct {
 	args  []any
 	keys  []string // columns of the filters: compared with one value, except the bounds of "started_at" and "finished_at", and "search"
 	part  string   // search text, in lower case
+	live  bool     // the phase is one of runs that have not ended
 
 	by     string // created_at | started_at | finished_at
 	newest bool   // first
@@ -33,6 +34,7 @@ func newListing(q belljar.RunQuery) (l listing, err error) {
 		return l, err
 	}
 	l.limit, l.offset = store.Page(q.Limit, q.Offset)
+	l.live = q.Phase != "" && !q.Phase.Terminal()
 	for _, f := range []struct{ key, value string }{
 		{"user_id", q.UserID}, {"session_id", q.SessionID}, {"phase", string(q.Phase)}, {"runtime", q.Runtime},
 		{"base_image", q.BaseImage}, {"image_digest", q.ImageDigest},
@@ -103,8 +105,11 @@ func (l *listing) orderedIndex() string {
 }
 
 // coveringIndex returns the index to scan in full if there is no better one: it has every column that a list can filter
-// or sort by.
+// or sort by. Runs that have not ended are few, so it is then the index of phases.
 func (l *listing) coveringIndex() string {
+	if l.live {
+		return "idx_runs_phase"
+	}
 	if slices.Contains(l.keys, "user_id") {
 		return "idx_runs_user"
 	}

@@ -21,6 +21,7 @@ func TestPlans(t *testing.T) {
 		func(q *belljar.RunQuery) { q.UserID = "ann" },
 		func(q *belljar.RunQuery) { q.SessionID = "s" },
 		func(q *belljar.RunQuery) { q.Phase = belljar.PhaseFailed },
+		func(q *belljar.RunQuery) { q.Phase = belljar.PhaseRunning },
 		func(q *belljar.RunQuery) { q.Runtime = "native" },
 		func(q *belljar.RunQuery) { q.BaseImage = "host" },
 		func(q *belljar.RunQuery) { q.ImageDigest = "sha256:0" },
@@ -67,6 +68,15 @@ func TestPlans(t *testing.T) {
 				}
 				explained(t, s, used, fmt.Sprintf("%+v", q), statement, args...)
 			}
+		}
+	}
+	living, err := newListing(belljar.RunQuery{UserID: "ann", SessionID: "s", Phase: belljar.PhaseRunning})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{living.count(), living.walk(), living.scan()} {
+		if !strings.Contains(statement, "INDEXED BY idx_runs_phase ") {
+			t.Errorf("the running runs of a session are read from more than those that run: %s", statement)
 		}
 	}
 	explained(t, s, used, "names of images", imageNames, maxImages+1)

@@ -150,16 +150,15 @@ func (q sessions) List(ctx context.Context, userID string, query belljar.Session
 	return paged(ctx, q.s, sessionColumns, where, newestSessions, args, query.Limit, query.Offset, scanSession)
 }
 
-const (
-	unfinishedSessions = "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid"
-	deleteEnded        = "DELETE FROM sandbox_sessions WHERE ended_at < ?"
-)
+const unfinishedSessions = "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid"
 
 // Unfinished returns every session that has not ended.
 func (q sessions) Unfinished(ctx context.Context) ([]store.Session, error) {
 	rows, err := q.s.readDB.QueryContext(ctx, unfinishedSessions)
 	return collect(ctx, q.s, rows, err, scanSession)
 }
+
+var deleteEnded = deleting("sandbox_sessions", "rowid", "ended_at < ?")
 
 // DeleteEnded deletes the sessions that ended before a time.
 func (q sessions) DeleteEnded(ctx context.Context, before time.Time) (int, error) {

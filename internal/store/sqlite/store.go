@@ -75,17 +75,29 @@ func (s *Store) Snapshots() store.Snapshots { return snapshots{s} }
 // Templates returns the records of templates.
 func (s *Store) Templates() store.Templates { return templates{s} }
 
-// delete deletes the rows that a statement selects, and returns their number.
-func (s *Store) delete(ctx context.Context, statement string, args ...any) (int, error) {
-	var n int64
-	err := s.writer.do(ctx, write{do: func(t *tx) (err error) {
-		n, err = t.exec(statement, args...)
-		return err
-	}})
-	if err != nil {
-		return 0, err
+// maxDeleted is the largest number of rows that one write of a sweep deletes. It bounds how long other writes wait.
+const maxDeleted = 500
+
+// deleting returns the statement that deletes at most maxDeleted of the rows that match a condition. key is the table's primary key.
+func deleting(table, key, where string) string {
+	return fmt.Sprintf("DELETE FROM %s WHERE (%s) IN (SELECT %[2]s FROM %[1]s WHERE %[3]s LIMIT %[4]d)", table, key, where, maxDeleted)
+}
+
+// delete repeats a statement of deleting until no row matches, and returns the number of deleted rows.
+func (s *Store) delete(ctx context.Context, statement string, args ...any) (total int, err error) {
+	for {
+		var n int64
+		err := s.writer.do(ctx, write{do: func(t *tx) (err error) {
+			n, err = t.exec(statement, args...)
+			return err
+		}})
+		if err != nil {
+			return total, err
+		}
+		if total += int(n); n < maxDeleted {
+			return total, nil
+		}
 	}
-	return int(n), nil
 }
 
 // Ping writes a number and reads it back over a reader's connection.

@@ -60,10 +60,12 @@ func (q tokens) SignIn(ctx context.Context, t store.Token, most int) (stored boo
 	return stored && err == nil, err
 }
 
+var deleteTokens = deleting("sandbox_tokens", "rowid", "expires_at < ? OR revoked_at < ?")
+
 // DeleteEnded deletes the tokens that expired, or were revoked, before a time.
 func (q tokens) DeleteEnded(ctx context.Context, before time.Time) (int, error) {
 	text := timeText(before)
-	return q.s.delete(ctx, "DELETE FROM sandbox_tokens WHERE expires_at < ? OR revoked_at < ?", text, text)
+	return q.s.delete(ctx, deleteTokens, text, text)
 }
 
 // Spend revokes a token that is not revoked. It is durable: a code must stay spent.

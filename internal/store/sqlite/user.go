@@ -36,7 +36,7 @@ func (q users) Charge(ctx context.Context, userID string, c store.Charge, t time
 }
 
 // deleteDays looks for the days of each user: the only index begins with the user.
-const deleteDays = "DELETE FROM sandbox_usage_daily WHERE user_id IN (SELECT user_id FROM sandbox_usage) AND day < ?"
+var deleteDays = deleting("sandbox_usage_daily", "user_id, day", "user_id IN (SELECT user_id FROM sandbox_usage) AND day < ?")
 
 // DeleteBefore deletes the usage of the days before that of a time.
 func (q users) DeleteBefore(ctx context.Context, before time.Time) (int, error) {
