@@ -121,6 +121,7 @@ test: ## everything that can be tested here; as root on Debian it installs what 
 
 .PHONY: test-here
 test-here:
+	@$(MAKE) --no-print-directory node
 	@$(MAKE) --no-print-directory -j3 packages sdk vetted web-check
 	@$(MAKE) --no-print-directory -kj2 test-go test-sdk test-web
 
@@ -165,7 +166,7 @@ soak: ## the long tests: many rounds of what make test does once, and the race d
 
 # Long tests measure, so each of their packages has the machine for itself.
 .PHONY: soak-here
-soak-here: packages build gvisor sdk vscode web/node_modules/.package-lock.json
+soak-here: packages node build gvisor sdk vscode web/node_modules/.package-lock.json
 	@.ci/packages $(EDITORS) $(LIBRARIES)
 	$(call with-programs, \
 		$(TEST) -p 1 -tags soak $(SOAKFLAGS) -run '^TestSoak' $$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -n 1 dirname | sort -u) || failed=1; \
@@ -237,6 +238,11 @@ fuzz: ## run every fuzz target for FUZZTIME (20s)
 .PHONY: packages
 packages:
 	@.ci/packages $(PACKAGES)
+
+# Debian's Node is installed only if there is no other that fits.
+.PHONY: node
+node:
+	@.ci/node 2>/dev/null || { $(MAKE) --no-print-directory packages && .ci/node; }
 
 .PHONY: clean
 clean: ## remove what was built
