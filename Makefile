@@ -228,11 +228,13 @@ images: ## build and try all images of Debian packages: shell, python, node, go,
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@$(GO) list ./... | while read -r pkg; do \
-		$(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' | while read -r target; do \
+	@packages=$$($(GO) list ./...) || exit 1; \
+	for pkg in $$packages; do \
+		list=$$($(GO) test -list '^Fuzz' $$pkg) || { echo "$$list"; exit 1; }; \
+		for target in $$(echo "$$list" | grep '^Fuzz'); do \
 			echo "$$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null || exit 1; \
-		done || exit 1; \
+		done; \
 	done
 
 .PHONY: packages

@@ -6,8 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // repository is the path of a file of the repository.
@@ -78,5 +82,55 @@ func TestNode(t *testing.T) {
 	recipe, _, _ := strings.Cut(source(t, "Makefile")[strings.Index(source(t, "Makefile"), "\ntest-here:"):], "sdk")
 	if !strings.Contains(recipe, " node\n") {
 		t.Errorf("make test builds the SDK ahead of the check of Node:%s", recipe)
+	}
+}
+
+// TestFuzzEnds: the nightly workflow has time for each fuzz target, and half a minute more for its compilation.
+func TestFuzzEnds(t *testing.T) {
+	_, job, _ := strings.Cut(source(t, ".github/workflows/nightly.yml"), "\n  fuzz:\n")
+	found := regexp.MustCompile(`(?s)timeout-minutes: (\d+)\n.*?make fuzz FUZZTIME=(\w+)`).FindStringSubmatch(job)
+	if found == nil {
+		t.Fatalf("the workflow no longer limits the time of make fuzz:\n%s", job)
+	}
+	minutes, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	each, err := time.ParseDuration(found[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	targets := 0
+	for _, p := range tree(t) {
+		for _, f := range p.files {
+			for name := range f.syntax.Scope.Objects {
+				if f.test && strings.HasPrefix(name, "Fuzz") {
+					targets++
+				}
+			}
+		}
+	}
+	need, limit := time.Duration(targets)*(each+30*time.Second), time.Duration(minutes)*time.Minute
+	if targets < 50 || need > limit {
+		t.Errorf("%d targets of %v take %v, and the job ends after %v", targets, each, need, limit)
+	}
+}
+
+// TestFuzzFails: make fuzz fails if packages or targets cannot be listed, and if a target fails.
+func TestFuzzFails(t *testing.T) {
+	const fine = `case $* in list*) echo a; echo b;; *-list*b) echo FuzzB; echo ok;; esac`
+	for name, c := range map[string]struct {
+		goTool string
+		ok     bool
+	}{
+		"fine":                             {fine, true},
+		"packages cannot be listed":        {`case $1 in list) exit 1;; esac`, false},
+		"a package does not compile":       {`case $* in list*) echo a; echo b;; *-list*a) echo broken; exit 1;; esac`, false},
+		"a target finds what it looks for": {fine + `; case $* in *-fuzz*) exit 1;; esac`, false},
+	} {
+		path := stubs(t, map[string]string{"go": c.goTool}) + ":" + os.Getenv("PATH")
+		if out, ok := run(t, repository(t, "."), path, "make", "-s", "fuzz"); ok != c.ok || c.ok && !slices.Contains(strings.Split(out, "\n"), "b FuzzB") {
+			t.Errorf("%s: %v\n%s", name, ok, out)
+		}
 	}
 }
