@@ -171,7 +171,14 @@ soak-here: packages node build gvisor sdk vscode web/node_modules/.package-lock.
 	$(call with-programs, \
 		$(TEST) -p 1 -tags soak $(SOAKFLAGS) -run '^TestSoak' $$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -n 1 dirname | sort -u) || failed=1; \
 		CGO_ENABLED=1 $(TEST) -race -tags soak -shuffle=on $(SOAKFLAGS) -skip '^TestSoak' ./... || failed=1; \
+		$(MAKE) --no-print-directory soak-unraced || failed=1; \
 		(cd web && BELLJAR_TEST_SOAK=1 node script/test.js) || failed=1;)
+
+# The tests of files with the build tag !race, which the race detector leaves out.
+.PHONY: soak-unraced
+soak-unraced:
+	@files=$$(grep -rl --include='*_test.go' '^//go:build.*!race' .); \
+	$(TEST) -tags soak $(SOAKFLAGS) -run "$$(sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$/p' $$files | paste -sd '|')" $$(dirname $$files | sort -u)
 
 # Packages that need no sandbox, no engine and no server.
 UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \

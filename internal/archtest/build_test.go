@@ -3,6 +3,7 @@
 package archtest
 
 import (
+	"go/ast"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,5 +133,37 @@ func TestFuzzFails(t *testing.T) {
 		if out, ok := run(t, repository(t, "."), path, "make", "-s", "fuzz"); ok != c.ok || c.ok && !slices.Contains(strings.Split(out, "\n"), "b FuzzB") {
 			t.Errorf("%s: %v\n%s", name, ok, out)
 		}
+	}
+}
+
+// TestSoakIsWhole: make soak runs the tests that are not compiled with the race detector, which it has on for the rest.
+func TestSoakIsWhole(t *testing.T) {
+	_, recipe, _ := strings.Cut(source(t, "Makefile"), "\nsoak-here:")
+	if recipe, _, _ = strings.Cut(recipe, "\n\n"); !strings.Contains(recipe, " soak-unraced ") {
+		t.Errorf("make soak leaves out the files without the race detector:%s", recipe)
+	}
+	run, ok := run(t, repository(t, "."), os.Getenv("PATH"), "make", "-s", "soak-unraced", "GO=echo")
+	if !ok || !strings.Contains(run, " -tags soak ") || strings.Contains(run, " -race ") {
+		t.Fatalf("make soak-unraced: %s", run)
+	}
+	found := 0
+	for _, p := range tree(t) {
+		for _, f := range p.files {
+			if !f.test || !strings.Contains(source(t, f.name), "!race\n") {
+				continue
+			}
+			for name, object := range f.syntax.Scope.Objects {
+				if object.Kind != ast.Fun || !strings.HasPrefix(name, "Test") {
+					continue
+				}
+				found++
+				if !strings.Contains(run, "^"+name+"$") || !strings.Contains(run, "./"+p.dir) {
+					t.Errorf("make soak does not run %s of %s", name, f.name)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no file has the build tag !race")
 	}
 }
