@@ -2,8 +2,9 @@
 
 GO      ?= go
 VERSION ?= dev
-# The version names the commit if git knows it; the build does not depend on it.
-COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+# The version names the commit if git knows it; the build does not depend on it. A source folder may be inside another git repository.
+OWN     := git ls-files --error-unmatch go.mod >/dev/null 2>&1
+COMMIT  ?= $(shell $(OWN) && git rev-parse --short=12 HEAD 2>/dev/null)
 ARCHES  := amd64 arm64
 AGENTS  := cmd/belljar/agent
 FUZZTIME ?= 20s
@@ -201,7 +202,9 @@ lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other 
 
 .PHONY: lint-quick
 lint-quick:
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+	@if $(OWN); then files=$$(git ls-files '*.go' | grep -vxF "$$(git ls-files -d '*.go')"); \
+	else files=$$(find . -name node_modules -prune -o -name '*.go' -print); fi; \
+	unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$files </dev/null) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(EAGER) $(GO) vet -trimpath ./...
 

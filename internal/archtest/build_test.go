@@ -167,3 +167,43 @@ func TestSoakIsWhole(t *testing.T) {
 		t.Error("no file has the build tag !race")
 	}
 }
+
+// TestFormat: make lint-quick checks the files of a source folder that git does not know, inside another repository or not, and
+// fails without gofmt. The commit of another repository is not the program's.
+func TestFormat(t *testing.T) {
+	const fine, bad = "package x\n", "package   x\n"
+	real, ok := run(t, ".", os.Getenv("PATH"), "go", "env", "GOROOT")
+	if !ok {
+		t.Fatal(real)
+	}
+	real = strings.TrimSpace(real)
+	for _, c := range []struct {
+		name, git, text, root string
+		ok, commit            bool
+	}{
+		{"a clone", "git add .", fine, real, true, true},
+		{"a clone, not formatted", "git add .", bad, real, false, true},
+		{"a clone without a file", "git add .; rm gone.go", fine, real, true, true},
+		{"in another repository", "git add other", fine, real, true, false},
+		{"in another repository, not formatted", "git add other", bad, real, false, false},
+		{"no gofmt", "git add .", fine, "/nowhere", false, true},
+	} {
+		dir := t.TempDir()
+		for name, text := range map[string]string{"Makefile": source(t, "Makefile"), "go.mod": "module x\n", "x.go": c.text, "gone.go": fine, "other": ""} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		path := stubs(t, map[string]string{"go": `case $1 in env) echo ` + c.root + `;; esac`}) + ":" + os.Getenv("PATH")
+		commit := "git init -q && " + c.git + " && git -c user.name=x -c user.email=x@example.com -c commit.gpgsign=false commit -qm x"
+		if out, ok := run(t, dir, path, "sh", "-c", commit); !ok {
+			t.Fatal(out)
+		}
+		if out, ok := run(t, dir, path, "make", "-s", "lint-quick"); ok != c.ok || strings.Contains(out, "x.go") != (c.text == bad) {
+			t.Errorf("%s: %v\n%s", c.name, ok, out)
+		}
+		if out, ok := run(t, dir, path, "make", "-s", "--eval", "commit: ; @echo 'it is [$(COMMIT)]'", "commit"); !ok || strings.Contains(out, "[]") == c.commit {
+			t.Errorf("%s: %s", c.name, out)
+		}
+	}
+}
