@@ -207,3 +207,21 @@ func TestFormat(t *testing.T) {
 		}
 	}
 }
+
+// TestPackageScripts: a systemctl that fails, as for a masked unit, does not break the installation or removal of a package.
+func TestPackageScripts(t *testing.T) {
+	path := stubs(t, map[string]string{"systemctl": "echo systemctl $*; exit 1"}) + ":" + os.Getenv("PATH")
+	for script, want := range map[string]string{
+		"postinstall.sh configure": "try-restart belljar.service",
+		"preremove.sh remove":      "disable --now belljar.service",
+		"preremove.sh 0":           "disable --now belljar.service",
+		"postremove.sh purge":      "daemon-reload",
+	} {
+		name, argument, _ := strings.Cut(script, " ")
+		// Without systemd the scripts do nothing; here its folder is one that exists.
+		text := strings.ReplaceAll(source(t, "deploy/package/"+name), "/run/systemd/system", "/")
+		if out, ok := run(t, t.TempDir(), path, "sh", "-c", text, name, argument); !ok || !strings.Contains(out, want) {
+			t.Errorf("%s: %v\n%s", script, ok, out)
+		}
+	}
+}
