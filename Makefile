@@ -78,8 +78,8 @@ vscode: editors/vscode/node_modules/.package-lock.json ## build the extension fo
 	cd editors/vscode && node_modules/.bin/tsc --noEmit -p . && node script/build.js
 
 .PHONY: vscode-package
-vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code installs
-	cd editors/vscode && npx --yes @vscode/vsce@3.9.2 package $(filter-out dev,$(VERSION)) --no-dependencies --no-update-package-json --no-git-tag-version --out dist/belljar.vsix
+vscode-package: vscode tools/vsce/node_modules/.package-lock.json ## make editors/vscode/dist/belljar.vsix, which VS Code installs
+	cd editors/vscode && ../../tools/vsce/node_modules/.bin/vsce package $(filter-out dev,$(VERSION)) --no-dependencies --no-update-package-json --no-git-tag-version --out dist/belljar.vsix
 
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
@@ -221,11 +221,11 @@ release-check: ## check what a release is made of
 	$(GORELEASER) check
 
 .PHONY: snapshot
-snapshot: ## build a release into out/, without publishing it and without the container image
+snapshot: vscode-package ## build a release into out/, without publishing it and without the container image
 	$(GORELEASER) release --snapshot --clean --skip=docker
 
 .PHONY: release
-release: ## build and publish the release of the tag that is checked out; the workflow does this
+release: ## publish the release of the tag that is checked out, after make vscode-package; the workflow does this
 	$(GORELEASER) release --clean
 
 .PHONY: bench

@@ -225,3 +225,22 @@ func TestPackageScripts(t *testing.T) {
 		}
 	}
 }
+
+// TestLockedPackages: no package of npm comes without a lock file, and what packages the extension runs without the token that publishes.
+func TestLockedPackages(t *testing.T) {
+	for _, name := range []string{"Makefile", ".goreleaser.yaml", ".github/workflows/release.yml", ".github/workflows/test.yml", ".github/workflows/nightly.yml"} {
+		if found := regexp.MustCompile(`\bnpx\b|\bnpm (install|i|exec)\b`).FindString(source(t, name)); found != "" {
+			t.Errorf("%s calls %s, which resolves versions that no lock file names", name, found)
+		}
+	}
+	if strings.Contains(source(t, ".goreleaser.yaml"), "- make vscode-package") {
+		t.Error("goreleaser, which has the token, makes the extension")
+	}
+	steps := strings.Split(source(t, ".github/workflows/release.yml"), "\n      - ")
+	made := slices.IndexFunc(steps, func(step string) bool { return strings.Contains(step, "make vscode-package ") })
+	token := slices.IndexFunc(steps, func(step string) bool { return strings.Contains(step, "github.token") })
+	kept := slices.IndexFunc(steps, func(step string) bool { return strings.Contains(step, "persist-credentials: false") })
+	if made < 0 || kept < 0 || kept > made || token < made {
+		t.Errorf("the release makes the extension in step %d, has the token in step %d, and its checkout without one is step %d", made, token, kept)
+	}
+}
