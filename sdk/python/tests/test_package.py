@@ -94,6 +94,11 @@ def test_the_wheel_has_the_version_of_the_package(python: Path) -> None:
     assert subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=LONG).stdout == "9.8.7 9.8.7\n"
 
 
+def test_the_wheel_has_its_license(python: Path) -> None:
+    (license,) = python.parent.parent.glob("lib/python*/site-packages/belljar_sdk-*.dist-info/**/LICENSE")
+    assert license.read_text("utf-8") == (REPOSITORY / "LICENSE").read_text("utf-8")
+
+
 def test_the_wheel_has_its_types(python: Path) -> None:
     where = subprocess.run([python, "-c", "import belljar; print(belljar.__file__)"], capture_output=True, text=True, timeout=LONG).stdout.strip()
     names = {path.name for path in Path(where).parent.rglob("*")}
