@@ -77,8 +77,14 @@ web-check: web/node_modules/.package-lock.json
 vscode: editors/vscode/node_modules/.package-lock.json ## build the extension for VS Code
 	cd editors/vscode && node_modules/.bin/tsc --noEmit -p . && node script/build.js
 
+# The licences of what releases contain: the Go modules of programs, and the npm packages of the page and the extension.
+.PHONY: notices
+notices: web/node_modules/.package-lock.json editors/vscode/node_modules/.package-lock.json
+	$(GO) run -trimpath ./scripts/notices THIRD_PARTY_NOTICES cmd gvisor web editors/vscode
+
 .PHONY: vscode-package
 vscode-package: vscode tools/vsce/node_modules/.package-lock.json ## make editors/vscode/dist/belljar.vsix, which VS Code installs
+	$(GO) run -trimpath ./scripts/notices editors/vscode/dist/THIRD_PARTY_NOTICES editors/vscode
 	cd editors/vscode && ../../tools/vsce/node_modules/.bin/vsce package $(filter-out dev,$(VERSION)) --no-dependencies --no-update-package-json --no-git-tag-version --out dist/belljar.vsix
 
 .PHONY: demo

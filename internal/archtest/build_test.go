@@ -244,3 +244,26 @@ func TestLockedPackages(t *testing.T) {
 		t.Errorf("the release makes the extension in step %d, has the token in step %d, and its checkout without one is step %d", made, token, kept)
 	}
 }
+
+// TestLicences: all that is published has the licence, and what contains software of others has their licences.
+func TestLicences(t *testing.T) {
+	for _, folder := range []string{"editors/vscode", "sdk/python", "sdk/typescript"} {
+		if source(t, folder+"/LICENSE") != source(t, "LICENSE") {
+			t.Errorf("%s has another licence", folder)
+		}
+	}
+	// Two kinds of archives, the packages, the container image; the extension.
+	for name, want := range map[string]int{".goreleaser.yaml": 4, "deploy/container/Dockerfile": 1, "editors/vscode/.vscodeignore": 1} {
+		found := 0
+		for line := range strings.Lines(source(t, name)) {
+			if strings.Contains(line, "THIRD_PARTY_NOTICES") && strings.Contains(line, "LICENSE") ||
+				strings.HasPrefix(strings.TrimLeft(line, " -"), "src: THIRD_PARTY_NOTICES") ||
+				strings.HasSuffix(strings.TrimSpace(line), "- THIRD_PARTY_NOTICES") || strings.HasPrefix(line, "!dist/THIRD_PARTY_NOTICES") {
+				found++
+			}
+		}
+		if found != want {
+			t.Errorf("%s names THIRD_PARTY_NOTICES for %d parts of a release, and has %d", name, found, want)
+		}
+	}
+}
