@@ -2,8 +2,9 @@
 
 GO      ?= go
 VERSION ?= dev
-# The version names the commit if git knows it; the build does not depend on it.
-COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+# The version names the commit if git knows it; the build does not depend on it. A source folder may be inside another git repository.
+OWN     := git ls-files --error-unmatch go.mod >/dev/null 2>&1
+COMMIT  ?= $(shell $(OWN) && git rev-parse --short=12 HEAD 2>/dev/null)
 ARCHES  := amd64 arm64
 AGENTS  := cmd/belljar/agent
 FUZZTIME ?= 20s
@@ -76,9 +77,15 @@ web-check: web/node_modules/.package-lock.json
 vscode: editors/vscode/node_modules/.package-lock.json ## build the extension for VS Code
 	cd editors/vscode && node_modules/.bin/tsc --noEmit -p . && node script/build.js
 
+# The licences of what releases contain: the Go modules of programs, and the npm packages of the page and the extension.
+.PHONY: notices
+notices: web/node_modules/.package-lock.json editors/vscode/node_modules/.package-lock.json
+	$(GO) run -trimpath ./scripts/notices THIRD_PARTY_NOTICES cmd gvisor web editors/vscode
+
 .PHONY: vscode-package
-vscode-package: vscode ## make editors/vscode/dist/belljar.vsix, which VS Code installs
-	cd editors/vscode && npx --yes @vscode/vsce@3.9.2 package $(filter-out dev,$(VERSION)) --no-dependencies --no-update-package-json --no-git-tag-version --out dist/belljar.vsix
+vscode-package: vscode tools/vsce/node_modules/.package-lock.json ## make editors/vscode/dist/belljar.vsix, which VS Code installs
+	$(GO) run -trimpath ./scripts/notices editors/vscode/dist/THIRD_PARTY_NOTICES editors/vscode
+	cd editors/vscode && ../../tools/vsce/node_modules/.bin/vsce package $(filter-out dev,$(VERSION)) --no-dependencies --no-update-package-json --no-git-tag-version --out dist/belljar.vsix
 
 .PHONY: demo
 demo: build ## run the examples, friendly and hostile, and show what happened to each
@@ -121,6 +128,7 @@ test: ## everything that can be tested here; as root on Debian it installs what 
 
 .PHONY: test-here
 test-here:
+	@$(MAKE) --no-print-directory node
 	@$(MAKE) --no-print-directory -j3 packages sdk vetted web-check
 	@$(MAKE) --no-print-directory -kj2 test-go test-sdk test-web
 
@@ -165,12 +173,19 @@ soak: ## the long tests: many rounds of what make test does once, and the race d
 
 # Long tests measure, so each of their packages has the machine for itself.
 .PHONY: soak-here
-soak-here: packages build gvisor sdk vscode web/node_modules/.package-lock.json
+soak-here: packages node build gvisor sdk vscode web/node_modules/.package-lock.json
 	@.ci/packages $(EDITORS) $(LIBRARIES)
 	$(call with-programs, \
 		$(TEST) -p 1 -tags soak $(SOAKFLAGS) -run '^TestSoak' $$(grep -rl --include='*_test.go' '^func TestSoak' . | xargs -n 1 dirname | sort -u) || failed=1; \
 		CGO_ENABLED=1 $(TEST) -race -tags soak -shuffle=on $(SOAKFLAGS) -skip '^TestSoak' ./... || failed=1; \
+		$(MAKE) --no-print-directory soak-unraced || failed=1; \
 		(cd web && BELLJAR_TEST_SOAK=1 node script/test.js) || failed=1;)
+
+# The tests of files with the build tag !race, which the race detector leaves out.
+.PHONY: soak-unraced
+soak-unraced:
+	@files=$$(grep -rl --include='*_test.go' '^//go:build.*!race' .); \
+	$(TEST) -tags soak $(SOAKFLAGS) -run "$$(sed -n 's/^func \(Test[A-Za-z0-9]*\).*/^\1$$/p' $$files | paste -sd '|')" $$(dirname $$files | sort -u)
 
 # Packages that need no sandbox, no engine and no server.
 UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./internal/api/auth ./internal/archtest ./internal/blob/... ./internal/config \
@@ -193,7 +208,9 @@ lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other 
 
 .PHONY: lint-quick
 lint-quick:
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go' 2>/dev/null || find . -name '*.go')); \
+	@if $(OWN); then files=$$(git ls-files '*.go' | grep -vxF "$$(git ls-files -d '*.go')"); \
+	else files=$$(find . -name node_modules -prune -o -name '*.go' -print); fi; \
+	unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$files </dev/null) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(EAGER) $(GO) vet -trimpath ./...
 
@@ -210,11 +227,11 @@ release-check: ## check what a release is made of
 	$(GORELEASER) check
 
 .PHONY: snapshot
-snapshot: ## build a release into out/, without publishing it and without the container image
+snapshot: vscode-package ## build a release into out/, without publishing it and without the container image
 	$(GORELEASER) release --snapshot --clean --skip=docker
 
 .PHONY: release
-release: ## build and publish the release of the tag that is checked out; the workflow does this
+release: ## publish the release of the tag that is checked out, after make vscode-package; the workflow does this
 	$(GORELEASER) release --clean
 
 .PHONY: bench
@@ -227,16 +244,23 @@ images: ## build and try all images of Debian packages: shell, python, node, go,
 
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (20s)
-	@$(GO) list ./... | while read -r pkg; do \
-		$(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' | while read -r target; do \
+	@packages=$$($(GO) list ./...) || exit 1; \
+	for pkg in $$packages; do \
+		list=$$($(GO) test -list '^Fuzz' $$pkg) || { echo "$$list"; exit 1; }; \
+		for target in $$(echo "$$list" | grep '^Fuzz'); do \
 			echo "$$pkg $$target"; \
 			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$pkg </dev/null || exit 1; \
-		done || exit 1; \
+		done; \
 	done
 
 .PHONY: packages
 packages:
 	@.ci/packages $(PACKAGES)
+
+# Debian's Node is installed only if there is no other that fits.
+.PHONY: node
+node:
+	@.ci/node 2>/dev/null || { $(MAKE) --no-print-directory packages && .ci/node; }
 
 .PHONY: clean
 clean: ## remove what was built

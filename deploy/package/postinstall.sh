@@ -2,6 +2,7 @@
 # A new installation is started by its operator. One that runs is restarted; its sessions and runs go on.
 set -eu
 if [ -d /run/systemd/system ]; then
-	systemctl daemon-reload
-	systemctl try-restart belljar.service
+	# A masked unit must not leave the package half installed.
+	systemctl daemon-reload || true
+	systemctl try-restart belljar.service || echo "belljar: the service is not restarted; systemctl status belljar has the reason" >&2
 fi

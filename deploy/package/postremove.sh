@@ -2,5 +2,5 @@
 # The data in /var/lib/belljar stays.
 set -eu
 if [ -d /run/systemd/system ]; then
-	systemctl daemon-reload
+	systemctl daemon-reload || true
 fi

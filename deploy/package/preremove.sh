@@ -4,7 +4,7 @@ set -eu
 case "${1:-}" in
 remove | 0)
 	if [ -d /run/systemd/system ]; then
-		systemctl disable --now belljar.service
+		systemctl disable --now belljar.service || echo "belljar: the service is not stopped or disabled" >&2
 	fi
 	;;
 esac

@@ -5,8 +5,8 @@ set -eu
 tree=$1
 results=$2
 here=$(cd "$(dirname "$0")" && pwd)
-command -v belljar >/dev/null || { echo 'untrusted.sh: belljar is not on the PATH' >&2; exit 2; }
 rm -rf -- "$results/raw" "$results/junit.xml" "$results/summary.md" # from an earlier job
+command -v belljar >/dev/null || { echo 'untrusted.sh: belljar is not on the PATH' >&2; exit 2; }
 mkdir -p "$results/raw"
 
 # The harness is ours, not the tree's. The tests' output, the report and the exit status come from the tree and are not trusted.

@@ -37,24 +37,35 @@ func TestWorkflow(t *testing.T) {
 	if err := yaml.Unmarshal(raw, &file); err != nil {
 		t.Fatal(err)
 	}
-	if file.On != "pull_request" || len(file.Permissions) != 1 || file.Permissions["contents"] != "read" {
+	// With pull_request GitHub would run the change's version of the workflow on the runner, outside of any sandbox.
+	if file.On != "pull_request_target" || len(file.Permissions) != 1 || file.Permissions["contents"] != "read" {
 		t.Errorf("on %s with %v", file.On, file.Permissions)
 	}
-	for change, passes := range map[string]bool{"good": true, "broken": false, "hostile": false} {
+	// The change unmergeable has no merge commit, so its checkout fails.
+	for change, passes := range map[string]bool{"good": true, "broken": false, "hostile": false, "unmergeable": false} {
 		t.Run(change, func(t *testing.T) {
 			dir := t.TempDir()
 			written := filepath.Join(dir, "step-summary")
+			earlier(t, filepath.Join(dir, "results"))
 			failed, checkouts := false, 0
 			for _, step := range file.Jobs["test"].Steps {
 				switch {
-				case strings.HasPrefix(step.Uses, "actions/checkout@"):
+				case strings.HasPrefix(step.Uses, "actions/checkout@") && !failed:
 					checkouts++
 					if step.With["persist-credentials"] != "false" {
 						t.Errorf("the token is left in %s", step.With["path"])
 					}
 					from, to := "../../examples/ci/change/"+change, filepath.Join(dir, step.With["path"])
-					if step.With["ref"] != "" {
+					switch step.With["ref"] {
+					case "refs/pull/${{ github.event.pull_request.number }}/merge":
+						failed = change == "unmergeable"
+					case "${{ github.base_ref }}":
 						from, to = "../../examples", filepath.Join(to, "examples")
+					default:
+						t.Errorf("a checkout of %q", step.With["ref"])
+					}
+					if failed {
+						continue
 					}
 					if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 						t.Fatal(err)
@@ -65,6 +76,12 @@ func TestWorkflow(t *testing.T) {
 						t.Logf("%s: %v\n%s", step.Run, err, out)
 					}
 				}
+			}
+			if change == "unmergeable" {
+				if got := leftOf(t, dir, written); !failed || got != "" {
+					t.Errorf("failed %v, and published results of an earlier job: %s", failed, got)
+				}
+				return
 			}
 			if failed == passes || checkouts != 2 {
 				t.Errorf("failed %v after %d checkouts", failed, checkouts)
@@ -87,6 +104,32 @@ func TestWorkflow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// earlier writes the results of an earlier job, which a runner of one's own still has.
+func earlier(t *testing.T, results string) {
+	t.Helper()
+	if err := os.MkdirAll(results, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"summary.md", "junit.xml"} {
+		if err := os.WriteFile(filepath.Join(results, name), []byte("## Tests passed (earlier)\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// leftOf returns what a job has published: its summary, and the results in dir.
+func leftOf(t *testing.T, dir string, files ...string) (text string) {
+	t.Helper()
+	for _, name := range append(files, filepath.Join(dir, "results/summary.md"), filepath.Join(dir, "results/junit.xml")) {
+		raw, err := os.ReadFile(name)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		text += string(raw)
+	}
+	return text
 }
 
 // utf16 is ASCII in UTF-16, with a byte order mark.
@@ -157,5 +200,20 @@ func TestNoSummary(t *testing.T) {
 		test ! -e "$DIR/results/summary.md" && test ! -e "$DIR/results/junit.xml"`, "DIR="+dir)
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestNoBelljar: without belljar on the PATH, the results of an earlier job are removed, too.
+func TestNoBelljar(t *testing.T) {
+	dir := t.TempDir()
+	earlier(t, filepath.Join(dir, "results"))
+	out, err := bash(t, "../../examples/ci", `
+		mkdir "$DIR/bin" && ln -s "$(command -v rm)" "$(command -v dirname)" "$DIR/bin"
+		! PATH=$DIR/bin ./untrusted.sh change/good "$DIR/results"`, "DIR="+dir)
+	if err != nil || !strings.Contains(out, "belljar is not on the PATH") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := leftOf(t, dir); got != "" {
+		t.Errorf("results of an earlier job are left: %s", got)
 	}
 }

@@ -5,17 +5,38 @@ package need
 import (
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"testing"
 )
 
 // Missing ends a test whose requirement is missing. It fails as root on Debian, where make test expects the packages of make packages and
-// root's kernel features. Elsewhere it skips.
+// root's kernel features. Elsewhere it skips: Ubuntu lacks some of the packages.
 func Missing(t testing.TB, format string, args ...any) {
 	t.Helper()
-	if _, err := os.Stat("/etc/debian_version"); err == nil && os.Geteuid() == 0 {
+	release, _ := os.ReadFile("/etc/os-release")
+	if expected(string(release), os.Geteuid()) {
 		t.Fatalf("missing, though root on Debian has it after make packages: "+format, args...)
 	}
 	t.Skipf("missing: "+format, args...)
+}
+
+// expected reports whether a machine has what tests need. web/script/test.js and sdk/typescript/test/browser.test.ts have the same rule.
+func expected(release string, uid int) bool {
+	for line := range strings.Lines(release) {
+		if id, ok := strings.CutPrefix(strings.TrimSpace(line), "ID="); ok {
+			return strings.Trim(id, `"'`) == "debian" && uid == 0
+		}
+	}
+	return false
+}
+
+// Arch skips a test that only machines of another architecture can run.
+func Arch(t testing.TB, arch string) {
+	t.Helper()
+	if runtime.GOARCH != arch {
+		t.Skip("it needs " + arch)
+	}
 }
 
 // Root skips a test that needs root.

@@ -48,9 +48,10 @@ type Result struct {
 	Output string
 }
 
-// Need ends the test on a machine that lacks QEMU, busybox or the kernel.
+// Need ends the test on a machine that lacks QEMU, busybox or the kernel, and on one that is not amd64, as the guest's programs are.
 func Need(t testing.TB) {
 	t.Helper()
+	need.Arch(t, "amd64")
 	if _, err := tools(); err != nil {
 		need.Missing(t, "%v", err)
 	}

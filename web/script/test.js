@@ -1,6 +1,6 @@
 // Runs the tests: those of test/unit in Node alone, those of test/browser in two Chromiums against one server. Arguments select tests
 // by name: `npm test -- runs`. The program is bin/belljar, unless BELLJAR_BIN names another.
-import { existsSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { built, compile, node, stage } from "./stage.js";
 
 const wanted = process.argv.slice(2);
@@ -11,7 +11,9 @@ if (files.length === 0) throw new Error(`no tests: ${wanted.join(" ") || "none a
 
 const inBrowser = (name) => name.startsWith("browser/");
 const { program } = await import(`../${built}/browser/stage.js`);
-if (files.some(inBrowser) && !existsSync(program) && process.getuid?.() !== 0) {
+// As root on Debian, make test has installed Chromium, so its absence is a failure. Ubuntu has no such package.
+const debian = existsSync("/etc/os-release") && /^ID=["']?debian["']?$/m.test(readFileSync("/etc/os-release", "utf8"));
+if (files.some(inBrowser) && !existsSync(program) && !(debian && process.getuid?.() === 0)) {
   console.log(`skipped: what needs a browser, since ${program} is missing`);
   files = files.filter((name) => !inBrowser(name));
 }

@@ -60,6 +60,8 @@ def python(tmp_path_factory: Any) -> Path:
     place = tmp_path_factory.mktemp("project")
     source = place / "source"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__", ".mypy_cache"))
+    init = source / "src" / "belljar" / "__init__.py"
+    init.write_text(re.sub(r'^__version__ = ".*"$', '__version__ = "9.8.7"', init.read_text("utf-8"), flags=re.M), "utf-8")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     run(*pip, "wheel", "--no-index", "--no-build-isolation", "--no-deps", "-w", str(place / "dist"), str(source))
     (wheel,) = (place / "dist").glob("belljar_sdk-*-py3-none-any.whl")
@@ -85,6 +87,16 @@ def test_the_readme_does_what_it_says(python: Path, server: Server, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == want
     assert (tmp_path / "copy.json").read_text() == "[3, 4]\n"
+
+
+def test_the_wheel_has_the_version_of_the_package(python: Path) -> None:
+    program = "import importlib.metadata as m, belljar; print(m.version('belljar-sdk'), belljar.__version__)"
+    assert subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=LONG).stdout == "9.8.7 9.8.7\n"
+
+
+def test_the_wheel_has_its_license(python: Path) -> None:
+    (license,) = python.parent.parent.glob("lib/python*/site-packages/belljar_sdk-*.dist-info/**/LICENSE")
+    assert license.read_text("utf-8") == (REPOSITORY / "LICENSE").read_text("utf-8")
 
 
 def test_the_wheel_has_its_types(python: Path) -> None:

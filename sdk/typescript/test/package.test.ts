@@ -64,8 +64,8 @@ function program(block: string): string {
 
 test("it holds what it should, and nothing else", () => {
   const { project, packed } = install();
-  assert.ok(packed.includes("dist/index.js") && packed.includes("dist/index.d.ts") && packed.includes("README.md"));
-  assert.deepEqual(packed.filter((path) => !/^(dist\/.*\.(js|d\.ts)|README\.md|package\.json)$/.test(path)), []);
+  assert.ok(packed.includes("dist/index.js") && packed.includes("dist/index.d.ts") && packed.includes("README.md") && packed.includes("LICENSE"));
+  assert.deepEqual(packed.filter((path) => !/^(dist\/.*\.(js|d\.ts)|README\.md|LICENSE|package\.json)$/.test(path)), []);
   const manifest = JSON.parse(readFileSync(join(project, "node_modules/belljar/package.json"), "utf8")) as Record<string, unknown>;
   assert.equal(manifest["dependencies"], undefined);
   assert.deepEqual(readdirSync(join(project, "node_modules")).filter((name) => !name.startsWith(".")), ["belljar"]);
