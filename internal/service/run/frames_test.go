@@ -24,7 +24,7 @@ func TestReplayDropsArtifacts(t *testing.T) {
 		log = append(append(log, line...), '\n')
 	}
 	row := &store.Run{Run: belljar.Run{ID: belljar.NewID(), Phase: belljar.PhaseCompleted, FinishedAt: &now}, LastSeq: 3, Log: log}
-	row.Artifacts = []belljar.Artifact{{Path: "a", Size: 1}}
+	row.SetArtifacts([]belljar.Artifact{{Path: "a", Size: 1}})
 	kept := weak.Make(&row.Artifacts[0])
 	next, stop := iter.Pull2(new(Runs).Replay(t.Context(), *row, 1))
 	defer stop()
