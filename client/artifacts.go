@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -28,20 +29,14 @@ func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (
 			Details: map[string]any{"field": "path", "provided": file},
 		}
 	}
-	list, err := a.List(ctx, runID)
-	if err != nil {
-		return belljar.Artifact{}, nil, err
-	}
-	i := slices.IndexFunc(list, func(a belljar.Artifact) bool { return a.Path == clean })
-	if i < 0 {
-		return belljar.Artifact{}, nil, &belljar.Error{
-			Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %s left no artifact %q", runID, clean),
-			Details: map[string]any{"run_id": runID, "path": clean},
+	var found belljar.Artifact
+	if offset > 0 { // the server refuses a range after the end
+		if found, err = a.find(ctx, runID, clean); err != nil {
+			return belljar.Artifact{}, nil, err
 		}
-	}
-	found := list[i]
-	if offset > 0 && offset >= found.Size {
-		return found, io.NopCloser(strings.NewReader("")), nil
+		if offset >= found.Size {
+			return found, io.NopCloser(strings.NewReader("")), nil
+		}
 	}
 	header := http.Header{"Accept": {"*/*"}, "Accept-Encoding": {"identity"}}
 	if offset > 0 {
@@ -52,11 +47,43 @@ func (a artifacts) Open(ctx context.Context, runID, file string, offset int64) (
 	if err != nil {
 		return belljar.Artifact{}, nil, err
 	}
-	if offset > 0 && resp.StatusCode != http.StatusPartialContent { // a proxy does not support ranges
-		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {
-			resp.Body.Close()
-			return belljar.Artifact{}, nil, callerError(a.c.transportError(ctx, "the artifact broke off", err))
+	switch described, ok := describe(resp, clean); {
+	case offset > 0 && resp.StatusCode != http.StatusPartialContent: // a proxy does not support ranges
+		if _, err = io.CopyN(io.Discard, resp.Body, offset); err != nil {
+			err = callerError(a.c.transportError(ctx, "the artifact broke off", err))
 		}
+	case offset > 0:
+	case ok:
+		found = described
+	default:
+		found, err = a.find(ctx, runID, clean)
+	}
+	if err != nil {
+		resp.Body.Close()
+		return belljar.Artifact{}, nil, err
 	}
 	return found, contentsOf(ctx, a.c, resp, "artifact"), nil
+}
+
+// describe returns the artifact of a response that has all of its bytes. An older server, or a proxy, may leave out what it needs.
+func describe(resp *http.Response, path string) (belljar.Artifact, bool) {
+	mode, err := strconv.ParseUint(resp.Header.Get("Belljar-File-Mode"), 8, 32)
+	tag := strings.TrimPrefix(resp.Header.Get("ETag"), "W/")
+	return belljar.Artifact{Path: path, Size: resp.ContentLength, Mode: uint32(mode), Digest: strings.Trim(tag, `"`)}, err == nil && resp.ContentLength >= 0
+}
+
+// find returns an artifact from the list of a run's.
+func (a artifacts) find(ctx context.Context, runID, path string) (belljar.Artifact, error) {
+	list, err := a.List(ctx, runID)
+	if err != nil {
+		return belljar.Artifact{}, err
+	}
+	i := slices.IndexFunc(list, func(a belljar.Artifact) bool { return a.Path == path })
+	if i < 0 {
+		return belljar.Artifact{}, &belljar.Error{
+			Code: belljar.CodeNotFound, Message: fmt.Sprintf("run %s left no artifact %q", runID, path),
+			Details: map[string]any{"run_id": runID, "path": path},
+		}
+	}
+	return list[i], nil
 }

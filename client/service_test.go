@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,6 +218,60 @@ func TestArtifacts(t *testing.T) {
 	if _, body, err := c.Artifacts().Open(within(t), run.ID, "out/link", 0); err == nil {
 		body.Close()
 		t.Error("a link was opened")
+	}
+}
+
+// artifactRequests counts requests for artifacts, and changes the responses.
+type artifactRequests struct {
+	n      atomic.Int32
+	change func(*http.Response)
+}
+
+func (a *artifactRequests) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/artifacts") {
+		a.n.Add(1)
+	}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil && a.change != nil {
+		a.change(resp)
+	}
+	return resp, err
+}
+
+// TestArtifactIsOneRequest: an artifact is opened without a list of all, unless the response leaves out what the list has.
+func TestArtifactIsOneRequest(t *testing.T) {
+	w := newWorld(t, nil)
+	req := shell(`mkdir out && cd out && printf 0123456789 >a && : >b && seq 2000 >c && chmod 0640 a && chmod 0755 c`)
+	req.CapturePatterns = []string{"out/**"}
+	run, _ := finish(t, w.client(), req)
+	for what, c := range map[string]struct {
+		change   func(*http.Response)
+		requests int32 // for three artifacts, after a list
+	}{
+		"a server":                {nil, 3},
+		"an older server":         {func(r *http.Response) { r.Header.Del("Belljar-File-Mode") }, 6},
+		"a proxy without lengths": {func(r *http.Response) { r.ContentLength = -1 }, 6},
+	} {
+		seen := &artifactRequests{change: c.change}
+		service := w.client(func(o *client.Options) { o.HTTP = &http.Client{Transport: seen} })
+		list, err := service.Artifacts().List(within(t), run.ID)
+		if err != nil || len(list) != 3 {
+			t.Fatalf("%s: %+v, %v", what, list, err)
+		}
+		seen.n.Store(0)
+		for _, listed := range list {
+			opened, body, err := service.Artifacts().Open(within(t), run.ID, listed.Path, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n, err := io.Copy(io.Discard, body)
+			if err := errors.Join(err, body.Close()); err != nil || n != listed.Size || opened != listed {
+				t.Errorf("%s: %+v with %d bytes, want %+v; %v", what, opened, n, listed, err)
+			}
+		}
+		if n := seen.n.Load(); n != c.requests {
+			t.Errorf("%s: %d requests, want %d", what, n, c.requests)
+		}
 	}
 }
 

@@ -203,7 +203,7 @@ func streams(c *Config) []row {
 		{name: "TERMINALS_PER_SESSION", value: integer(&c.TerminalsPerSession, 0, 1000), unit: "terminals", def: "8", doc: "Terminals of one session; 0 is no limit."},
 		{name: "CONTEXTS_PER_SESSION", value: integer(&c.ContextsPerSession, 1, 15), unit: "contexts", def: "8", doc: "Contexts, living interpreters, of one session."},
 		{name: "CONTEXT_IDLE_SEC", value: span(&c.ContextIdle, time.Second, 0, 31536000), unit: "seconds", def: "3600", doc: "Time without code and background processes after which a context's interpreter ends; the next code starts a new one, without the variables. 0 is no limit."},
-		{name: "TERMINALS_PER_USER", value: integer(&c.TerminalsPerUser, 0, 100000), unit: "terminals", def: "32", doc: "Terminals of one user, in all sessions; 0 is no limit."},
+		{name: "TERMINALS_PER_USER", value: integer(&c.TerminalsPerUser, 0, 100000), unit: "terminals", def: "32", doc: "Terminals of one user, in all sessions; 0 is no limit. As many whose programs have ended are kept for clients that reattach, at most 8 of a session."},
 		{name: "TERMINAL_HISTORY_BYTES", value: integer(&c.TerminalHistory, 1024, 512<<10), unit: "bytes", def: "262144", doc: "Output of a terminal that a client receives when it reattaches."},
 		{name: "TERMINAL_INPUT_BPS", value: integer(&c.TerminalInputBPS, 1024, 1<<30), unit: "bytes a second", def: "1048576", doc: "Input of one attached client. Faster input is slowed down."},
 		{name: "TERMINAL_OUTPUT_BPS", value: integer(&c.TerminalOutputBPS, 1024, 1<<30), unit: "bytes a second", def: "8388608", doc: "Output of a terminal. A faster program is slowed down."},

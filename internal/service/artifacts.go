@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -30,20 +29,21 @@ func (v artifacts) List(ctx context.Context, id string) ([]belljar.Artifact, err
 	if r != nil {
 		return []belljar.Artifact{}, nil
 	}
-	return left(row), nil
+	list, err := row.ArtifactList()
+	if err != nil {
+		return nil, fault.Record("read the artifacts of run "+id, err)
+	}
+	for i := range list {
+		noteGone(&row, &list[i])
+	}
+	return append([]belljar.Artifact{}, list...), nil
 }
 
-// left returns the artifacts of a run that has ended, with the reason for missing bytes.
-func left(row store.Run) []belljar.Artifact {
-	list := append([]belljar.Artifact{}, row.Artifacts...)
-	if row.ArtifactsGone {
-		for i := range list {
-			if list[i].LinkTarget == "" && list[i].Skipped == "" {
-				list[i].Skipped = run.SkippedExpired
-			}
-		}
+// noteGone sets the reason for the missing bytes of an artifact that was swept.
+func noteGone(row *store.Run, a *belljar.Artifact) {
+	if row.ArtifactsGone && a.LinkTarget == "" && a.Skipped == "" {
+		a.Skipped = run.SkippedExpired
 	}
-	return list
 }
 
 // Open returns one artifact and its bytes from offset on.
@@ -59,17 +59,21 @@ func (v artifacts) Open(ctx context.Context, id, path string, offset int64) (bel
 			Details: map[string]any{"field": "path", "provided": path},
 		}
 	}
-	list := left(row)
-	i := slices.IndexFunc(list, func(a belljar.Artifact) bool { return a.Path == clean })
+	found, err := row.Artifact(clean)
 	switch {
-	case r != nil || i < 0:
+	case err != nil:
+		return belljar.Artifact{}, nil, fault.Record("read the artifacts of run "+id, err)
+	case r != nil || found == nil:
 		return belljar.Artifact{}, nil, noArtifact(path, "")
-	case list[i].Skipped != "":
-		return belljar.Artifact{}, nil, noArtifact(path, list[i].Skipped)
-	case list[i].LinkTarget != "":
+	}
+	a := *found
+	noteGone(&row, &a)
+	switch {
+	case a.Skipped != "":
+		return belljar.Artifact{}, nil, noArtifact(path, a.Skipped)
+	case a.LinkTarget != "":
 		return belljar.Artifact{}, nil, noArtifact(path, "symbolic link")
 	}
-	a := list[i]
 	body, err := v.service.open(ctx, row, a, offset)
 	if err != nil {
 		return belljar.Artifact{}, nil, err

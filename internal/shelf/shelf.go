@@ -21,12 +21,14 @@ import (
 // Shelf is a folder of layers. Its methods are safe for concurrent use. The zero value stores nothing.
 type Shelf struct {
 	Dir  string // may be missing
-	Keep int64  // bytes; above it, the least recently used layers are swept
+	Keep int64  // bytes; above it, the least recently used layers are swept. A process learns of the layers of others when it sweeps
 	Max  int64  // bytes of one layer
 	// Links permits links in layers whose entries were already checked: hard links, and symbolic links with any target. Only a sandbox follows them.
 	Links bool
 
-	mu sync.Mutex
+	mu      sync.Mutex
+	written int64 // room of all layers that got a key in this process
+	sweepAt int64 // value of written above which all layers may exceed Keep; 0 before the first sweep
 }
 
 // Layer is a folder that is held until Release.
@@ -48,8 +50,8 @@ func (l *Layer) Release() {
 		return
 	}
 	l.Leave()
-	if info, err := os.Stat(l.Dir + lockExt); err == nil && info.Size() > 0 { // after the unlock, so that a later mark finds it free
-		l.of.Sweep()
+	if mark, err := os.ReadFile(l.Dir + lockExt); err == nil && len(mark) > 0 { // after the unlock, so that a later mark finds it free
+		l.of.drop(record{Folder: filepath.Base(l.Dir), Gone: true}, string(mark[1:]))
 	}
 }
 
@@ -144,14 +146,17 @@ func (r record) layer(s *Shelf) *Layer {
 	return &Layer{Dir: s.in(r.Folder), Lock: r.Lock, Resolved: r.Resolved, Bytes: r.Bytes, Files: r.Files, of: s}
 }
 
-// setLoose marks a layer that has, or may soon have, no key: its release then sweeps. The mark is a byte in its lock file, where every process that holds the
-// layer finds it.
-func (s *Shelf) setLoose(folder string, is bool) {
-	var size int64
-	if is {
-		size = 1
+// loosen marks a layer that has, or may soon have, no key: its release then removes it. The mark is in its lock file, where every process that
+// holds the layer finds it: a byte, and the key that it had, if any, so that the release need not look through all keys.
+func (s *Shelf) loosen(folder, key string) {
+	f, err := os.OpenFile(s.in(folder+lockExt), os.O_WRONLY, 0)
+	if err != nil {
+		return // otherwise the next sweep finds it
 	}
-	_ = os.Truncate(s.in(folder+lockExt), size) // otherwise the next sweep finds it
+	defer f.Close()
+	if _, err := f.WriteAt([]byte("-"+key), 0); err == nil { // never empty in between
+		_ = f.Truncate(int64(1 + len(key)))
+	}
 }
 
 func (s *Shelf) read(key string) (rec record, err error) {
@@ -179,15 +184,27 @@ func (s *Shelf) write(key string, rec record) error {
 		return err
 	}
 	_, err = f.Write(raw)
+	var old record
 	if err = errors.Join(err, f.Close()); err == nil {
-		s.setLoose(rec.Folder, rec.Gone)
+		if rec.Gone {
+			s.loosen(rec.Folder, key)
+		} else {
+			_ = os.Truncate(s.in(rec.Folder+lockExt), 0)
+		}
 		s.mu.Lock()
-		err = os.Rename(f.Name(), s.in(key+recordExt))
+		old, _ = s.read(key)
+		if err = os.Rename(f.Name(), s.in(key+recordExt)); err == nil && !rec.Gone && (old.Gone || old.Folder != rec.Folder) {
+			s.written += rec.room()
+		}
 		s.mu.Unlock()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		_ = os.Remove(f.Name())
-		s.setLoose(rec.Folder, true)
+		s.loosen(rec.Folder, key)
+	case old.Folder != "" && old.Folder != rec.Folder: // replaced
+		s.loosen(old.Folder, key)
+		s.drop(old, key)
 	}
 	return err
 }
@@ -285,7 +302,12 @@ func (s *Shelf) put(key string, rec record, fill func(dir string, rec *record) e
 		l.Release()
 		return nil, err
 	}
-	s.Sweep()
+	s.mu.Lock()
+	full := s.written > s.sweepAt
+	s.mu.Unlock()
+	if full {
+		s.Sweep()
+	}
 	return l, nil
 }
 
@@ -300,7 +322,7 @@ func (s *Shelf) make(rec *record, fill func(dir string, rec *record) error) (*La
 	}
 	dir := strings.TrimSuffix(lock.Name(), lockExt)
 	rec.Folder = filepath.Base(dir)
-	s.setLoose(rec.Folder, true)
+	s.loosen(rec.Folder, "")
 	l := rec.layer(s)
 	l.lock = lock
 	if err = os.Mkdir(dir, 0o700); err == nil {
@@ -346,6 +368,9 @@ func inPlace(f *os.File) bool {
 
 // Sweep removes layers without a key, and the least recently used ones above Keep. Held layers stay.
 func (s *Shelf) Sweep() {
+	s.mu.Lock()
+	written := s.written
+	s.mu.Unlock()
 	entries, _ := os.ReadDir(s.Dir)
 	type kept struct {
 		key  string
@@ -366,7 +391,7 @@ func (s *Shelf) Sweep() {
 		case err != nil:
 			continue
 		case rec.Gone:
-			s.setLoose(rec.Folder, true)
+			s.loosen(rec.Folder, key)
 			s.drop(rec, key)
 		default:
 			all = append(all, kept{key, info.ModTime(), rec})
@@ -386,12 +411,15 @@ func (s *Shelf) Sweep() {
 		}
 		all = append(all[:oldest], all[oldest+1:]...)
 	}
+	s.mu.Lock()
+	s.sweepAt = written + max(s.Keep-total, 0)
+	s.mu.Unlock()
 	for _, e := range entries {
 		name := e.Name()
 		folder, isLock := strings.CutSuffix(name, lockExt)
 		switch {
 		case isLock && !known[folder]:
-			s.setLoose(folder, true)
+			s.loosen(folder, "")
 			s.drop(record{Folder: folder}, "")
 		case strings.HasSuffix(name, newExt):
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour { // its process was killed

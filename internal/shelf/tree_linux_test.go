@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -239,6 +240,81 @@ func TestMask(t *testing.T) {
 	for name, want := range map[string]os.FileMode{"": 0o755, "dir": 0o755, "dir/a": 0o644, "deep": 0o755, "deep/er": 0o755, "deep/er/b": 0o644} {
 		if info, err := os.Stat(filepath.Join(l.Dir, name)); err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, %v", name, info.Mode(), err)
+		}
+	}
+}
+
+// With many layers that are in use and forgotten, one more or one less does not read the records of the others.
+func TestManyForgotten(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 30, Max: 1 << 20}
+	put := func(key string) *Layer {
+		t.Helper()
+		l, err := s.PutTree(key, os.Getuid(), os.Getgid(), time.Now(), stream(t, file{name: "x", text: "x", mode: 0o600}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	var held []*Layer
+	for i := range 200 {
+		key := fmt.Sprint(i)
+		held = append(held, put(key))
+		s.Forget(key)
+	}
+	// A named pipe in place of a record opens for its writer as often as it is read.
+	trap := s.in("trap" + recordExt)
+	if err := unix.Mkfifo(trap, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reads, over := 0, make(chan struct{})
+	opened := func() {
+		f, err := os.OpenFile(trap, os.O_WRONLY, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = f.Close()
+	}
+	var stop atomic.Bool
+	go func() {
+		defer close(over)
+		for opened(); !stop.Load(); opened() {
+			reads++
+		}
+	}()
+	held[0].Release()
+	if _, err := os.Stat(held[0].Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a forgotten layer is left: %v", err)
+	}
+	last := put("last")
+	stop.Store(true)
+	release, err := os.OpenFile(trap, os.O_RDWR, 0) // it does not wait for a writer
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-over
+	_ = release.Close()
+	if reads > 0 {
+		t.Errorf("the record of another layer was read %d times", reads)
+	}
+	if err := os.Remove(trap); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range append(held, last) {
+		l.Release()
+	}
+	if keys := s.Keys(); len(keys) != 1 || keys[0] != "last" {
+		t.Errorf("%q are kept", keys)
+	}
+}
+
+// Layers that this process adds are swept as soon as they exceed Keep.
+func TestSweepAtKeep(t *testing.T) {
+	s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 10 * (page + 1), Max: 60}
+	for i := range 25 {
+		putX(t, s, fmt.Sprint(i)).Release()
+		if n := len(s.Keys()); n != min(i+1, 10) {
+			t.Fatalf("after %d layers, %d are kept", i+1, n)
 		}
 	}
 }

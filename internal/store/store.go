@@ -12,6 +12,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -80,8 +81,9 @@ type Run struct {
 	Limits *belljar.Limits
 	// LastSeq is the seq of the end event of its log; 0 until the run has ended.
 	LastSeq uint64
-	// Artifacts are nil until the run has ended. List and Sweepable leave them out.
-	Artifacts []belljar.Artifact
+	// Artifacts are a JSON array, which [Run.SetArtifacts] encodes and few readers decode: a run may have thousands. They are nil until the run
+	// has ended. List and Sweepable leave them out.
+	Artifacts json.RawMessage `json:",omitempty"`
 	// Log is the whole log of a short run, which Add stores in the row instead of the logbook; read it with [Run.Frames]. List and Sweepable leave
 	// it out. Swept removes it.
 	Log []byte

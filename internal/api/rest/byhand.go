@@ -54,7 +54,8 @@ func (d *Door) declareByHand() {
 		OperationID: "get-artifact", Method: "GET", Path: api.Prefix + "/runs/{run_id}/artifacts/{path}", Tags: []string{"artifacts"}, Security: streaming,
 		Summary: "Download an artifact",
 		Description: "path may contain slashes. HEAD works, too. A request may have one Range, with If-Range; several ranges are answered with 416. " +
-			"The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range.",
+			"The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range. " +
+			"The header Belljar-File-Mode has the permission bits of the file in octal.",
 		Parameters: []*huma.Param{
 			inPath("run_id", "The run's id"), inPath("path", "The artifact's path, each segment percent-encoded"),
 			inHeader("Range", "bytes=first-last, bytes=first- or bytes=-length"), inHeader("If-Range", "The ETag of the file that the range is for"), inHeader("If-None-Match", "ETags that the client has cached"), downloadToken(),

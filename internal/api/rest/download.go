@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
@@ -46,6 +47,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	h.Set("Accept-Ranges", "bytes")
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("Cache-Control", "private, no-cache")
+	h.Set("Belljar-File-Mode", fmt.Sprintf("%04o", found.Mode))
 	if tag != "" {
 		h.Set("ETag", tag)
 		if api.Matches(r.Header.Get("If-None-Match"), tag) {

@@ -76,6 +76,8 @@ func (r *Run) end() belljar.Frame {
 // mark replaces the lost frames.
 func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2[belljar.Frame, error] {
 	end := outcome.EndFrame(row.Run, row.LastSeq)
+	// A slow reader must not keep the rest in memory, such as thousands of artifacts.
+	row = store.Run{Run: belljar.Run{ID: row.ID}, Log: row.Log, LogGone: row.LogGone}
 	return func(yield func(belljar.Frame, error) bool) {
 		if from == belljar.Tail || from == end.Seq {
 			yield(end, nil)

@@ -141,7 +141,8 @@ func (c *execution) conclude(o outcome.Outcome, usage belljar.ResourceUsage, fil
 		s.log.Error("run cannot be finished", "run_id", r.id, "err", err)
 		return
 	}
-	row := store.Run{Run: last, NodeID: s.node, Artifacts: files.list()}
+	row := store.Run{Run: last, NodeID: s.node}
+	row.SetArtifacts(files.list())
 	row.Charge = c.charge(row.CPUSeconds())
 	row.LastSeq = s.endLog(r.id, r.log, o.Frames())
 	row.LogBytes = r.log.Size()

@@ -16,7 +16,8 @@ import (
 const (
 	// hangupGrace is the time between HUP and TERM, and between TERM and KILL.
 	hangupGrace = time.Second
-	// keptEnded is how many terminals of a session are kept after their programs end.
+	// keptEnded is how many terminals of a session are kept after their programs end. An owner keeps at most [Limits.PerUser] of them: each has
+	// its history in memory, and none counts towards that quota.
 	keptEnded = 8
 	// reattachTries is how often a broken stream is reattached without new output.
 	reattachTries = 3
@@ -197,7 +198,7 @@ func (t *terminal) forget() {
 // keep keeps a terminal whose program has ended, for its reattach window or until its session ends: a client that reattaches gets its exit,
 // also from the next process.
 func (t *terminal) keep() {
-	for _, old := range t.all.table.ended(t.sessionID, keptEnded-1, t) {
+	for _, old := range t.all.table.surplus(t, keptEnded, t.limits.PerUser) {
 		old.end(endedDetached)
 	}
 	t.mu.Lock()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/clock"
 )
 
@@ -141,6 +142,41 @@ func TestAttachAtTheEndOfTheWindow(t *testing.T) {
 		x.stop()
 		if err == nil && a.last != nil {
 			t.Fatalf("its client has it, and it ends: %+v", *a.last)
+		}
+	}
+}
+
+// A user keeps at most as many ended terminals as they may have live ones, over all of their sessions.
+func TestEndedTerminalsOfAUser(t *testing.T) {
+	w := newWorld(t)
+	w.opts.Limits.PerUser = 2
+	ended := make(chan struct{}, 4)
+	w.opts.Record = func(e event.Event) {
+		if e.Name == event.TerminalEnded {
+			ended <- struct{}{}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var ids []string
+	for range 4 {
+		x := *w.session
+		x.state.ID = belljar.NewID()
+		w.opts.Acquire = func(context.Context, belljar.Caller, string) (Session, func(), error) { return &x, func() {}, nil }
+		term, err := w.As(x.Owner()).Open(ctx, x.state.ID, belljar.TerminalSpec{Command: []string{"true"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, term.ID)
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			t.Fatal(ctx.Err())
+		}
+	}
+	for i, id := range ids {
+		if kept := w.table.get(id) != nil; kept != (i >= 2) {
+			t.Errorf("ended terminal %d is kept: %v", i, kept)
 		}
 	}
 }

@@ -72,11 +72,16 @@ func (t *table) leave(n *terminal) {
 
 // in returns the terminals of a session, oldest first.
 func (t *table) in(sessionID string) []*terminal {
+	return t.where(func(n *terminal) bool { return n.sessionID == sessionID })
+}
+
+// where returns the terminals that match, oldest first.
+func (t *table) where(matches func(n *terminal) bool) []*terminal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var list []*terminal
 	for _, n := range t.byID {
-		if n.sessionID == sessionID {
+		if matches(n) {
 			list = append(list, n)
 		}
 	}
@@ -86,10 +91,18 @@ func (t *table) in(sessionID string) []*terminal {
 	return list
 }
 
-// ended returns the terminals of a session whose programs have ended, except n and the latest most others.
-func (t *table) ended(sessionID string, most int, n *terminal) []*terminal {
-	list := slices.DeleteFunc(t.in(sessionID), func(o *terminal) bool { return o == n || !o.gone() })
-	return list[:max(len(list)-most, 0)]
+// surplus returns the terminals whose programs have ended, except n, that are more than the latest perSession of its session and the latest
+// perUser of its owner, both with n.
+func (t *table) surplus(n *terminal, perSession, perUser int) []*terminal {
+	same := t.where(func(o *terminal) bool { return o != n && o.sessionID == n.sessionID && o.gone() })
+	surplus := same[:max(len(same)+1-perSession, 0)]
+	if perUser <= 0 {
+		return surplus
+	}
+	own := t.where(func(o *terminal) bool {
+		return o != n && o.owner.ID == n.owner.ID && o.gone() && !slices.Contains(surplus, o)
+	})
+	return slices.Concat(surplus, own[:max(len(own)+1-perUser, 0)])
 }
 
 func tooMany(quota, where string, used, limit int) error {

@@ -52,7 +52,7 @@ func benchEnded(r store.Run, n int) store.Run {
 	limits := belljar.DefaultLimits()
 	r.ResourceUsage = &belljar.ResourceUsage{CPUTimeSec: new(0.12), WallTimeSec: 1, PeakRSSMB: new(42.5), Pids: new(3), LogBytes: 128, ArtifactBytes: 2048,
 		Limits: &limits, Sources: map[string]string{"cpu_time_sec": "cgroup2", "peak_rss_mb": "cgroup2"}}
-	r.Artifacts = []belljar.Artifact{{Path: "results.json", Size: 2048, Digest: "sha256:" + strings.Repeat("d", 64)}}
+	r.SetArtifacts([]belljar.Artifact{{Path: "results.json", Size: 2048, Digest: "sha256:" + strings.Repeat("d", 64)}})
 	r.LastSeq = 12
 	return r
 }

@@ -49,7 +49,7 @@ func finishRun(t *testing.T, s store.Store, r store.Run) {
 	t.Helper()
 	r.Phase, r.ExitCode, r.FinishedAt, r.StartedAt = belljar.PhaseCompleted, new(0), new(r.CreatedAt.Add(time.Second)), &r.CreatedAt
 	r.ResourceUsage = &belljar.ResourceUsage{CPUTimeSec: new(0.5), ArtifactBytes: 42}
-	r.Artifacts = []belljar.Artifact{{Path: "a", Size: 42}}
+	r.SetArtifacts([]belljar.Artifact{{Path: "a", Size: 42}})
 	if err := s.Runs().Finish(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
@@ -285,6 +285,21 @@ func TestCorruptRows(t *testing.T) {
 	finishRun(t, s, store.Run{Run: belljar.Run{ID: "json", UserID: "ann", CreatedAt: time.Now()}})
 	if r, err := s.Runs().Get(t.Context(), "json"); err != nil || r.Phase != belljar.PhaseCompleted {
 		t.Errorf("after its end: phase %s, error %v", r.Phase, err)
+	}
+}
+
+// Damaged artifacts concern only their readers.
+func TestCorruptArtifacts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, path)
+	finishRun(t, s, addRun(t, s, "a"))
+	change(t, raw(t, path), "UPDATE sandbox_runs SET artifacts = '[{' WHERE id = 'a'")
+	r, err := s.Runs().Get(t.Context(), "a")
+	if err != nil || r.Phase != belljar.PhaseCompleted {
+		t.Fatalf("phase %q, error %v", r.Phase, err)
+	}
+	if list, err := r.ArtifactList(); !errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), "run a") {
+		t.Errorf("artifacts %v, error %v", list, err)
 	}
 }
 

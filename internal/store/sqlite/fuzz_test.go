@@ -22,6 +22,10 @@ func (r textRow) Scan(dest ...any) error {
 			*to = text
 		case *sql.NullString:
 			*to = sql.NullString{String: text, Valid: ok && text != ""}
+		case *[]byte:
+			if text != "" {
+				*to = []byte(text)
+			}
 		}
 	}
 	return nil
@@ -39,6 +43,9 @@ func FuzzRun(f *testing.F) {
 				t.Fatalf("error %v, want corrupt", err)
 			}
 			return
+		}
+		if _, err := r.ArtifactList(); err != nil && !errors.Is(err, store.ErrCorrupt) {
+			t.Errorf("artifacts: error %v, want corrupt", err)
 		}
 		row, err := encodeRun(&r)
 		if err != nil {

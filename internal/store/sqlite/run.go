@@ -78,9 +78,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 		}
 	}
 	if r.Artifacts != nil {
-		if row.left, err = marshal(r.Artifacts); err != nil {
-			return row, err
-		}
+		row.left = string(r.Artifacts)
 	}
 	return row, nil
 }

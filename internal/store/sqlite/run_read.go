@@ -87,10 +87,10 @@ func checkPhase(p belljar.Phase, finished *time.Time) error {
 
 // scanWholeRun scans runColumns, spec, artifacts and log.
 func scanWholeRun(row scanner) (store.Run, error) {
-	var spec, artifacts sql.NullString
-	var log []byte
+	var spec sql.NullString
+	var artifacts, log []byte
 	r, failure, err := scanSealedRun(row, &spec, &artifacts, &log)
-	r.Log = log
+	r.Artifacts, r.Log = artifacts, log
 	if err != nil {
 		return r, err
 	}
@@ -101,11 +101,6 @@ func scanWholeRun(row scanner) (store.Run, error) {
 	}
 	if spec.Valid {
 		if err := unmarshal("spec", spec.String, &r.Spec); err != nil {
-			return store.Run{}, fmt.Errorf("run %q: %w", r.ID, err)
-		}
-	}
-	if artifacts.Valid {
-		if err := unmarshal("artifacts", artifacts.String, &r.Artifacts); err != nil {
 			return store.Run{}, fmt.Errorf("run %q: %w", r.ID, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"time"
@@ -17,6 +18,10 @@ func fillValue(v reflect.Value, n *int) {
 	*n++
 	if v.Type() == reflect.TypeFor[time.Time]() {
 		v.Set(reflect.ValueOf(start().Add(time.Duration(*n) * time.Minute).UTC().Truncate(time.Microsecond)))
+		return
+	}
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		v.SetBytes(fmt.Appendf(nil, `[{"path":"%d","size":%d}]`, *n, *n))
 		return
 	}
 	switch v.Kind() {

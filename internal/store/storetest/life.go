@@ -204,7 +204,7 @@ func reopens(t *testing.T, opts Options) {
 	s := opts.Open(t)
 	r, session, token := stock(t, s)
 	last := ended(openRun("ann", 5), start(), 1.5, 100)
-	last.Artifacts = []belljar.Artifact{{Path: "a", Size: 100}}
+	last.SetArtifacts([]belljar.Artifact{{Path: "a", Size: 100}})
 	addEnded(t, s, last)
 	for range 2 {
 		s = opts.Reopen(t, s)

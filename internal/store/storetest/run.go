@@ -203,7 +203,7 @@ func runSweep(t *testing.T, s store.Store) {
 	var ids []string
 	for i := range 4 {
 		r := ended(openRun("ann", i), start().Add(time.Duration(10-i)*time.Hour), 0, 100)
-		r.Artifacts = []belljar.Artifact{{Path: "a", Size: 100}}
+		r.SetArtifacts([]belljar.Artifact{{Path: "a", Size: 100}})
 		addEnded(t, s, r)
 		ids = append(ids, r.ID)
 	}
@@ -240,8 +240,10 @@ func runSweep(t *testing.T, s store.Store) {
 	sweepable("what has bytes", 100, true, 10, ids[1], ids[0])
 	sweepable("rows", 100, false, 10, ids[3], ids[2], ids[1], ids[0])
 	got := getRun(t, s, ids[3])
-	if !got.LogGone || !got.ArtifactsGone || len(got.Artifacts) != 1 {
-		t.Errorf("swept: log gone %t, artifacts gone %t, %d on record; want true, true, 1", got.LogGone, got.ArtifactsGone, len(got.Artifacts))
+	list, err := got.ArtifactList()
+	ok(t, err)
+	if !got.LogGone || !got.ArtifactsGone || len(list) != 1 {
+		t.Errorf("swept: log gone %t, artifacts gone %t, %d on record; want true, true, 1", got.LogGone, got.ArtifactsGone, len(list))
 	}
 	if got := getRun(t, s, alive.ID); got.LogGone || got.ArtifactsGone {
 		t.Error("a run that has not ended was marked as swept")

@@ -486,7 +486,7 @@ export interface paths {
         };
         /**
          * Download an artifact
-         * @description path may contain slashes. HEAD works, too. A request may have one Range, with If-Range; several ranges are answered with 416. The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range.
+         * @description path may contain slashes. HEAD works, too. A request may have one Range, with If-Range; several ranges are answered with 416. The media type is detected from the content. Text is compressed for clients that accept gzip and send no Range. The header Belljar-File-Mode has the permission bits of the file in octal.
          */
         get: operations["get-artifact"];
         put?: never;
