@@ -423,7 +423,7 @@ func (s *Shelf) Sweep() {
 			s.drop(record{Folder: folder}, "")
 		case strings.HasSuffix(name, newExt):
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > time.Hour { // its process was killed
-				_ = os.Remove(s.in(name))
+				_ = os.RemoveAll(s.in(name))
 			}
 		}
 	}

@@ -440,3 +440,21 @@ func TestNewLockDuringASweep(t *testing.T) {
 		_ = lock.Close()
 	}
 }
+
+// What a killed process was making stays for an hour: another one may be at work.
+func TestSweepOfKills(t *testing.T) {
+	s := &Shelf{Dir: t.TempDir(), Keep: 1 << 20}
+	for _, name := range []string{"old.new", "recent.new"} {
+		if err := os.MkdirAll(filepath.Join(s.Dir, name, "sub"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(filepath.Join(s.Dir, "old.new"), before, before); err != nil {
+		t.Fatal(err)
+	}
+	s.Sweep()
+	if got, _ := os.ReadDir(s.Dir); len(got) != 1 || got[0].Name() != "recent.new" {
+		t.Errorf("%v", got)
+	}
+}

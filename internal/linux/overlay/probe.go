@@ -19,7 +19,8 @@ const attribute = "user.belljar"
 // missing feature of the system is [errors.ErrUnsupported]. After other errors, e.g. if the process has ended, the next probe may succeed.
 func Probe(pid int, o Order, uid, gid int) (err error) {
 	o.Bytes, o.Files = probeBytes, probeFiles // o may have less left
-	if o.Dir, err = os.MkdirTemp(filepath.Dir(o.Dir), "probe-"); err != nil {
+	// If this process is killed, the sweep of the layers' folder removes what has this ending.
+	if o.Dir, err = os.MkdirTemp(filepath.Dir(o.Dir), "probe-*.new"); err != nil {
 		return err
 	}
 	defer os.RemoveAll(o.Dir)
