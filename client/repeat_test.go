@@ -178,3 +178,32 @@ func TestLostAnswerOfStaged(t *testing.T) {
 		t.Errorf("%+v, %v, %d tries", all, err, tries.Load())
 	}
 }
+
+// TestStaleConnection: without retries, a run starts although the server has closed the connection that was kept, and gets its
+// input if the server has started it on that one.
+func TestStaleConnection(t *testing.T) {
+	for name, processed := range map[string]bool{"unread": false, "processed": true} {
+		t.Run(name, func(t *testing.T) {
+			var tries atomic.Int32
+			c := newWorld(t, func(next http.Handler) http.Handler {
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/runs") && tries.Add(1) == 1 {
+						if processed {
+							next.ServeHTTP(httptest.NewRecorder(), r)
+						}
+						panic(http.ErrAbortHandler)
+					}
+					next.ServeHTTP(w, r)
+				})
+			}).client(patience(-1))
+			if _, err := c.Node().Me(within(t)); err != nil {
+				t.Fatal(err)
+			}
+			req := shell("cat")
+			req.IdempotencyKey, req.Input, req.StdinIdleTimeoutSec = "K", strings.NewReader("fed all the same"), 2
+			if run, out := finish(t, c, req); out.Stdout != "fed all the same" || tries.Load() != 2 {
+				t.Errorf("%+v\n%+v, %d tries", run, out, tries.Load())
+			}
+		})
+	}
+}
