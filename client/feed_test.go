@@ -2,6 +2,7 @@ package client
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -64,6 +65,45 @@ func TestReplayAfterRefusal(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil || run.ID != "run" || len(c.feeds) != 0 {
+		t.Errorf("%+v, %v, %d inputs", run, err, len(c.feeds))
+	}
+}
+
+// breaking is a listener that closes its first connection.
+type breaking struct {
+	net.Listener
+	broken bool
+}
+
+func (b *breaking) Accept() (net.Conn, error) {
+	conn, err := b.Listener.Accept()
+	if err == nil && !b.broken {
+		b.broken = true
+		_ = conn.Close()
+		return b.Listener.Accept()
+	}
+	return conn, err
+}
+
+// The run of an earlier request gets its input only once, even if a connection breaks before the repeated request is sent.
+func TestReplayAfterBrokenHandshake(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"run","phase":"running","interactive":true,"details":{"idempotency_status":"replayed"}}`)
+	}))
+	broken := &breaking{Listener: s.Listener}
+	s.Listener = broken
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	c, err := New(Options{URL: s.URL, HTTP: s.Client()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	run, err := c.Runs().Start(t.Context(), belljar.RunRequest{IdempotencyKey: "key", Input: strings.NewReader("input")})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || run.ID != "run" || len(c.feeds) != 0 || !broken.broken {
 		t.Errorf("%+v, %v, %d inputs", run, err, len(c.feeds))
 	}
 }

@@ -27,7 +27,7 @@ type request struct {
 	size   int64         // of stream; 0 if it is unknown
 	once   bool          // not idempotent
 	longer time.Duration // added to Options.Silence
-	lost   *bool         // set if the server may have processed a try whose response was lost, unless nil
+	sent   *delivery     // tracks the tries, unless nil
 }
 
 // maxAnswer limits a JSON response, in bytes.
@@ -120,8 +120,8 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 		if err == nil {
 			return nil
 		}
-		if r.lost != nil && lost(err) {
-			*r.lost = true
+		if r.sent != nil {
+			r.sent.failed(err)
 		}
 		pause, passing := tries.after(err)
 		passing = passing && (!r.once || undone(err)) && r.stream == nil && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
@@ -167,6 +167,9 @@ func checkHeader(h http.Header) error {
 // attempt sends a request once, with body as JSON unless that is nil, and returns a successful response.
 func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Response, error) {
 	ctx, w := watch(ctx, c.opts.Silence+r.longer)
+	if r.sent != nil {
+		ctx = r.sent.trace(ctx)
+	}
 	var from io.Reader
 	switch {
 	case body != nil:
@@ -181,9 +184,6 @@ func (c *Client) attempt(ctx context.Context, r request, body []byte) (*http.Res
 	}
 	if r.size > 0 {
 		req.ContentLength = r.size
-	}
-	if r.lost != nil {
-		req.GetBody = nil // package http must not repeat the request without the client's knowledge
 	}
 	req.URL.RawQuery = r.query.Encode()
 	req.Header.Set("Accept", "application/json")

@@ -66,15 +66,15 @@ func (r runs) Start(ctx context.Context, req belljar.RunRequest) (belljar.Run, e
 func (r runs) start(ctx context.Context, spec *belljar.RunSpec, req belljar.RunRequest) (run belljar.Run, replayed bool, err error) {
 	key := cmp.Or(req.IdempotencyKey, belljar.NewID())
 	for {
-		lost := false
+		var sent delivery
 		err := r.c.ask(ctx, request{
-			method: http.MethodPost, path: route("runs"), send: spec, lost: &lost,
+			method: http.MethodPost, path: route("runs"), send: spec, sent: &sent,
 			query:  url.Values{"wait": {"false"}}, // in case the server waits by default
 			header: http.Header{"Idempotency-Key": {key}},
 		}, &run)
 		if err == nil {
 			// After a lost response, and with a key of this call, the earlier request was this one.
-			return run, run.Details != nil && run.Details.Status == "replayed" && !lost && req.IdempotencyKey != "", nil
+			return run, run.Details != nil && run.Details.Status == "replayed" && !sent.lost.Load() && req.IdempotencyKey != "", nil
 		}
 		if req.Input == nil || !lessInput(spec, &req.RunSpec, err) {
 			return belljar.Run{}, false, err

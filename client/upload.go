@@ -90,11 +90,15 @@ func (c *Client) stage(ctx context.Context, spec *belljar.RunSpec, archive io.Re
 	if err != nil {
 		return "", false, err
 	}
-	mine = made.Details == nil || made.Details.Status != "replayed"
+	mine = key == "" || made.Details == nil || made.Details.Status != "replayed" // without a key, only a lost response is replayed
 	if a := made.Approval; a != nil && a.State == belljar.ApprovalPending && c.opts.Asked != nil {
 		c.opts.Asked(*a)
 	}
-	if made, err = belljar.Approved(ctx, c.Sessions(), made); err == nil && made.Runs == 0 { // otherwise its run has the files
+	made, err = belljar.Approved(ctx, c.Sessions(), made)
+	switch {
+	case made.Runs > 0:
+		err = nil // its run has the files; it may have ended, and the session with it
+	case err == nil:
 		err = unpack(ctx, c, made.ID, archive)
 		if code := belljar.CodeOf(err); !mine && (code == belljar.CodeConflict || code == belljar.CodeNotFound) {
 			err = nil // the session's run may have ended: the server decides

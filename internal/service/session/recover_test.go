@@ -82,10 +82,11 @@ func (m mute) Attach(ctx context.Context, _ string) (runtime.Sandbox, error) {
 	return nil, ctx.Err()
 }
 
-// idleRuns has no unfinished runs.
+// idleRuns has no unfinished runs, and one finished run in each session.
 type idleRuns struct{ Runs }
 
 func (idleRuns) Busy(context.Context) (map[string]bool, error) { return nil, nil }
+func (idleRuns) CountIn(context.Context, string) (int, error)  { return 1, nil }
 
 // A hundred sessions that do not respond delay the start by little more than one of them.
 func TestRecoverPastSilentAgents(t *testing.T) {
@@ -116,4 +117,33 @@ func TestRecoverPastSilentAgents(t *testing.T) {
 			t.Errorf("the last is asked after %v, and the recovery takes %v", last, took)
 		}
 	})
+}
+
+// rebooted is a runtime whose sandboxes have ended.
+type rebooted struct{ mute }
+
+func (rebooted) Attach(context.Context, string) (runtime.Sandbox, error) { return nil, runtime.ErrGone }
+
+// A lost session gets its number of runs, which its record may lag: clients check by it whether the session was used.
+func TestRunsOfLostSession(t *testing.T) {
+	hosts := placement.Hosts{{Runtime: rebooted{}}}
+	log := slog.New(slog.DiscardHandler)
+	s := New(Options{
+		Store: memory.New().Sessions(), Rules: &admission.Rules{Hosts: hosts}, Clock: clock.Wall{}, Work: &lifecycle.Group{}, Log: log, Runs: idleRuns{},
+		Boxes: &box.Maker{Hosts: hosts, AfterFunc: clock.Wall{}.AfterFunc, Log: log}, Desk: &approval.Desk{}, Record: func(event.Event) {},
+	})
+	for id, runs := range map[string]int{"lags": 0, "exact": 1, "pruned": 3} {
+		row := store.Session{Session: belljar.Session{ID: id, UserID: "ann", Runtime: "mute", State: belljar.SessionActive, Runs: runs, CreatedAt: time.Now()}}
+		if _, err := s.opts.Store.Insert(t.Context(), row, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Recovery().Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for id, runs := range map[string]int{"lags": 1, "exact": 1, "pruned": 3} {
+		if row, err := s.opts.Store.Get(t.Context(), id); err != nil || row.State != belljar.SessionLost || row.Runs != runs {
+			t.Errorf("%s: %+v, %v, want %d runs", id, row.Session, err, runs)
+		}
+	}
 }

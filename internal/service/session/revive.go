@@ -26,10 +26,7 @@ func (s *Recovery) lapsed(row store.Session) bool {
 // revive adds a session of a previous process with a live sandbox to the table, in its recorded state. [Session.begin] then
 // makes it usable.
 func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.Placement) (*Session, error) {
-	runs, err := s.opts.Runs.CountIn(ctx, row.ID)
-	if err != nil { // the number on record may lag, which is better than the loss of the session
-		s.opts.Log.Error("runs of a former process cannot be counted", "session_id", row.ID, "err", err)
-	}
+	var err error
 	if row.Spec.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)
 	}
@@ -37,7 +34,7 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	t := s.termsOf(row.Spec)
 	x := s.bare(row.ID, recovery.Caller(row.UserID), row.Spec, p, t)
 	x.state, x.scope, x.sealed = row.Session, row.Key, row.Secrets
-	x.state.Runs = max(runs, row.Runs) // its record may lag
+	x.state.Runs = s.runsOf(ctx, row)
 	x.Network.warn(p.Egress)
 	x.life.used, x.life.alive = earlier(now, row.ExpiresAt.Add(s.lag(t.ttl)-t.ttl)), now
 	x.life.ends, x.life.recorded = begun(row).Add(t.lifetime), row.ExpiresAt
@@ -47,6 +44,15 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	s.table.adopt(x)
 	s.record(event.SessionRevived, x.caller, x.Snapshot(), now.Sub(row.CreatedAt))
 	return x, nil
+}
+
+// runsOf returns how many runs a recorded session has had. Its record may lag.
+func (s *Recovery) runsOf(ctx context.Context, row store.Session) int {
+	runs, err := s.opts.Runs.CountIn(ctx, row.ID)
+	if err != nil { // the number on record is better than the loss of the session
+		s.opts.Log.Error("runs of a former process cannot be counted", "session_id", row.ID, "err", err)
+	}
+	return max(runs, row.Runs)
 }
 
 // begun returns when a recorded session began: when it was made, or approved.
