@@ -138,8 +138,8 @@ func TestFuzzFails(t *testing.T) {
 	}
 }
 
-// TestSoakIsWhole: make soak runs the tests that are not compiled with the race detector, which it has on for the rest.
-func TestSoakIsWhole(t *testing.T) {
+// TestWholeSoak: make soak runs the tests that are not compiled with the race detector, which it has on for the rest.
+func TestWholeSoak(t *testing.T) {
 	_, recipe, _ := strings.Cut(source(t, "Makefile"), "\nsoak-here:")
 	if recipe, _, _ = strings.Cut(recipe, "\n\n"); !strings.Contains(recipe, " soak-unraced ") {
 		t.Errorf("make soak leaves out the files without the race detector:%s", recipe)
