@@ -155,6 +155,11 @@ func (s *stdin) send(ctx context.Context, m stdinMessage) error {
 	if err == nil {
 		err = s.say(ctx, websocket.MessageText, raw)
 	}
+	return s.failed(ctx, err)
+}
+
+// failed returns the error for an operation on the connection that has failed with err; nil if err is nil.
+func (s *stdin) failed(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -198,15 +203,24 @@ func (s *stdin) Reason() string {
 // detachTimeout limits the wait in Close.
 const detachTimeout = 10 * time.Second
 
+// Flush returns after the sandbox's agent has accepted everything written. Until then, input of other connections may come in between.
+func (s *stdin) Flush() error { return s.flush(s.ctx) }
+
+// flush is Flush, until ctx ends. The server handles messages and pings in order, so the pong to a ping after an empty message shows that no
+// input is pending.
+func (s *stdin) flush(ctx context.Context) error {
+	if err := s.send(ctx, stdinMessage{Type: "stdin", Encoding: "utf8", Data: new(string)}); err != nil {
+		return err
+	}
+	return s.failed(ctx, s.Ping(ctx))
+}
+
 // Close releases the input, after the sandbox's agent has accepted everything written, or after ten seconds. The server
-// drops pending input when the connection ends. It handles messages and pings in order, so the pong to a last ping shows
-// that none is pending.
+// drops pending input when the connection ends.
 func (s *stdin) Close() error {
 	ctx, cancel := context.WithTimeout(s.ctx, detachTimeout)
 	defer cancel()
-	if s.send(ctx, stdinMessage{Type: "stdin", Encoding: "utf8", Data: new(string)}) == nil {
-		_ = s.Ping(ctx) // closed below even after an error
-	}
+	_ = s.flush(ctx) // closed below even after an error
 	if ctx.Err() == nil {
 		_ = s.Conn.Close(websocket.StatusNormalClosure, "")
 	}

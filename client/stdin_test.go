@@ -215,6 +215,61 @@ func TestStdinQueued(t *testing.T) {
 	}
 }
 
+// TestStdinFlush: after Flush, input of another connection comes after what was written.
+func TestStdinFlush(t *testing.T) {
+	c := newWorld(t, nil, func(o *service.Options) { o.Concurrency = 1 }).client()
+	first, err := c.Runs().Start(within(t), shell("exec sleep 1000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := shell("cat")
+	req.Interactive = true
+	run, err := c.Runs().Start(within(t), req) // queued, so that its input waits
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := make([]belljar.Stdin, 2)
+	for i := range links {
+		if links[i], err = c.Runs().Stdin(within(t), run.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := strings.Repeat("a", 100<<10)
+	if _, err := io.WriteString(links[0], long); err != nil {
+		t.Fatal(err)
+	}
+	flushed := make(chan error, 1)
+	go func() { flushed <- links[0].(interface{ Flush() error }).Flush() }()
+	select {
+	case err := <-flushed:
+		t.Errorf("flushed before the program runs: %v", err)
+	default:
+	}
+	if err := c.Runs().Cancel(within(t), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-flushed; err != nil {
+		t.Error(err)
+	}
+	if _, err := io.WriteString(links[1], "b"); err != nil {
+		t.Fatal(err)
+	}
+	if err := links[1].End(); err != nil {
+		t.Error(err)
+	}
+	if _, out, err := belljar.Collect(within(t), c.Runs(), run.ID); err != nil || out.Stdout != long+"b" {
+		t.Errorf("%d bytes, %v", len(out.Stdout), err)
+	}
+	if err := links[0].(interface{ Flush() error }).Flush(); belljar.CodeOf(err) != belljar.CodeConflict {
+		t.Errorf("after the end: %v", err)
+	}
+	for _, link := range links {
+		if err := link.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestHold: after Close the program's input stays open for the next Stdin.
 func TestHold(t *testing.T) {
 	c := newWorld(t, nil).client()

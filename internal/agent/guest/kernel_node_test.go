@@ -145,7 +145,7 @@ const full = () => { fs.openSync = () => { fs.openSync = openSync; throw Object.
 			t.Errorf("after %q: %+v", code, c)
 		}
 	}
-	n.wants("for (let i = 0; i < 20000; i++) fs.promises.readFile('/etc/hostname').catch(() => {});", "")
+	n.wants("for (let i = 0; i < 500; i++) fs.promises.readFile('/etc/hostname').catch(() => {});", "")
 	n.wants("kept", "41")
 	// A cell that ends is interrupted while it waits for the number.
 	l := n.exec(n.cell("const { write } = process.stderr; process.stderr.write = (...all) => { closeSync(file); return write(...all) }; take(1, false)"))

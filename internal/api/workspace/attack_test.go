@@ -120,6 +120,10 @@ git config core.worktree .; git config filter.x.clean "touch $(pwd)/ran; cat"; m
 	if s.name == "local" && got.status != http.StatusForbidden || s.name != "local" && got.body != `{"is_repo":false,"files":[]}` {
 		t.Errorf("%d %s", got.status, got.body)
 	}
+	got = w.ask(w.key, "GET", "/api/git/diff?path=config", "")
+	if s.name == "local" && got.status != http.StatusForbidden || s.name != "local" && got.body != `{"diff":"","path":"config","error":"Not a git repository"}` {
+		t.Errorf("%d %s", got.status, got.body)
+	}
 	if ran := w.sh("ls | grep -x ran || true"); ran != "" {
 		t.Errorf("programs of the repository ran: %s", ran)
 	}

@@ -201,7 +201,10 @@ func chatFailed(e *belljar.Error) any { return chatError(messageOf(e)) }
 // Close implements [socket.Peer].
 func (x *chat) Close() {
 	x.door.attend(x.id, -1)
-	p := x.current()
+	x.mu.Lock()
+	p, shown := x.program, x.shown
+	x.mu.Unlock()
+	shown.stop() // Follow may have left it for its successor, and replace leaves it to Follow
 	p.stop()
 	p.release()
 }

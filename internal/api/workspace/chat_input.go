@@ -196,6 +196,7 @@ func (m message) answer() (any, error) {
 }
 
 // tellGrace is how long a client that leaves within its message waits for the program to read the rest. The server stops in that time, too.
+// The input of a program on another machine waits longer, in its Close.
 const tellGrace = time.Second
 
 // tell writes a line to the program. Lines of several clients do not mix, and a line that was cut is ended in front of the next one.
@@ -220,22 +221,33 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	}
 	// A write that the program does not read ends.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellGrace, p.release) })()
-	for piece := range slices.Chunk(raw, inputPiece) {
-		if _, err := p.stdin.Write(piece); err != nil {
-			if ctx.Err() != nil {
-				if cut || len(raw) > inputPiece { // one piece is written whole or not at all
-					x.door.cut.Store(p.runID, true)
-				}
-				return err
-			}
-			switch belljar.CodeOf(err) {
-			case belljar.CodeQuotaExceeded, belljar.CodeTooLarge:
-				return emit(chatError("the chat program has read all that one may; restart it"))
-			case belljar.CodeConflict:
-				return nil // it has ended, which Follow reports
-			}
+	if err = writeLine(p.stdin, raw); err == nil {
+		return nil
+	}
+	if ctx.Err() == nil {
+		switch belljar.CodeOf(err) {
+		case belljar.CodeQuotaExceeded, belljar.CodeTooLarge:
+			return emit(chatError("the chat program has read all that one may; restart it"))
+		case belljar.CodeConflict:
+			return nil // it has ended, which Follow reports
+		}
+	}
+	if cut || len(raw) > inputPiece { // one piece is written whole or not at all
+		x.door.cut.Store(p.runID, true)
+	}
+	return err
+}
+
+// writeLine writes a line in pieces, and returns after the program's agent has accepted all of them. The client's Write returns before, and each
+// chat has a connection of its own, so pieces of another chat could come in between.
+func writeLine(to belljar.Stdin, line []byte) error {
+	for piece := range slices.Chunk(line, inputPiece) {
+		if _, err := to.Write(piece); err != nil {
 			return err
 		}
+	}
+	if far, ok := to.(interface{ Flush() error }); ok {
+		return far.Flush()
 	}
 	return nil
 }

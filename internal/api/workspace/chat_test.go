@@ -69,6 +69,86 @@ func TestTellsDoNotMix(t *testing.T) {
 	})
 }
 
+// far is the input of a program on another machine, over a connection of its own. Write returns at once.
+type far struct {
+	belljar.Stdin
+	pieces  chan []byte // on their way; nil is a flush
+	flushed chan error
+}
+
+func newFar() *far { return &far{pieces: make(chan []byte, 10), flushed: make(chan error, 1)} }
+
+func (f *far) Write(b []byte) (int, error) {
+	f.pieces <- bytes.Clone(b)
+	return len(b), nil
+}
+
+func (f *far) Flush() error {
+	f.pieces <- nil
+	return <-f.flushed
+}
+
+// deliver passes the next piece, if there is one, to a program that has got the bytes in got.
+func (f *far) deliver(got *bytes.Buffer) bool {
+	select {
+	case piece := <-f.pieces:
+		if got.Write(piece); piece == nil {
+			f.flushed <- nil
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// Lines of two clients stay whole if the program is on another machine: one that is still on its way does not come in between the pieces of
+// the next one.
+func TestFarTellsDoNotMix(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		door, links, got, long := &Door{}, []*far{newFar(), newFar(), newFar()}, bytes.Buffer{}, strings.Repeat("a", 3*inputPiece)
+		want := ""
+		for i, line := range []string{"bob", long, "eve"} {
+			x := &chat{call: &call{door: door}, program: &program{runID: "run", stdin: links[i]}}
+			go func() {
+				if err := x.tell(t.Context(), line, nil); err != nil {
+					t.Error(err)
+				}
+			}()
+			want += `"` + line + "\"\n"
+			synctest.Wait() // in this order
+		}
+		for more := true; more; {
+			more = false
+			for _, link := range []*far{links[1], links[0], links[2]} {
+				more = link.deliver(&got) || more
+				synctest.Wait()
+			}
+		}
+		if got.String() != want {
+			t.Errorf("%d bytes: …%s", got.Len(), got.String()[max(0, got.Len()-80):])
+		}
+	})
+}
+
+// A line is cut, too, if the connection to the program's machine breaks before the program has all of it.
+func TestFarCutLine(t *testing.T) {
+	door, link := &Door{}, newFar()
+	x := &chat{call: &call{door: door}, program: &program{runID: "run", stdin: link}}
+	link.flushed <- &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the connection for standard input broke"}
+	if err := x.tell(t.Context(), strings.Repeat("a", 2*inputPiece), nil); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+		t.Error(err)
+	}
+	next, got := newFar(), bytes.Buffer{}
+	next.flushed <- nil
+	x.program.stdin = next
+	if err := x.tell(t.Context(), "next", nil); err != nil {
+		t.Error(err)
+	}
+	if next.deliver(&got); got.String() != "\n\"next\"\n" {
+		t.Errorf("%q", got.String())
+	}
+}
+
 // A client that leaves within its message cuts it if the program does not read the rest in time. The next message is a line of its own.
 func TestCutLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -230,6 +310,27 @@ func TestRestartTwice(t *testing.T) {
 	x.replace(ended("second"))
 	if stopped != "first " {
 		t.Errorf("stopped: %s", stopped)
+	}
+}
+
+// A program that the client was to see next, and that was replaced, is not read any longer after the client has left.
+func TestLeavingStopsTheSuccessor(t *testing.T) {
+	stopped := map[string]bool{}
+	ended := func(id string) *program {
+		return &program{runID: id, cancel: func() {}, stop: func() { stopped[id] = true }, next: func() (belljar.Frame, error, bool) { return belljar.Frame{}, nil, false }}
+	}
+	x := chatWith(t, replacing{}, ended("old"))
+	x.door.clients = map[string]int{"c": 1}
+	x.replace(ended("second"))
+	x.Follow(t.Context(), func(any) error {
+		x.replace(ended("third"))
+		return errors.New("the client has left")
+	})
+	x.Close()
+	for _, id := range []string{"old", "second", "third"} {
+		if !stopped[id] {
+			t.Errorf("%s is still read", id)
+		}
 	}
 }
 

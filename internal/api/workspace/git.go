@@ -254,7 +254,10 @@ func (c *call) gitDiff(p string) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if g.code != 0 {
+		switch {
+		case g.code == 1: // outside a repository, git compares files named HEAD and p
+			return diff{Path: p, Error: "Not a git repository"}, nil
+		case g.code != 0:
 			why, err := g.why()
 			return diff{Path: p, Error: why}, err
 		}

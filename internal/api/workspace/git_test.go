@@ -57,29 +57,33 @@ func TestGitFails(t *testing.T) {
 		run                belljar.Run
 		stderr             string
 		status, diff, show string // JSON; "" is an error
+		stdout             string
 	}{
 		"no git": {
 			belljar.Run{ExitCode: new(127), ReasonCode: belljar.ReasonExecFailed}, "", `{"is_repo":false,"available":false,"files":[]}`,
-			`{"diff":"","path":"a","error":"git is not available"}`, `{"content":null,"path":"a","error":"git is not available"}`,
+			`{"diff":"","path":"a","error":"git is not available"}`, `{"content":null,"path":"a","error":"git is not available"}`, "",
 		},
 		"no repository": {
 			belljar.Run{ExitCode: new(128)}, "fatal: not a git repository (or any of the parent directories): .git\n", `{"is_repo":false,"files":[]}`,
-			`{"diff":"","path":"a","error":"Not a git repository"}`, `{"content":null,"path":"a","error":"Not a git repository"}`,
+			`{"diff":"","path":"a","error":"Not a git repository"}`, `{"content":null,"path":"a","error":"Not a git repository"}`, "",
 		},
 		"not in HEAD": {
 			belljar.Run{ExitCode: new(128)}, "fatal: path 'a' exists on disk, but not in 'HEAD'\n", "",
-			`{"diff":"","path":"a","error":"Not in HEAD"}`, `{"content":null,"path":"a","error":"Not in HEAD"}`,
+			`{"diff":"","path":"a","error":"Not in HEAD"}`, `{"content":null,"path":"a","error":"Not in HEAD"}`, "",
 		},
 		"old": {
 			belljar.Run{ExitCode: new(128)}, "fatal: Not a valid object name HEAD:./a\n", "",
-			`{"diff":"","path":"a","error":"Not in HEAD"}`, `{"content":null,"path":"a","error":"Not in HEAD"}`,
+			`{"diff":"","path":"a","error":"Not in HEAD"}`, `{"content":null,"path":"a","error":"Not in HEAD"}`, "",
+		},
+		"a file HEAD": {
+			run: belljar.Run{ExitCode: new(1)}, stdout: "diff --git a/HEAD b/a\n", diff: `{"diff":"","path":"a","error":"Not a git repository"}`,
 		},
 		"no process": {run: belljar.Run{ExitCode: new(126), ReasonCode: belljar.ReasonExecFailed}},
 		"killed":     {run: belljar.Run{ExitCode: new(137)}},
 		"no sandbox": {run: belljar.Run{}},
 		"its own":    {run: belljar.Run{ExitCode: new(128)}, stderr: "fatal: Out of memory, malloc failed\n"},
 	} {
-		call := gitCall(t, &answeringRuns{run: c.run, stderr: c.stderr})
+		call := gitCall(t, &answeringRuns{run: c.run, stderr: c.stderr, stdout: c.stdout})
 		for want, ask := range map[*string]func() (any, error){
 			&c.status: call.gitStatus, &c.diff: func() (any, error) { return call.gitDiff("a") }, &c.show: func() (any, error) { return call.gitShow("a") },
 		} {
