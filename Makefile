@@ -201,9 +201,10 @@ check: lint-quick agents ## what to run at each save: format, vet, staticcheck, 
 lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other systems that belljar is built for
 	$(GO) mod tidy -diff
 	cd tools && $(GO) mod tidy -diff
+	cd tools/actionlint && $(GO) mod tidy -diff
 	cd gvisor && $(GO) vet -trimpath ./...
 	$(TOOL) golangci-lint run
-	$(TOOL) actionlint
+	$(GO) tool -modfile=tools/actionlint/go.mod actionlint
 	@for os in darwin windows; do echo "building for $$os"; GOOS=$$os $(GO) build -o /dev/null ./cmd/belljar && GOOS=$$os $(GO) vet ./client/... || exit 1; done
 
 .PHONY: lint-quick

@@ -85,7 +85,7 @@ func (o Order) try(at int) error {
 		return step("make a folder again", err)
 	}
 	if err := unix.Fstatat(at, "gone/below", &st, 0); err != unix.ENOENT {
-		return fmt.Errorf("a folder that was made again has the former one's files: %v", err)
+		return fmt.Errorf("a folder that was made again has the former one's files: %v", err) //nolint:errorlint // it may be nil
 	}
 	return tryNames(at)
 }
@@ -117,7 +117,7 @@ func tryNames(at int) error {
 	// A memory file system may have no attributes (Linux before 6.6): workspaces have none there.
 	if unix.Fsetxattr(one, attribute+".more", []byte("y"), 0) == nil {
 		if n, err := unix.Fgetxattr(two, attribute, text[:]); err != nil || string(text[:n]) != "x" {
-			return fmt.Errorf("a file that was written to has lost its attribute: %v", err)
+			return fmt.Errorf("a file that was written to has lost its attribute: %v", err) //nolint:errorlint // it may be nil
 		}
 	}
 	return nil

@@ -193,7 +193,7 @@ func (r *Runtime) explainStart(ctx context.Context, s *sandbox, restoring bool, 
 		step.Hint = programName + " is gone"
 	case restoring: // e.g. on a machine whose processors lack a feature
 		// The errno of a broken connection is left out: a retry would fail in the same way.
-		step.Step, step.Err = stepSnapshot, fmt.Errorf("gVisor cannot continue it here: %v", err)
+		step.Step, step.Err = stepSnapshot, fmt.Errorf("gVisor cannot continue it here: %v", err) //nolint:errorlint // see above
 	}
 	return step
 }

@@ -334,7 +334,9 @@ func (r *Rules) Approval(q Question) (*belljar.Approval, error) {
 		Kind: "run", State: belljar.ApprovalPending, UserID: q.Caller.ID, Source: q.Caller.Source, BaseImage: q.Placement.Image.Ref,
 		CPU: q.Placement.Limits.CPU, MemoryMB: q.Placement.MemoryMB(), TimeoutSec: q.Placement.Limits.TimeoutSec,
 	}
-	trust, asked, of := belljar.TrustLevel(""), belljar.NetworkSpec{}, func() (string, error) { return Fingerprint(q.Run) }
+	var trust belljar.TrustLevel
+	var asked belljar.NetworkSpec
+	of := func() (string, error) { return Fingerprint(q.Run) }
 	if q.Run != nil {
 		trust, asked, a.SessionID = q.Run.TrustLevel, belljar.NetworkSpec{NetworkPolicy: q.Run.NetworkPolicy, Egress: q.Run.Egress}, q.Run.SessionID
 	} else {
