@@ -62,8 +62,8 @@ type Options struct {
 	// HTTP sends the requests; nil means a client of its own. Its Timeout must be 0, since requests wait for runs.
 	// Redirects are never followed, so that the key is sent to this server only.
 	HTTP *http.Client
-	// Patience limits how long a request is retried while the server is unavailable or asks to wait. Following a log is
-	// retried for ten times as long, once it has begun. 0 means 30 s, a negative value disables retries.
+	// Patience limits how long after its first failure a request is retried while the server is unavailable or asks to wait.
+	// Following a log is retried for ten times as long, once it has begun. 0 means 30 s, a negative value disables retries.
 	Patience time.Duration
 	// Broken is called once for each request and each break of a log that a retry does not fix at once, with how long the client
 	// tries further; nil does nothing.

@@ -152,11 +152,10 @@ func (f *feed) copy() error {
 
 // open opens the run's input, with retries.
 func (f *feed) open(ctx context.Context) (*stdin, error) {
-	deadline := time.Now().Add(f.c.opts.Patience)
-	for tries := backoff(0); ; tries.next() {
+	for tries := (backoff{patience: f.c.opts.Patience}); ; tries.next() {
 		in, err := f.c.hold(ctx, f.id)
 		pause, again := tries.after(err)
-		if err == nil || !again || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause) {
+		if err == nil || !again || !sleep(ctx, pause) {
 			return in, err
 		}
 	}

@@ -53,8 +53,7 @@ func (f *follower) run(ctx context.Context) error {
 		return err
 	}
 	patience := f.c.opts.Patience
-	deadline := time.Now().Add(patience)
-	for failures := backoff(0); ; failures.next() {
+	for tries := (backoff{patience: patience}); ; tries.next() {
 		f.received = false
 		err := f.follow(ctx)
 		if f.left {
@@ -67,12 +66,12 @@ func (f *follower) run(ctx context.Context) error {
 			return f.c.awaitFeed(ctx, f.id)
 		}
 		if f.received {
-			failures, deadline = 0, time.Now().Add(10*patience)
+			tries = backoff{patience: 10 * patience}
 		}
-		pause, passing := failures.after(err)
-		passing = passing && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
-		if passing && failures == 1 {
-			f.c.opts.sayBroken(err, deadline)
+		pause, passing := tries.after(err)
+		passing = passing && ctx.Err() == nil
+		if passing && tries.failures == 1 {
+			f.c.opts.sayBroken(err, tries.deadline)
 		}
 		if !passing || !again(ctx, pause, err) {
 			return callerError(err)

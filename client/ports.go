@@ -55,14 +55,13 @@ func (p ports) Dial(ctx context.Context, sessionID string, port int) (belljar.Po
 	if err := belljar.CheckPort(port); err != nil {
 		return nil, err
 	}
-	deadline := time.Now().Add(p.c.opts.Patience)
-	for tries := backoff(0); ; tries.next() {
+	for tries := (backoff{patience: p.c.opts.Patience}); ; tries.next() {
 		conn, err := p.c.tunnel(ctx, sessionID, port)
 		pause, again := tries.after(err)
 		switch {
 		case err == nil:
 			return conn, nil
-		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
+		case !again || ctx.Err() != nil || !sleep(ctx, pause):
 			if over := contextError(ctx); over != nil {
 				return nil, over
 			}

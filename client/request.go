@@ -110,9 +110,8 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 			return err
 		}
 	}
-	deadline := time.Now().Add(c.opts.Patience)
 	reported := false
-	for tries := backoff(0); ; tries.next() {
+	for tries := (backoff{patience: c.opts.Patience}); ; tries.next() {
 		resp, err := c.attempt(ctx, r, body)
 		if err == nil {
 			err = take(resp)
@@ -124,10 +123,10 @@ func (c *Client) retry(ctx context.Context, r request, take func(*http.Response)
 			r.sent.failed(err)
 		}
 		pause, passing := tries.after(err)
-		passing = passing && (!r.once || undone(err)) && r.stream == nil && ctx.Err() == nil && !time.Now().Add(pause).After(deadline)
-		if passing && !reported && (tries == 1 || tries == 0 && pause >= time.Second) {
+		passing = passing && (!r.once || undone(err)) && r.stream == nil && ctx.Err() == nil
+		if passing && !reported && (tries.failures == 1 || tries.failures == 0 && pause >= time.Second) {
 			reported = true
-			c.opts.sayBroken(err, tries.until(err, pause, deadline))
+			c.opts.sayBroken(err, tries.until(err, pause))
 		}
 		if !passing || !again(ctx, pause, err) {
 			if over := contextError(ctx); over != nil {

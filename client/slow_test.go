@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,70 @@ func TestSlowAnswers(t *testing.T) {
 				}
 				if err != nil {
 					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// lateToFail breaks off the first request of each method and path after longer than the client's patience, and answers 404 to the next.
+type lateToFail struct {
+	mu   sync.Mutex
+	keys map[string][]string // Idempotency-Keys by method and path
+}
+
+func (l *lateToFail) RoundTrip(r *http.Request) (*http.Response, error) {
+	what := r.Method + " " + r.URL.Path
+	l.mu.Lock()
+	l.keys[what] = append(l.keys[what], r.Header.Get("Idempotency-Key"))
+	tries := len(l.keys[what])
+	l.mu.Unlock()
+	if tries == 1 {
+		time.Sleep(31 * time.Second)
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{
+		StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(`{"error":{"code":"not_found","message":"gone"}}`)),
+	}, nil
+}
+
+// TestPatienceStartsAtFailure: a request whose first try takes longer than the patience is retried, under its key.
+func TestPatienceStartsAtFailure(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *client.Client) error{
+		"read": func(ctx context.Context, c *client.Client) error { _, err := c.Runs().Get(ctx, "x"); return err },
+		"start": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Runs().Start(ctx, shell("true"))
+			return err
+		},
+		"session": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Sessions().Create(ctx, belljar.SessionRequest{})
+			return err
+		},
+		"attach": func(ctx context.Context, c *client.Client) error {
+			_, err := c.Terminals().Attach(ctx, "x")
+			return err
+		},
+		"port": func(ctx context.Context, c *client.Client) error { _, err := c.Ports().Dial(ctx, "x", 80); return err },
+		"log": func(ctx context.Context, c *client.Client) (err error) {
+			for _, err = range c.Runs().Frames(ctx, "x", 1) {
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &lateToFail{keys: map[string][]string{}}
+				c, err := client.New(client.Options{URL: "http://belljar.invalid", HTTP: &http.Client{Transport: server}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				want(t, call(t.Context(), c), belljar.CodeNotFound)
+				for what, keys := range server.keys {
+					if len(keys) != 2 || keys[0] != keys[1] || strings.HasPrefix(what, "POST") && keys[0] == "" {
+						t.Errorf("%s: keys %q", what, keys)
+					}
 				}
 			})
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/belljar/belljar"
 )
@@ -43,14 +42,13 @@ func (t terminals) Close(ctx context.Context, id string) error {
 // Attach attaches to a terminal over a WebSocket. It retries the connection for Options.Patience. If the connection breaks
 // later, the attachment ends with [belljar.CodeRuntimeUnavailable]: attach again for the missed output.
 func (t terminals) Attach(ctx context.Context, id string) (belljar.Attachment, error) {
-	deadline := time.Now().Add(t.c.opts.Patience)
-	for tries := backoff(0); ; tries.next() {
+	for tries := (backoff{patience: t.c.opts.Patience}); ; tries.next() {
 		a, err := t.c.attach(ctx, id)
 		pause, again := tries.after(err)
 		switch {
 		case err == nil:
 			return a, nil
-		case !again || ctx.Err() != nil || time.Now().Add(pause).After(deadline) || !sleep(ctx, pause):
+		case !again || ctx.Err() != nil || !sleep(ctx, pause):
 			if over := contextError(ctx); over != nil {
 				return nil, over
 			}
