@@ -141,13 +141,14 @@ func (c *Client) locate(address string) (socket string, err error) {
 		return path, nil
 	}
 	base, err := url.Parse(strings.TrimRight(address, "/"))
-	if err == nil && base.User != nil {
+	wrong := err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != ""
+	if err == nil && base.User != nil || wrong && strings.Contains(address, "@") { // the error must not repeat a password
 		return "", &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: "the address of the server has a user or a password",
 			Details: map[string]any{"field": "url"}, Hint: "leave it out, and give an API key",
 		}
 	}
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != "" {
+	if wrong {
 		return "", &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("%q is not the address of a server", address),
 			Details: map[string]any{"field": "url"}, Hint: "it looks like http://127.0.0.1:8080",

@@ -86,7 +86,8 @@ func TestRefusals(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for _, opts := range []client.Options{
-		{}, {URL: "127.0.0.1:8080"}, {URL: "ftp://host"}, {URL: "http://user:secret@host"}, {URL: "http://host?x"}, {URL: "unix:"},
+		{}, {URL: "127.0.0.1:8080"}, {URL: "ftp://host"}, {URL: "http://user:secret@host"}, {URL: "user:secret@host"}, {URL: "http://user:secret@host:port"},
+		{URL: "http://host?x"}, {URL: "unix:"},
 		{URL: "http://host", APIKey: "a", Bearer: "b"}, {URL: "http://host", APIKey: "a\nb"},
 	} {
 		_, err := client.New(opts)
