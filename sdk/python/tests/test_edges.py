@@ -416,6 +416,26 @@ async def test_a_download_that_is_given_up_when_it_is_there(connect: Any, stage:
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 
 
+async def test_a_download_that_is_given_up_as_it_begins(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from belljar._async import incoming as one
+    from belljar._sync import incoming as two
+
+    async def later(do: Any, *args: Any) -> Any:
+        now(do, *args)
+
+    def now(do: Any, *args: Any) -> Any:
+        made.append(do(*args))
+        raise asyncio.CancelledError
+
+    made: list[Any] = []
+    monkeypatch.setattr(one, "aside", later)
+    monkeypatch.setattr(two, "aside", now)
+    s = stage(lambda a: (a.request(), a.answer(200, b"all", kind="application/octet-stream")))
+    with pytest.raises(asyncio.CancelledError):
+        await got(connect(s.url).sessions.use("s1").files.download("f", tmp_path / "f"))
+    assert len(made) == 1 and list(tmp_path.iterdir()) == []
+
+
 async def test_a_line_on_a_terminal(session: Any) -> None:
     terminal = await got(session.terminal(command="echo a''b; exit 3"))  # run with sh -c, as for run
     await got(terminal.read_until("ab", LONG))

@@ -77,7 +77,7 @@ class Incoming:
         name = os.path.realpath(to)
         mode = _mode(name)
         part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-        file = aside(_create, part, mode)
+        file = _create(part, mode)  # not in a thread: a task that is cancelled meanwhile would leave the file
         try:
             while True:
                 piece = self.piece()
