@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections import ChainMap
 from pathlib import Path
 from types import MappingProxyType
@@ -14,9 +15,10 @@ from typing import Any
 
 import pytest
 from conftest import got
-from test_broken import RUN, _session, ok, once
+from test_broken import RUN, _session, keys, ok, once
 
 import belljar as b
+from belljar import _retry
 
 
 BYTES = "application/octet-stream"
@@ -52,6 +54,29 @@ async def test_a_download_makes_the_folders_of_its_default_path(stage: Any, tmp_
         await got(client.download_file("a/b/c.txt", tmp_path / "d" / "c.txt"))
     client.session_id = None
     await got(client.close())
+
+
+async def test_patience_starts_at_the_first_failure(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual, late = time.monotonic, 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: usual() + late)
+    monkeypatch.setattr(_retry.Passing, "pause", lambda self, tries: 0.001)
+    ways = [
+        (lambda c: c.run(["true"]), RUN), (lambda c: c.sessions.create(), {"session_id": "s1", "state": "active"}), (lambda c: c.runs.get("r1"), RUN),
+    ]  # fmt: skip
+    for ask, found in ways:
+
+        def act(a: Any) -> None:
+            nonlocal late
+            a.request()
+            late += 31
+
+        s = stage(act, ok(found))
+        await got(ask(connect(s.url)))
+        assert len(s.requests) == 2 and len(keys(s)) == (0 if b"GET" in s.requests[0] else 1)
+    s = stage(act, act, ok(RUN))
+    with pytest.raises(b.UnreachableError):
+        await got(connect(s.url).runs.get("r1"))
+    assert len(s.requests) == 2  # the time for retries is over
 
 
 async def test_any_mapping_is_sent(connect: Any, stage: Any) -> None:

@@ -39,16 +39,19 @@ def chance() -> float:
 
 
 class Patience:
-    """The retry budget of one operation."""
+    """The retry budget of one operation. Its time starts at ``begun``, by default at the first failure: a single try may take longer."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, begun: Optional[float] = None) -> None:
         self.tries = 0
-        self.until = time.monotonic() + seconds
+        self._seconds, self._begun = seconds, begun
 
     def wait(self, failure: Passing) -> float:
         """Returns the pause before the next try, or raises the caller's error if there is none."""
         pause = failure.pause(self.tries)
-        if failure.most is not None and self.tries >= failure.most or time.monotonic() + pause > self.until:
+        now = time.monotonic()
+        if self._begun is None:
+            self._begun = now
+        if failure.most is not None and self.tries >= failure.most or now + pause >= self._begun + self._seconds:
             raise failure.error from failure.__cause__
         self.tries += 1
         return pause

@@ -32,11 +32,11 @@ class Belljar:
     """A server, as one caller sees it. Use it in a ``with`` statement, or close it.
 
     ``url`` is ``http://…``, ``https://…`` or ``unix:/path/to/socket``, by default $BELLJAR_SERVER. ``api_key`` is by default
-    $BELLJAR_API_KEY; pass a JWT as ``bearer``. ``patience`` is the number of seconds for which a request is retried while the
-    server is unreachable or asks to wait. A log that has begun is retried for ten times as long. 0 disables retries. ``silence``
-    is the number of seconds for which the server may send nothing while the client waits for an answer. ``source`` is recorded in
-    the server's audit trail. The client uses HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY, except for addresses of this
-    machine.
+    $BELLJAR_API_KEY; pass a JWT as ``bearer``. ``patience`` is the number of seconds after its first failure for which a
+    request is retried while the server is unreachable or asks to wait. A log that has begun is retried for ten times as long. 0
+    disables retries. ``silence`` is the number of seconds for which the server may send nothing while the client waits for an
+    answer. ``source`` is recorded in the server's audit trail. The client uses HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY,
+    except for addresses of this machine.
 
     Only requests that are safe to repeat are retried: reads, and those that create something with an Idempotency-Key.
     """

@@ -123,7 +123,7 @@ class Transport:
 
     def repeat(self, ask: Ask, take: Callable[[Incoming], T]) -> T:
         """Sends a request, repeats it if necessary, and passes a successful answer to ``take``."""
-        patience = Patience(min(self.patience, 2.0) if ask.brief else self.patience)
+        patience = Patience(min(self.patience, 2.0), time.monotonic()) if ask.brief else Patience(self.patience)
         while True:
             try:
                 return take(self.attempt(ask))
