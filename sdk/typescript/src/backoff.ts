@@ -28,32 +28,35 @@ export function unwrapped(error: unknown): unknown {
 }
 
 /**
- * Tries counts successive failures, and has the deadline for retries.
+ * Tries is the retry budget of one operation. Its time starts at the first failure, because a single try may take longer.
  * @internal
  */
 export class Tries {
   failures = 0;
   #unsure = 0; // failures that may be permanent
+  #deadline: number | undefined; // on the monotonic clock, since the first failure
 
   constructor(
     public most: number,
-    /** The deadline, on the monotonic clock: performance.now(). */
-    public deadline: number,
+    private patienceMs: number,
   ) {}
 
   /** again returns the pause before the next try in milliseconds; undefined if there is none. */
   again(error: Passing): number | undefined {
     if (error.most > 0 && ++this.#unsure > error.most) return undefined;
     if (this.failures >= this.most) return undefined;
+    const now = performance.now();
+    this.#deadline ??= now + this.patienceMs;
     const pause = pauseOf(error, this.failures++);
-    return performance.now() + pause > this.deadline ? undefined : pause;
+    return now + pause > this.#deadline ? undefined : pause;
   }
 
-  /** progress resets the failures and sets a new deadline, which alone bounds the retries from now on. */
-  progress(deadline: number): void {
+  /** progress resets the failures and sets a new patience, which alone bounds the retries from now on. */
+  progress(patienceMs: number): void {
     this.failures = this.#unsure = 0;
     if (this.most > 0) this.most = Infinity;
-    this.deadline = deadline;
+    this.patienceMs = patienceMs;
+    this.#deadline = undefined;
   }
 }
 

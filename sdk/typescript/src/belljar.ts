@@ -34,7 +34,7 @@ export interface BelljarOptions {
   image?: string | undefined;
   /** The origin of requests in the server's audit trail; `typescript` by default. */
   source?: string | undefined;
-  /** How long a request is retried while the server is unreachable or asks for a pause, in milliseconds; 30,000 by default. 0 disables retries. */
+  /** How long after its first failure a request is retried while the server is unreachable or asks for a pause, in milliseconds; 30,000 by default. 0 disables retries. */
   patienceMs?: number | undefined;
   /** The maximum number of retries of a request; 8 by default. A log that has begun is reopened for ten times `patienceMs`, however often. */
   maxRetries?: number | undefined;

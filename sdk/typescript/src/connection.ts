@@ -165,7 +165,7 @@ export class Connection {
 
   /** tries returns the retry budget of a new operation. */
   tries(): Tries {
-    return new Tries(this.options.maxRetries, performance.now() + this.options.patienceMs);
+    return new Tries(this.options.maxRetries, this.options.patienceMs);
   }
 
   /** wait waits before the next try, or throws the caller's error. */

@@ -69,7 +69,7 @@ class Follower {
         if (this.#over) return;
         throw new Passing(foreign("the server ended the log before its end"));
       } catch (error) {
-        if (received) tries.progress(performance.now() + 10 * patienceMs); // a stream that worked gets more patience
+        if (received) tries.progress(10 * patienceMs); // a stream that worked gets more patience
         await this.connection.wait(this.call, error, tries);
       }
     }

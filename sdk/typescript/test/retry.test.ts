@@ -1,7 +1,7 @@
 // Failures between a client and its server, and the client's reaction.
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -227,6 +227,37 @@ test("a server that was there and is away is waited for", async (t) => {
   await until("some failures", () => asked > 6);
   await listen();
   assert.equal((await within("the answers", asking))[0].user_id, "u");
+});
+
+test("the patience of a call starts at its first failure", async (t) => {
+  const usual = performance.now.bind(performance);
+  let lateMs = 0;
+  t.mock.method(performance, "now", () => usual() + lateMs);
+  const breaks = (response: ServerResponse): void => {
+    lateMs += 31_000;
+    response.destroy();
+  };
+  const half = (response: ServerResponse): void => {
+    response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Length": "4" }).write("da", () => breaks(response));
+  };
+  const silent = (response: ServerResponse): void => {
+    response.writeHead(200, { "Content-Type": "text/event-stream" }).write(": nothing yet\n\n", () => breaks(response));
+  };
+  const cases: [string, (b: Belljar) => Promise<unknown>, (r: ServerResponse) => void, (r: ServerResponse) => void][] = [
+    ["a start", (b) => b.run(["true"]), breaks, (r) => json(r, 200, run)],
+    ["a read", (b) => b.me(), breaks, (r) => json(r, 200, me)],
+    ["a download", async (b) => assert.equal((await b.artifacts.read("r1", "a")).length, 4), half, (r) => void r.writeHead(200).end("data")],
+    ["a log", async (b) => { for await (const _ of b.runs.frames("r1")); }, silent, (r) => void r.writeHead(204).end()],
+  ];
+  for (const [what, ask, first, then] of cases) {
+    const server = await fake(t, (_, response, count) => (count === 1 ? first(response) : then(response)));
+    await within(what, ask(client(t, server.url)));
+    assert.equal(server.asked.length, 2, what);
+    assert.equal(new Set(server.asked.map((a) => a.headers["idempotency-key"])).size, 1, what);
+  }
+  const gone = await fake(t, (_, response) => breaks(response));
+  await errorOf(client(t, gone.url).me());
+  assert.equal(gone.asked.length, 2); // the time for retries is over
 });
 
 test("silence is given up, also within an answer", async (t) => {
