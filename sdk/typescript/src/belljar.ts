@@ -225,10 +225,11 @@ function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: strin
   } catch {
     // reported below
   }
-  if (url?.username || url?.password) {
+  const wrong = !url || !/^https?:$/.test(url.protocol) || url.search || url.hash;
+  if (url?.username || url?.password || (wrong && given.includes("@"))) { // the error must not repeat a password
     throw invalid("baseUrl", "the address of the server has a user or a password", "leave it out, and give an API key");
   }
-  if (!url || !/^https?:$/.test(url.protocol) || url.search || url.hash) {
+  if (!url || wrong) {
     throw invalid("baseUrl", `"${given}" is not the address of a server`, "it looks like http://127.0.0.1:8080");
   }
   return { baseUrl: (url.origin + url.pathname).replace(/\/+$/, ""), ...(options.socketPath ? { socketPath: options.socketPath } : {}) };

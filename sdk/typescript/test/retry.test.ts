@@ -431,7 +431,8 @@ test("answers of a newer server are taken, with what is not known yet", async (t
 
 test("options that make no sense are refused at once", async () => {
   for (const options of [
-    { baseUrl: "127.0.0.1:8080" }, { baseUrl: "ftp://x" }, { baseUrl: "http://u:secret@x" }, { baseUrl: "http://x/?a=b" }, { baseUrl: "unix:" }, { baseUrl: "" },
+    { baseUrl: "127.0.0.1:8080" }, { baseUrl: "ftp://x" }, { baseUrl: "http://u:secret@x" }, { baseUrl: "u:secret@x" }, { baseUrl: "http://u:secret@x:port" },
+    { baseUrl: "http://x/?a=b" }, { baseUrl: "unix:" }, { baseUrl: "" },
     { baseUrl: "http://x", apiKey: "a\nb" }, { baseUrl: "http://x", apiKey: "a", token: "b" }, { baseUrl: "http://x", token: "é" },
   ]) {
     assert.throws(() => new Belljar(options), (error: unknown) => error instanceof InvalidRequestError && !error.message.includes("secret"), JSON.stringify(options));
