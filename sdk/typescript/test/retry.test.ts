@@ -320,6 +320,30 @@ test("an upload that is refused in its midst ends", async (t) => {
   await until("its end", () => left);
 });
 
+test("an upload that ends cancels a source that waits", async (t) => {
+  for (const ends of ["abort", "cut"]) {
+    let reached = (): void => {};
+    const arrived = new Promise<void>((resolve) => (reached = resolve));
+    const url = await listening(t, createServer((request) => void request.once("data", () => (ends === "cut" ? request.destroy() : reached()))));
+    let left = (): void => {};
+    const leaving = new Promise<void>((resolve) => (left = resolve));
+    let pulls = 0;
+    const pull = (controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> | void => {
+      if (pulls++ === 0) return controller.enqueue(new Uint8Array(10));
+      return new Promise(() => {});
+    };
+    const { files } = client(t, url).sessions.use("s");
+    const stop = new AbortController();
+    const sending = errorOf(files.write("a", new ReadableStream({ pull, cancel: left }, { highWaterMark: 0 }), { signal: stop.signal }));
+    if (ends === "abort") {
+      await within("the first piece", arrived);
+      stop.abort();
+    }
+    assert.ok((await sending) instanceof (ends === "abort" ? CanceledError : RuntimeUnavailableError), ends);
+    await within("its end", leaving);
+  }
+});
+
 test("what waits for a build or an interpreter is given the time", async (t) => {
   let waits = 0;
   t.mock.timers.enable({ apis: ["setTimeout"] });

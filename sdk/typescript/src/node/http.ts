@@ -45,7 +45,7 @@ async function feed(sent: ClientRequest, { body, onSent }: TransportRequest): Pr
     sent.end(body);
     return;
   }
-  const chunks = body instanceof Uint8Array ? [body] : body instanceof Blob ? body.stream() : body;
+  const chunks = body instanceof Uint8Array ? [body] : piecesOf(sent, body instanceof Blob ? body.stream() : body);
   let unheard = 0; // bytes sent since the last pause for other events
   for await (const chunk of chunks) {
     for (let at = 0; at < chunk.length; at += pieceBytes) {
@@ -57,7 +57,14 @@ async function feed(sent: ClientRequest, { body, onSent }: TransportRequest): Pr
     unheard = 0; // a source that never waits would block everything else: answers, aborts
     await new Promise((resolve) => setImmediate(resolve));
   }
-  sent.end();
+  if (!sent.destroyed) sent.end();
+}
+
+// piecesOf reads a stream, and cancels it when the request ends: for a source that waits, too.
+async function* piecesOf(sent: ClientRequest, stream: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  const reader = stream.getReader();
+  sent.once("close", () => void reader.cancel().catch(() => {})); // of no effect at the stream's end
+  for (let next = await reader.read(); !next.done; next = await reader.read()) yield next.value;
 }
 
 function drained(sent: ClientRequest): Promise<void> {
