@@ -77,6 +77,10 @@ async def test_patience_starts_at_the_first_failure(connect: Any, stage: Any, mo
     with pytest.raises(b.UnreachableError):
         await got(connect(s.url).runs.get("r1"))
     assert len(s.requests) == 2  # the time for retries is over
+    s = stage(act, ok({}))
+    with pytest.raises(b.UnreachableError):
+        await got(connect(s.url).runs._abandon({}, "k", "r1"))
+    assert len(s.requests) == 1  # the caller is about to exit
 
 
 async def test_any_mapping_is_sent(connect: Any, stage: Any) -> None:
