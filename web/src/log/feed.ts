@@ -12,6 +12,17 @@ export type Connection =
   /** The server has refused the request. */
   | { state: "refused"; status: number; body: unknown };
 
+/** Whether the page is in sight. It dispatches `change`. */
+export class Sight extends EventTarget {
+  hidden = false;
+
+  set(hidden: boolean): void {
+    if (hidden === this.hidden) return;
+    this.hidden = hidden;
+    this.dispatchEvent(new Event("change"));
+  }
+}
+
 export interface FeedOptions {
   /** The address of the log. */
   url: string;
@@ -24,6 +35,11 @@ export interface FeedOptions {
   pause: () => Promise<void> | undefined;
   frame: (frame: RawFrame) => void;
   changed: (connection: Connection) => void;
+  /**
+   * While the page is hidden, the feed reads what the log has and then waits: a browser opens six connections to a server, and six tabs that
+   * follow logs would keep all of them.
+   */
+  sight: Sight;
   /** How long the server may be silent, in milliseconds; 30,000 by default. Its heartbeats come every 10 s. */
   silenceMs?: number;
 }
@@ -46,10 +62,9 @@ export async function follow(options: FeedOptions): Promise<void> {
     const before = reader.next;
     let after = 0;
     let message = "The server ended the log before its end.";
-    let whole = false;
+    let end: End | undefined;
     try {
-      await reader.read();
-      whole = true;
+      end = await reader.read();
     } catch (error) {
       if (options.signal.aborted) return;
       if (error instanceof Refused) {
@@ -59,8 +74,9 @@ export async function follow(options: FeedOptions): Promise<void> {
       message = error instanceof TypeError ? "The connection to the server broke." : (error as Error).message;
     }
     if (reader.over) return options.changed({ state: "ended" });
-    if (whole && reader.polling) {
-      await options.wait(1000);
+    if (end === "part" || end === "hidden") {
+      if (end === "part" && options.sight.hidden) await once(options.sight, "change");
+      else if (end === "part" && reader.polling) await options.wait(1000);
       failures = -1;
       continue;
     }
@@ -70,6 +86,11 @@ export async function follow(options: FeedOptions): Promise<void> {
     await options.wait(ms);
   }
 }
+
+const once = (target: EventTarget, type: string) => new Promise((resolve) => target.addEventListener(type, resolve, { once: true }));
+
+/** How an answer ended: the server ended it, it has the log up to now, or the page was hidden. */
+type End = "whole" | "part" | "hidden";
 
 class Reader {
   next = 1;
@@ -81,13 +102,20 @@ class Reader {
 
   constructor(readonly options: FeedOptions) {}
 
-  async read(): Promise<void> {
+  async read(): Promise<End> {
     const { options } = this;
     const stop = new AbortController();
     const silenceMs = options.silenceMs ?? 30_000;
     let readAt = Date.now();
     let silent = false;
     let came = false;
+    const follows = !this.polling && !options.sight.hidden;
+    let left = false;
+    const leave = () => {
+      left = true;
+      stop.abort();
+    };
+    if (follows) options.sight.addEventListener("change", leave);
     const watch = setInterval(() => {
       if (Date.now() - readAt < silenceMs) return;
       silent = true;
@@ -96,7 +124,7 @@ class Reader {
     const abort = () => stop.abort();
     options.signal.addEventListener("abort", abort);
     try {
-      const answer = await options.fetch(`${options.url}?format=json&follow=${!this.polling}&from_seq=${this.next}`, {
+      const answer = await options.fetch(`${options.url}?format=json&follow=${follows}&from_seq=${this.next}`, {
         headers: options.headers, signal: stop.signal, cache: "no-store", credentials: "omit", redirect: "error",
       });
       if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => undefined), Number(answer.headers.get("Retry-After")) || 0);
@@ -116,7 +144,10 @@ class Reader {
         for (let to = text.indexOf("\n"); to >= 0; to = text.indexOf("\n", from)) {
           if (to > from) resumed = this.#frame(text.slice(from, to), resumed);
           from = to + 1;
-          if (this.over) return void reader.cancel().catch(() => {});
+          if (this.over) {
+            reader.cancel().catch(() => {});
+            return "whole";
+          }
           const pause = options.pause();
           if (pause) await pause;
         }
@@ -125,14 +156,17 @@ class Reader {
       }
       // After two complete and empty answers, the server has no more of it.
       const empty = this.next === before;
-      this.over = empty && this.#empty && !this.polling;
-      this.#empty = empty;
+      this.over = empty && this.#empty && follows;
+      this.#empty = empty && follows;
+      return follows ? "whole" : "part";
     } catch (error) {
+      if (left) return "hidden";
       this.polling ||= silent && !came;
       throw silent ? new Error(`The server was silent for ${Math.round(silenceMs / 1000)} s.`) : error;
     } finally {
       clearInterval(watch);
       options.signal.removeEventListener("abort", abort);
+      options.sight.removeEventListener("change", leave);
       stop.abort();
     }
   }

@@ -57,6 +57,7 @@ export class Log {
   onplace: (position: number) => void = () => {};
 
   readonly #worker: Worker;
+  readonly #look = () => this.ask({ do: "sight", hidden: document.visibilityState === "hidden" });
   #events: Parameters<Listener>[] = [];
   #onevent: Listener = (...event) => this.#events.push(event);
 
@@ -66,6 +67,8 @@ export class Log {
     spare = undefined;
     this.#worker.onmessage = ({ data }: MessageEvent<Message>) => this.#receive(data);
     this.#worker.onerror = () => (this.refused = new Error("The part of this page that reads logs has failed. Reload the page."));
+    this.#look();
+    document.addEventListener("visibilitychange", this.#look);
     const headers = { "X-Belljar-Source": "Web", ...(token() ? { Authorization: `Bearer ${token()}` } : {}) };
     this.ask({ do: "open", url: apiBase + logPath(runId), headers: headers as Record<string, string>, files: sessionId !== undefined });
   }
@@ -91,6 +94,7 @@ export class Log {
   }
 
   close(): void {
+    document.removeEventListener("visibilitychange", this.#look);
     this.#worker.terminate();
   }
 

@@ -9,6 +9,8 @@ export type Stream = "both" | "stdout" | "stderr";
 export type Ask =
   /** Read a log. `files` links files of the workspace. */
   | { do: "open"; url: string; headers: Record<string, string>; files: boolean }
+  /** The page is hidden, or visible again. */
+  | { do: "sight"; hidden: boolean }
   /** Show these rows, and again when they change. With `last`, show those at the end. */
   | { do: "view"; first: number; count: number; last: boolean }
   | { do: "stream"; stream: Stream }

@@ -1,7 +1,7 @@
 // The worker of a log: it reads the log, keeps its bytes, and answers with the visible rows. It starts a second worker for regular
 // expressions, and can end that when an expression takes too long.
 import { utf8Bytes } from "./bytes.ts";
-import { follow, type Connection } from "./feed.ts";
+import { follow, Sight, type Connection } from "./feed.ts";
 import { Kind, Lines, lowerBound } from "./lines.ts";
 import { markOf, type RawFrame } from "./marks.ts";
 import { showRow, styleBefore, type Row } from "./row.ts";
@@ -26,6 +26,7 @@ if (self.name === expressionName) {
 function serve(): void {
   const lines = new Lines();
   const opened = new Set<number>();
+  const sight = new Sight();
   let connection: Connection = { state: "opening" };
   let files = false;
   let stream: Stream = "both";
@@ -149,7 +150,7 @@ function serve(): void {
   function open(ask: Ask & { do: "open" }): void {
     files = ask.files;
     void follow({
-      url: ask.url, headers: ask.headers, signal: new AbortController().signal, fetch: self.fetch.bind(self), wait, pause, frame,
+      url: ask.url, headers: ask.headers, signal: new AbortController().signal, fetch: self.fetch.bind(self), wait, pause, frame, sight,
       changed: (now) => {
         connection = now;
         flush(true);
@@ -225,6 +226,8 @@ function serve(): void {
     switch (ask.do) {
       case "open":
         return open(ask);
+      case "sight":
+        return sight.set(ask.hidden);
       case "view":
         view = ask;
         return show();

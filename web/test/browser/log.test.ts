@@ -279,6 +279,27 @@ test("frames of files in a session lead to its editor", async (t) => {
   assert.equal(await frames.count(), 1);
 });
 
+test("logs of running programs in hidden windows leave the browser connections for other pages", async (t) => {
+  const v = await visit(t);
+  const { id } = await v.api.runs.start({ language: "shell", interactive: true, stdin_idle_timeout_sec: 300, code: "echo first; read answer; echo $answer" });
+  const show = (page: Page, state: "hidden" | "visible") => page.evaluate((value) => {
+    Object.defineProperty(document, "visibilityState", { configurable: true, value });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, state);
+  // A browser opens six connections to a server.
+  for (let n = 0; n <= 6; n++) {
+    const page = n === 0 ? v.page : await v.tab();
+    await v.open(`sandbox/runs/${id}`, page);
+    await page.locator(".log").getByText("first").waitFor();
+    await show(page, "hidden");
+  }
+  await (await v.api.runs.input(id)).write("second\n");
+  await v.api.runs.wait(id);
+  await show(v.page, "visible");
+  await whole(v.page, "2");
+  assert.deepEqual(await texts(v.page), ["first", "second"]);
+});
+
 test("a server that is killed in the middle of a log and started again: no gap, no duplicate, and the first error stays", soak, async (t) => {
   const data = tempDir(t);
   const first = await serve(t, { data });

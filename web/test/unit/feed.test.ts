@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { follow, type Connection } from "../../src/log/feed.ts";
+import { follow, Sight, type Connection } from "../../src/log/feed.ts";
 import { markOf, type RawFrame } from "../../src/log/marks.ts";
 
 const out = (seq: number): RawFrame => ({ type: "stdout", seq, encoding: "utf8", data: `${seq}\n` });
@@ -22,7 +22,7 @@ function answer(frames: unknown[], whole: boolean): Response {
 async function read(answers: ((from: number) => Response | Error)[]): Promise<{ seqs: number[]; events: string[]; states: string[]; asked: number[]; last: Connection }> {
   const seen = { seqs: [] as number[], events: [] as string[], states: [] as string[], asked: [] as number[], last: { state: "opening" } as Connection };
   await follow({
-    url: "http://server/logs", headers: {}, signal: new AbortController().signal, pause: () => undefined, wait: async () => {},
+    url: "http://server/logs", headers: {}, signal: new AbortController().signal, sight: new Sight(), pause: () => undefined, wait: async () => {},
     async fetch(url) {
       const from = Number(new URL(String(url)).searchParams.get("from_seq"));
       seen.asked.push(from);
@@ -90,7 +90,7 @@ test("a proxy that keeps an answer back until it is whole: the log is asked for 
   const parts = [[out(1)], [], [], [out(2), end(3)]];
   let last = "";
   await follow({
-    url: "http://server/logs", headers: {}, signal: new AbortController().signal, pause: () => undefined, silenceMs: 20,
+    url: "http://server/logs", headers: {}, signal: new AbortController().signal, sight: new Sight(), pause: () => undefined, silenceMs: 20,
     wait: async (ms) => void waits.push(ms),
     fetch: (url, init) => {
       const query = new URL(String(url)).searchParams;
@@ -102,6 +102,45 @@ test("a proxy that keeps an answer back until it is whole: the log is asked for 
     changed: ({ state }) => (last = state),
   });
   assert.deepEqual([asked, seqs, last, waits.slice(1)], [["true 1", "false 1", "false 2", "false 2", "false 2"], [1, 2], "ended", [1000, 1000, 1000]]);
+});
+
+test("a hidden page has the log up to now, keeps no connection, and continues when it is visible", async () => {
+  // The page is visible again once the feed waits for that.
+  class Shown extends Sight {
+    override addEventListener(...listener: Parameters<EventTarget["addEventListener"]>) {
+      super.addEventListener(...listener);
+      if (this.hidden) queueMicrotask(() => this.set(false));
+    }
+  }
+  const sight = new Shown();
+  const asked: string[] = [];
+  const seqs: number[] = [];
+  const states: string[] = [];
+  // A followed log that sends frames and stays open, like that of a running program.
+  const open = (frames: RawFrame[], sent: () => void, signal: AbortSignal) => new Response(new ReadableStream({
+    start(to) {
+      to.enqueue(new TextEncoder().encode(frames.map((frame) => JSON.stringify(frame) + "\n").join("")));
+      signal.addEventListener("abort", () => to.error(new DOMException("aborted", "AbortError")));
+    },
+    pull: () => sent(),
+  }, { highWaterMark: 1 }));
+  const answers: ((signal: AbortSignal) => Response)[] = [
+    (signal) => open([out(1), out(2)], () => sight.set(true), signal),
+    () => answer([out(3)], true),
+    () => answer([out(4), end(5)], true),
+  ];
+  await follow({
+    url: "http://server/logs", headers: {}, signal: new AbortController().signal, sight, pause: () => undefined, wait: async () => assert.fail("no connection broke"),
+    fetch(url, init) {
+      const query = new URL(String(url)).searchParams;
+      asked.push(`${query.get("follow")} ${query.get("from_seq")}`);
+      return Promise.resolve(answers.shift()!(init!.signal!));
+    },
+    frame: (frame) => { if (frame.type === "stdout") seqs.push(frame.seq); },
+    changed: ({ state }) => void states.push(state),
+  });
+  assert.deepEqual([asked, seqs], [["true 1", "false 3", "true 4"], [1, 2, 3, 4]]);
+  assert.deepEqual([states.at(-1), states.includes("waiting")], ["ended", false]);
 });
 
 test("notes borrow a seq", async () => {
