@@ -38,6 +38,13 @@ test("a form becomes a request, and a request the same form", () => {
   assert.deepEqual([again.session_id, again.context, again.code, again.language], ["s", "c", "x", undefined]);
 });
 
+test("a program waits an hour for input that is typed", () => {
+  const spec = specOf({ ...emptyForm(), interactive: true, stdin: "left out" });
+  assert.deepEqual([spec.interactive, spec.stdin_idle_timeout_sec, spec.stdin], [true, 3600, undefined]);
+  assert.deepEqual(specOf(formOf(spec)), spec);
+  assert.equal(specOf({ ...emptyForm(), stdin: "x" }).stdin_idle_timeout_sec, undefined);
+});
+
 test("an earlier run brings what the server knows of it", () => {
   const run = {
     id: "r", command: ["a", "b c"], base_image: "python:3.11", runtime: "gvisor", network: { network_policy: "allowlist", egress: { hosts: ["api.example.com"], cidrs: ["10.0.0.0/8"] } },

@@ -80,7 +80,7 @@ export function specOf(form: Form): RunSpec {
   if (timeout !== undefined) spec.timeout_sec = timeout;
   const env = envOf(form.env);
   if (Object.keys(env).length > 0) spec.env = env;
-  if (form.interactive) spec.interactive = true;
+  if (form.interactive) Object.assign(spec, { interactive: true, stdin_idle_timeout_sec: 3600 }); // a user thinks for longer than the default
   else if (form.stdin !== "") spec.stdin = form.stdin;
   const capture = lines(form.capture);
   if (capture.length > 0) spec.capture_patterns = capture;
