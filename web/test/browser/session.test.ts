@@ -430,6 +430,23 @@ test("uploads tell how far they are, replace only when asked, and land in the fo
   assert.equal(await session.files.text("in/twice.txt"), "at last");
 });
 
+test("an upload in place of a folder, or into a folder that is locked, fails with the reason", async (t) => {
+  const { v, page, session, row } = await begin(t, { "in/folder/a.txt": "", "locked/a.txt": "" });
+  v.allow(/409/);
+  await session.exec("chmod 500 locked");
+  const uploads = page.locator(".uploads");
+  const upload = (name: string) => page.locator('input[type="file"]').setInputFiles([{ name, mimeType: "text/plain", buffer: Buffer.from("x") }]);
+  await row("in").click();
+  await upload("folder");
+  await uploads.getByRole("button", { name: "Replace" }).click();
+  await uploads.getByText("is not a regular file").waitFor();
+  await uploads.getByRole("button", { name: "Close" }).click();
+  await row("locked").click();
+  await upload("b.txt");
+  await uploads.getByText("do not allow that").waitFor();
+  assert.equal(await page.getByText("Exists already.").count(), 0);
+});
+
 test("a page with an upload in progress is left after a question only, and the upload ends", async (t) => {
   const { page, session } = await begin(t);
   let go = () => {};
