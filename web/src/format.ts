@@ -67,9 +67,12 @@ export function shellLine(args: readonly string[]): string {
   return args.map((arg) => (/^[\w@%+=:,./-]+$/.test(arg) ? arg : `'${arg.replaceAll("'", `'\\''`)}'`)).join(" ");
 }
 
+/** The characters that have no picture, or change the place of others: also the fillers that Unicode counts among letters and marks. */
+export const unseen = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\u034f\u115f\u1160\u17b4\u17b5\u2065\u3164\uffa0\ufff0-\ufff8]/gu;
+
 /** shown returns a name with every character visible: a line break is ⟨000A⟩, a direction override is ⟨202E⟩. */
 export function shown(name: string): string {
-  return name.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, (c) => `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
+  return name.replace(unseen, (c) => `⟨${c.codePointAt(0)!.toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
 /** shownText makes every character of a text visible except line breaks and tabs. */

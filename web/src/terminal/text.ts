@@ -1,8 +1,9 @@
 // Texts of a terminal for display outside of it.
+import { unseen } from "../format.ts";
 
 /** titleOf returns a program's terminal title as one short line, without control characters and direction overrides. */
 export function titleOf(title: string): string {
-  const plain = title.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, "").trim();
+  const plain = title.replace(unseen, "").trim();
   const letters = [...plain];
   return letters.length > 60 ? `${letters.slice(0, 59).join("")}…` : plain;
 }

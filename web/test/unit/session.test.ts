@@ -19,6 +19,9 @@ test("every character of a name can be seen", () => {
   assert.equal(shown("a\nb\tc\0d\x7f"), "a⟨000A⟩b⟨0009⟩c⟨0000⟩d⟨007F⟩");
   assert.equal(shown("gpj\u202Eexe"), "gpj⟨202E⟩exe");
   assert.equal(shown("zero\u200Bwidth\uFEFF\u2028"), "zero⟨200B⟩width⟨FEFF⟩⟨2028⟩");
+  assert.equal(shown("a\u3164b\u034F"), "a⟨3164⟩b⟨034F⟩"); // a letter and a mark, for Unicode
+  assert.equal(shown("\u115F\u1160\u17B4\u17B5\u2065\uFFA0\uFFF0"), "⟨115F⟩⟨1160⟩⟨17B4⟩⟨17B5⟩⟨2065⟩⟨FFA0⟩⟨FFF0⟩");
+  assert.equal(shown("한글 e\u0301 ❤\uFE0F"), "한글 e\u0301 ❤\uFE0F");
   assert.equal(shownText("a\n\tb\u202E\r"), "a\n\tb⟨202E⟩⟨000D⟩");
   assert.equal(shown("half \ud800 pair"), "half ⟨D800⟩ pair");
   assert.equal(shown("naïve 日本 👩 файл"), "naïve 日本 👩 файл");
@@ -111,6 +114,7 @@ test("it waits 0.5 s, then longer, at most 10 s", () => {
 test("a title is one short line of text", () => {
   assert.equal(titleOf("vim <b>x</b>"), "vim <b>x</b>");
   assert.equal(titleOf(" a\nb\u202Ec\x1b[31m "), "abc[31m");
+  assert.equal(titleOf("a\u3164b\u115F"), "ab");
   assert.equal([...titleOf("👩".repeat(200))].length, 60);
 });
 
