@@ -5,13 +5,25 @@ const prefix = "belljar.spec.";
 const draftKey = "belljar.draft"; // for the page of a new run
 const ownerKey = "belljar.owner";
 
-/** keepDraft keeps the draft of a new run. */
-export function keepDraft(draft: unknown): void {
-  try {
-    sessionStorage.setItem(draftKey, JSON.stringify(draft));
-  } catch {
-    // no space: a reload starts with an empty form
+const mostEvicting = 2 << 20; // characters: a longer text does not take the space of others
+
+/** keep stores a text. If the browser has no space, it removes the specs of the oldest runs. */
+function keep(key: string, text: string): void {
+  for (;;) {
+    try {
+      return sessionStorage.setItem(key, text);
+    } catch {
+      // The ids of runs sort by time.
+      const oldest = Object.keys(sessionStorage).filter((one) => one.startsWith(prefix)).sort()[0];
+      if (!oldest || text.length > mostEvicting) return;
+      sessionStorage.removeItem(oldest);
+    }
   }
+}
+
+/** keepDraft keeps the draft of a new run. If the browser has no space, a reload starts with an earlier one. */
+export function keepDraft(draft: unknown): void {
+  keep(draftKey, JSON.stringify(draft));
 }
 
 /** keptDraft returns the last draft. */
@@ -33,13 +45,9 @@ export function forgetWork(): void {
   for (const key of Object.keys(sessionStorage)) if (key === draftKey || key === ownerKey || key.startsWith(prefix)) sessionStorage.removeItem(key);
 }
 
-/** remember keeps the spec of a run. If the browser has no space, the spec is lost, but not the run. */
+/** remember keeps the spec of a run. If it is too large, the run's page shows the server's data. */
 export function remember(runId: string, spec: RunSpec): void {
-  try {
-    sessionStorage.setItem(prefix + runId, JSON.stringify(spec));
-  } catch {
-    // too large: the run's page shows the server's data
-  }
+  keep(prefix + runId, JSON.stringify(spec));
 }
 
 let last: Run | undefined;

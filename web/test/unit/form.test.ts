@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Run } from "../../../sdk/typescript/src/index.ts";
 import { emptyForm, formOf, formOfRun, inLanguage, specOf } from "../../src/page/new/form.ts";
-import { fromBase64, toBase64, words } from "../../src/spec.ts";
+import { fromBase64, keepDraft, keptDraft, remember, remembered, toBase64, words } from "../../src/spec.ts";
 import { ago, bytes, duration, moment, number, shellLine } from "../../src/format.ts";
 
 test("a command line is taken apart as a shell does", () => {
@@ -43,6 +43,29 @@ test("a program waits an hour for input that is typed", () => {
   assert.deepEqual([spec.interactive, spec.stdin_idle_timeout_sec, spec.stdin], [true, 3600, undefined]);
   assert.deepEqual(specOf(formOf(spec)), spec);
   assert.equal(specOf({ ...emptyForm(), stdin: "x" }).stdin_idle_timeout_sec, undefined);
+});
+
+test("in a full tab, the oldest requests make room for the newest and the draft", (t) => {
+  // A storage has its entries as properties, and methods that are not enumerable.
+  const size = (store: object) => Object.entries(store).reduce((sum, [key, value]) => sum + key.length + String(value).length, 0);
+  const methods = {
+    getItem(this: Record<string, string>, key: string) { return Object.hasOwn(this, key) ? this[key] : null; },
+    removeItem(this: Record<string, string>, key: string) { delete this[key]; },
+    setItem(this: Record<string, string>, key: string, value: string) {
+      if (size({ ...this, [key]: value }) > 1000) throw new DOMException("full", "QuotaExceededError");
+      this[key] = value;
+    },
+  };
+  Object.assign(globalThis, { sessionStorage: Object.create(methods) as Storage });
+  t.after(() => Reflect.deleteProperty(globalThis, "sessionStorage"));
+  const id = (n: number) => `01990000-0000-7000-8000-00000000000${n}`;
+  for (let n = 0; n < 6; n++) remember(id(n), { code: String(n).repeat(250) });
+  assert.deepEqual([0, 1, 2, 3, 4, 5].map((n) => remembered(id(n))?.code?.length), [undefined, undefined, undefined, 250, 250, 250]);
+  keepDraft({ code: "d".repeat(300) });
+  assert.deepEqual(keptDraft(), { code: "d".repeat(300) });
+  assert.deepEqual([3, 4, 5].map((n) => remembered(id(n))?.code?.length), [undefined, 250, 250]);
+  keepDraft({ code: "x".repeat(3 << 20) });
+  assert.deepEqual([4, 5].map((n) => remembered(id(n))?.code?.length), [250, 250], "a draft that is too large takes nothing away");
 });
 
 test("an earlier run brings what the server knows of it", () => {
