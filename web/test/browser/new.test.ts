@@ -188,6 +188,37 @@ test("a session for large files has what the form asks of its sandbox", async (t
   assert.equal((await session.exec("printf '#!/bin/sh\necho executed' > tool; chmod +x tool; ./tool")).stdout, "executed\n");
 });
 
+test("a page with files on their way to a new session is left after a question only, and the session ends", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  await v.open("sandbox");
+  await page.getByLabel("Files to add").setInputFiles([{ name: "large.txt", mimeType: "text/plain", buffer: Buffer.alloc(1_200_000, "x") }]);
+  let go = () => {};
+  const sent = new Promise<void>((resolve) => void page.route(/fs\/raw/, async (route) => {
+    resolve();
+    await new Promise<void>((on) => (go = on));
+    await route.continue().catch(() => {}); // the page has cancelled it
+  }, { times: 1 }));
+  await page.getByRole("button", { name: "Create a session with 1 file" }).click();
+  await within("the upload", sent);
+  assert.ok(await page.evaluate(() => !dispatchEvent(new Event("beforeunload", { cancelable: true }))), "the browser asks before it closes the page");
+  const leave = async (does: "accept" | "dismiss") => {
+    let asked = "";
+    page.once("dialog", (d) => { asked = d.message(); void d[does](); });
+    await page.getByRole("link", { name: "Runs", exact: true }).click();
+    assert.match(asked, /upload/);
+  };
+  await leave("dismiss");
+  await page.getByRole("button", { name: "Uploading …" }).waitFor();
+  const ended = page.waitForEvent("requestfailed", (request) => /fs\/raw/.test(request.url()));
+  const removed = page.waitForResponse((answer) => answer.request().method() === "DELETE" && /\/sessions\//.test(answer.url()));
+  await leave("accept");
+  await ended;
+  await page.waitForURL(/sandbox\/runs$/);
+  assert.ok((await removed).ok());
+  go();
+});
+
 test("a run that starts late does not come in front of another page", soak, async (t) => {
   const v = await visit(t);
   const { page } = v;
