@@ -170,6 +170,35 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByText("This is not a notebook").waitFor();
 });
 
+test("a merge in progress stays when the last cell ends", async (t) => {
+  const v = await visit(t);
+  v.allow(/412/);
+  const { page } = v;
+  const session = await v.api.sessions.create({ base_image: "host" });
+  const notebook = (source: string) => JSON.stringify({ nbformat: 4, nbformat_minor: 5, metadata: {}, cells: [{ cell_type: "code", id: "a", metadata: {}, source, outputs: [], execution_count: null }] });
+  const wait = 'import os, time\nprint("begun", flush=True)\nwhile not os.path.exists("end"): time.sleep(0.01)';
+  await session.write("n.ipynb", notebook(wait));
+  await v.open(`sandbox/sessions/${session.id}?file=n.ipynb`);
+  await page.getByRole("button", { name: "Run cell 1" }).click();
+  await page.locator(".outputs pre").getByText("begun").waitFor();
+  await session.write("n.ipynb", notebook("theirs"));
+  let saves = 0;
+  page.on("request", (request) => { if (request.method() !== "GET" && /fs\/(raw|write)/.test(request.url())) saves++; });
+  await page.getByRole("button", { name: "Save", exact: true }).click();
+  const mine = page.getByRole("dialog").locator(".cm-merge-b .cm-content");
+  await mine.click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText(notebook("merged"));
+  await session.write("end", "");
+  await page.locator("[aria-live=polite]").filter({ hasText: "Nothing is left to execute" }).waitFor({ state: "attached" });
+  await page.evaluate(() => fetch(location.href)); // after a save
+  assert.equal(saves, 1);
+  await mine.getByText("merged").waitFor();
+  await page.getByRole("button", { name: "Save the right side" }).click();
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  assert.match(await session.files.text("n.ipynb"), /merged/);
+});
+
 test("a long notebook makes the page no longer", async (t) => {
   const v = await visit(t);
   const session = await v.api.sessions.create({ base_image: "host" });
