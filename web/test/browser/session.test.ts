@@ -114,6 +114,34 @@ test("what something else has written is never overwritten unseen", async (t) =>
   await editor(page).waitFor({ state: "detached" });
 });
 
+test("a save that arrives although its answer is lost is no conflict", async (t) => {
+  const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
+  v.allow(/412|ERR_CONNECTION_RESET/);
+  const problem = page.locator(".file").getByRole("alert");
+  const lose = async (text: string) => {
+    await page.route((url) => /fs\/write|fs\/raw/.test(url.pathname), async (route) => {
+      await route.fetch();
+      await route.abort("connectionreset");
+    }, { times: 1 });
+    await retype(page, text);
+    await named(page, "Save").click();
+    await problem.waitFor();
+    assert.equal(await session.files.text("a.txt"), text);
+  };
+  const save = async () => {
+    await named(page, "Save").click();
+    await page.getByText("● not saved").waitFor({ state: "detached" });
+    assert.equal(await page.getByRole("dialog").count(), 0);
+  };
+  await editor(page).getByText("one").waitFor();
+  await lose("two\n");
+  await save();
+  await lose("three\n");
+  await retype(page, "four\n"); // after the lost answer
+  await save();
+  assert.equal(await session.files.text("a.txt"), "four\n");
+});
+
 test("what is typed while a file is read again stays", soak, async (t) => {
   const { v, page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
   v.allow(/412/);
