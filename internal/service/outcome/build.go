@@ -27,6 +27,8 @@ func (e Ending) byBuild() Outcome {
 		o.stopped(e.Stopped)
 	case e.Overdue, e.Build != nil && e.Build.Cause == wire.CauseTimeout:
 		failed(fmt.Sprintf("%s ran longer than %s", name, fault.Seconds(l.BuildTimeoutSec)), "allow more with build_timeout_sec (--build-timeout)")
+	case box.KilledByNode(e.Usage):
+		o.killedByNode(cmp.Or(l.BuildMemoryMB, l.MemoryMB))
 	case ooms > 0, e.Build == nil && e.Sandbox.Reason == runtime.ExitOOM:
 		hint := "allow more with build_memory_mb (--build-memory)"
 		if e.InSession {
