@@ -25,12 +25,26 @@ class Report(unittest.TextTestResult):
     def addError(self, test, err):  # noqa: N802
         super().addError(test, err)
         self.bad = "error", self.errors[-1][1]
+        if not isinstance(test, unittest.TestCase):  # setUpClass and its like, which no test begins
+            self.add("", str(test))
+
+    def addSubTest(self, test, subtest, err):  # noqa: N802
+        super().addSubTest(test, subtest, err)
+        if err and issubclass(err[0], test.failureException):
+            self.bad = "failure", self.failures[-1][1]
+        elif err:
+            self.bad = "error", self.errors[-1][1]
+
+    def addUnexpectedSuccess(self, test):  # noqa: N802
+        super().addUnexpectedSuccess(test)
+        self.bad = "failure", "unexpected success"
 
     def stopTest(self, test):  # noqa: N802
         super().stopTest(test)
-        case = ElementTree.SubElement(
-            self.suite, "testcase", classname=type(test).__name__, name=test._testMethodName,
-            time=f"{time.monotonic() - self.began:.3f}")
+        self.add(type(test).__name__, test._testMethodName, time=f"{time.monotonic() - self.began:.3f}")
+
+    def add(self, classname, name, **more):
+        case = ElementTree.SubElement(self.suite, "testcase", classname=classname, name=name, **more)
         if self.bad:
             kind, text = self.bad
             ElementTree.SubElement(case, kind, message=text.strip().splitlines()[-1]).text = text

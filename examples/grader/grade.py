@@ -33,11 +33,12 @@ class Problem:
     cpu_time_sec: float
     memory_mb: int
     output_bytes: int
-    tests: list[tuple[str, str]]
+    tests: list[tuple[str, bytes, bytes]]  # name, input and expected output
 
     @classmethod
     def read(cls, folder: Path) -> Problem:
-        tests = [(path.read_text(), path.with_suffix(".out").read_text()) for path in sorted(folder.glob("tests/*.in"))]
+        inputs = sorted(folder.glob("tests/*.in"), key=lambda path: (len(path.stem), path.stem))  # 10 after 9
+        tests = [(path.stem, path.read_bytes(), path.with_suffix(".out").read_bytes()) for path in inputs]
         if not tests:
             raise SystemExit(f"grade: {folder} has no tests")
         return cls(tests=tests, **json.loads((folder / "problem.json").read_text()))
@@ -48,28 +49,37 @@ class Verdict:
     """The outcome of one program. Test is the first that it failed."""
 
     verdict: str
-    test: int = 0
+    test: str = ""
     cpu_time_sec: float = 0.0
     memory_mb: float = 0.0
     detail: str = ""
 
 
-def judge(run, expected: str, problem: Problem, memory: bool) -> tuple[str, str]:
+def output(run) -> bytes:
+    """Returns the whole standard output. An answer has at most 1 MiB of it."""
+    if run.truncated:
+        return b"".join(frame.data for frame in run.logs() if frame.type == "stdout")
+    return run.stdout_bytes
+
+
+def judge(run, expected: bytes, problem: Problem, memory: bool) -> tuple[str, str]:
     """Returns the verdict on one run, by the server's observations and never by the program's own claims."""
     if run.reason_code == "compile_failed":
         return "compile_error", run.message
     if run.reason_code == "oom_killed":
         return "memory_limit", run.message
     if run.raw.get("truncated"):
-        return "output_limit", f"more than {problem.output_bytes} bytes"
-    if run.phase == "timed_out":
+        if (run.raw.get("resource_usage") or {}).get("log_bytes", 0) >= problem.output_bytes:
+            return "output_limit", f"more than {problem.output_bytes} bytes"
+        return NO_VERDICT, "the server did not keep all of the output"  # a quota, or a full disk
+    if run.reason_code in ("cpu_time_exceeded", "execution_timeout"):
         return "time_limit", run.message
-    if run.reason_code in ("nonzero_exit", "signaled"):
+    if run.reason_code in ("nonzero_exit", "signaled", "pids_limit_exceeded"):
         # Without a memory limit, a program that fails may have run out of memory.
         return ("runtime_error" if memory else NO_VERDICT), run.message
     if run.phase != "completed":
         return NO_VERDICT, f"{run.reason_code}: {run.message}"
-    if run.stdout.split() != expected.split():
+    if output(run).split() != expected.split():
         return "wrong_answer", ""
     return "accepted", ""
 
@@ -83,12 +93,17 @@ class Grader:
         self.memory = memory
         self.problems = {folder.name: Problem.read(folder) for folder in problems.iterdir() if folder.is_dir()}
 
-    def run(self, code: str, language: str, stdin: str, problem: Problem):
+    def run(self, source: bytes, extension: str, stdin: bytes, problem: Problem):
+        language = LANGUAGES[extension]
+        if language == "java":  # which names the file after its public class
+            program = {"code": source.decode(errors="replace")}
+        else:
+            program = {"command": ["main" + extension], "files": {"main" + extension: source}}
         resources = {"log_bytes": problem.output_bytes}
         if self.memory:
             resources["memory_mb"] = problem.memory_mb
         return self.belljar.run(
-            code=code,
+            **program,
             language=language,
             stdin=stdin,
             timeout=problem.cpu_time_sec * self.wall,
@@ -105,7 +120,7 @@ class Grader:
         """Refuses to judge if a limit would not be enforced."""
         for problem in self.problems.values():
             try:
-                run = self.run("print()", "python", "", problem)
+                run = self.run(b"print()", ".py", b"", problem)
             except BelljarError as error:
                 raise SystemExit(refusal(f"{error.message}" + (f"\n  {error.hint}" if error.hint else ""))) from None
             if not run.ok:
@@ -118,19 +133,24 @@ class Grader:
         problem = self.problems.get(path.name.split("-")[0].removesuffix(path.suffix))
         if problem is None:
             return Verdict(NO_VERDICT, detail="its name names no problem")
-        code = path.read_text(errors="replace")
+        if path.suffix not in LANGUAGES:
+            return Verdict(NO_VERDICT, detail=f"no language for {path.suffix or path.name}")
+        try:
+            source = path.read_bytes()
+        except OSError as error:
+            return Verdict(NO_VERDICT, detail=str(error.strerror))
         cpu = memory = 0.0
-        for number, (given, expected) in enumerate(problem.tests, 1):
+        for test, given, expected in problem.tests:
             try:
-                run = self.run(code, LANGUAGES[path.suffix], given, problem)
+                run = self.run(source, path.suffix, given, problem)
+                usage = run.raw.get("resource_usage") or {}
+                cpu, memory = max(cpu, usage.get("cpu_time_sec") or 0), max(memory, usage.get("peak_rss_mb") or 0)
+                verdict, detail = judge(run, expected, problem, self.memory)
             except BelljarError as error:
-                return Verdict(NO_VERDICT, number, cpu, memory, str(error))
-            usage = run.raw.get("resource_usage") or {}
-            cpu, memory = max(cpu, usage.get("cpu_time_sec") or 0), max(memory, usage.get("peak_rss_mb") or 0)
-            verdict, detail = judge(run, expected, problem, self.memory)
+                return Verdict(NO_VERDICT, test, cpu, memory, str(error))
             if verdict != "accepted":
-                return Verdict(verdict, number, cpu, memory, detail)
-        return Verdict("accepted", 0, cpu, memory)
+                return Verdict(verdict, test, cpu, memory, detail)
+        return Verdict("accepted", "", cpu, memory)
 
 
 def refusal(why: str) -> str:
@@ -140,9 +160,14 @@ def refusal(why: str) -> str:
 
 
 def files(paths: list[Path]) -> list[Path]:
-    """The programs, in a fixed order."""
-    found = [p for path in paths for p in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    return [p for p in found if p.suffix in LANGUAGES and p.is_file()]
+    """The named files, and the programs in the named folders, in a fixed order."""
+    found = []
+    for path in paths:
+        if path.is_dir():
+            found += [p for p in sorted(path.rglob("*")) if p.suffix in LANGUAGES and p.is_file()]
+        else:
+            found.append(path)
+    return found
 
 
 def main() -> int:
@@ -166,7 +191,7 @@ def main() -> int:
         complete = True
         for path, v in zip(programs, workers.map(grader.grade, programs)):
             complete &= v.verdict != NO_VERDICT
-            row = [str(path), v.verdict, v.test or "", f"{v.cpu_time_sec:.3f}", f"{v.memory_mb:.1f}", v.detail]
+            row = [str(path), v.verdict, v.test, f"{v.cpu_time_sec:.3f}", f"{v.memory_mb:.1f}", v.detail]
             table.writerow([cell if not cell.startswith(("=", "+", "-", "@")) else "'" + cell for cell in map(str, row)])
     return 0 if complete else 1
 

@@ -139,6 +139,9 @@ var ErrGone = errors.New("sandbox is gone")
 // ErrInUse means that another sandbox writes to the disk of a workspace.
 var ErrInUse = errors.New("another sandbox writes to the disk")
 
+// ErrMemoryHeld means that programs hold more memory than their new limit.
+var ErrMemoryHeld = errors.New("programs hold more memory")
+
 // ErrNoImage means that an image is missing: it never existed or was removed.
 var ErrNoImage = errors.New("there is no such image")
 

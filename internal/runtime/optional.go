@@ -51,8 +51,8 @@ type Pauser interface {
 
 // MemoryLimiter is a [Sandbox] whose programs can be limited to less memory for a time.
 type MemoryLimiter interface {
-	// LimitMemory limits programs to that many MiB, at most those of the sandbox's [Spec], before it returns. It fails if they
-	// hold more.
+	// LimitMemory limits programs to that many MiB, at most those of the sandbox's [Spec], before it returns. It fails
+	// with [ErrMemoryHeld] if they hold more.
 	LimitMemory(ctx context.Context, mb int) error
 }
 

@@ -3,7 +3,9 @@
 package service_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -48,5 +50,52 @@ func TestBuildMemoryWithoutLimits(t *testing.T) {
 	var e *belljar.Error
 	if !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["field"] != "build_memory_mb" {
 		t.Errorf("%v", err)
+	}
+}
+
+// resizing is a runtime whose sandboxes answer the second change of their memory limit with an error.
+type resizing struct {
+	runtime.Runtime
+	second error
+}
+
+func (r resizing) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
+	s, err := r.Runtime.Create(ctx, spec)
+	return &resizable{Sandbox: s, second: r.second}, err
+}
+
+type resizable struct {
+	runtime.Sandbox
+	changes int
+	second  error
+}
+
+func (s *resizable) LimitMemory(context.Context, int) error {
+	if s.changes++; s.changes == 2 {
+		return s.second
+	}
+	return nil
+}
+
+// A compiler that leaves too much memory in use has failed. If the limit of its program cannot be set otherwise, the server has.
+func TestMemoryAfterTheBuild(t *testing.T) {
+	for _, test := range []struct {
+		second error
+		reason belljar.Reason
+	}{
+		{fmt.Errorf("x: %w", runtime.ErrMemoryHeld), belljar.ReasonCompileFailed},
+		{&runtime.StepError{Step: "cgroup", Err: errors.New("no such file")}, belljar.ReasonProvisionFailed},
+		{context.DeadlineExceeded, belljar.ReasonProvisionFailed},
+	} {
+		rt := fake.New(fake.Options{Dir: t.TempDir(), Enforces: []string{runtime.ProtectMemory}})
+		t.Cleanup(func() { rt.Close() })
+		b := newBench(t, func(o *service.Options) {
+			o.Runtimes = []runtime.Runtime{claiming{resizing{rt, test.second}, func(c *runtime.Capabilities) { c.LimitMemory = true }}}
+		})
+		req := compiled(t, "#!/bin/sh\n", map[string]string{"cc": takes})
+		req.BuildMemoryMB, req.Resources.MemoryMB = 128, 64
+		if r := b.run(req); r.Phase != belljar.PhaseFailed || r.ReasonCode != test.reason || r.ExitCode != nil || r.StartedAt != nil {
+			t.Errorf("%v: %+v", test.second, r.Run)
+		}
 	}
 }

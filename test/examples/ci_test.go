@@ -4,6 +4,7 @@ package examples
 
 import (
 	"encoding/xml"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,6 +187,81 @@ func TestReports(t *testing.T) {
 				t.Errorf("junit.xml %s, %v", junit, err)
 			}
 		})
+	}
+}
+
+// TestHarness: a test that fails in any way is reported as failed.
+func TestHarness(t *testing.T) {
+	dir := t.TempDir()
+	err := os.WriteFile(filepath.Join(dir, "test_ways.py"), []byte(`import unittest
+
+class Ways(unittest.TestCase):
+    def test_a_success(self):
+        with self.subTest(n=1):
+            pass
+
+    def test_failing_part(self):
+        for n in range(3):
+            with self.subTest(n=n):
+                self.assertNotEqual(n, 1)
+
+    def test_broken_part(self):
+        with self.subTest(n=1):
+            raise OSError("away")
+
+    @unittest.expectedFailure
+    def test_unexpected_success(self):
+        pass
+
+class Unprepared(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        raise OSError("no class")
+
+    def test_never_run(self):
+        pass
+`), 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := bash(t, dir, `python3 "$HARNESS"`, "HARNESS="+filepath.Join(copied(t), "ci/harness.py"))
+	if err == nil || !strings.Contains(out, "FAILED") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	type bad struct {
+		Message string `xml:"message,attr"`
+	}
+	var suite struct {
+		Cases []struct {
+			Name    string `xml:"name,attr"`
+			Failure *bad   `xml:"failure"`
+			Error   *bad   `xml:"error"`
+		} `xml:"testcase"`
+	}
+	report, err := os.ReadFile(filepath.Join(dir, "report.xml"))
+	if err == nil {
+		err = xml.Unmarshal(report, &suite)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range suite.Cases {
+		switch {
+		case c.Failure != nil:
+			got[c.Name] = "failure: " + c.Failure.Message
+		case c.Error != nil:
+			got[c.Name] = "error: " + c.Error.Message
+		default:
+			got[c.Name] = ""
+		}
+	}
+	want := map[string]string{
+		"test_a_success": "", "test_failing_part": "failure: AssertionError: 1 == 1", "test_broken_part": "error: OSError: away",
+		"test_unexpected_success": "failure: unexpected success", "setUpClass (test_ways.Unprepared)": "error: OSError: no class",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v\n%s", got, want, report)
 	}
 }
 

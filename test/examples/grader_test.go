@@ -5,6 +5,7 @@ package examples
 import (
 	"encoding/csv"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -233,7 +234,15 @@ func TestGrader(t *testing.T) {
 	})
 }
 
-// TestStrangeSubmissions submits files that match no problem: the rest must still be judged.
+// TestGraderAlone tests the grader's decisions without a server.
+func TestGraderAlone(t *testing.T) {
+	if out, err := bash(t, "testdata", `PYTHONPATH=$PYTHONPATH:../../../examples/grader python3 test_grade.py`); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestStrangeSubmissions submits files that match no problem, and names that are no program: the rest must still be judged. Programs get
+// the bytes of their input, and all of a long output counts.
 func TestStrangeSubmissions(t *testing.T) {
 	g := byServer(t)
 	class := filepath.Join(g.dir, "class")
@@ -249,8 +258,27 @@ func TestStrangeSubmissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, verdicts, output := g.grade(t, "--wall 300", "class")
-	if status != 1 || output != "" || len(verdicts) != 2 || verdicts["class/helper.py"] != "not_judged" || verdicts["class/sum-ann.py"] != "accepted" {
+	for name, text := range map[string]string{
+		"problems/long/problem.json": `{"cpu_time_sec": 10, "memory_mb": 192, "output_bytes": 2000000}`,
+		"problems/long/tests/1.in":   "1\r\n",
+		"problems/long/tests/1.out":  strings.Repeat("3 ", 600_000),
+		"class/long-ann.py":          "import sys\nn = len(sys.stdin.buffer.read())\nsys.stdout.write(f'{n} ' * 600000)\n",
+		"class/long-ben.c":           "#include <stdio.h>\nint main(void) { int n = 0; while (getchar() != EOF) n++; for (int i = 0; i < 600000; i++) printf(\"%d\\r\\n\", n); }\r\n",
+	} {
+		path := filepath.Join(g.dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, verdicts, output := g.grade(t, "--wall 300", "class", "sum-missing.py", "sum-ann.cpp")
+	want := map[string]string{
+		"class/helper.py": "not_judged", "class/sum-ann.py": "accepted", "class/long-ann.py": "accepted", "class/long-ben.c": "accepted",
+		"sum-missing.py": "not_judged", "sum-ann.cpp": "not_judged",
+	}
+	if status != 1 || output != "" || !maps.Equal(verdicts, want) {
 		t.Errorf("it ends with %d and %v: %s", status, verdicts, output)
 	}
 }

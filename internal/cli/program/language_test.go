@@ -3,6 +3,7 @@ package program
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,33 @@ func TestTypeScript(t *testing.T) {
 		}
 		if got != want {
 			t.Errorf("%s: %q, want %q", version, got, want)
+		}
+	}
+}
+
+// TestFileNames: a compiler takes the language of a file from its name, so that the name in the workspace has the right extension.
+func TestFileNames(t *testing.T) {
+	for _, test := range []struct{ file, lang, want string }{
+		{"unnamed", "c", "unnamed.c"},
+		{"SUM.C", "", "SUM.c"},
+		{"sum.c", "", "sum.c"},
+		{"sum.c", "c++", "sum.cpp"},
+		{"sum.cc", "", "sum.cc"},
+		{"SUM.CC", "", "SUM.cpp"},
+		{"sum.v2", "go", "sum.go"},
+		{"Sum.JAVA", "", "Sum.java"},
+		{"sum.txt", "ts", "sum.ts"},
+		{"sum.mts", "", "sum.mts"},
+		{"sum.txt", "py", "sum.txt"}, // python3 runs any file
+	} {
+		file := filepath.Join(t.TempDir(), test.file)
+		if err := os.WriteFile(file, []byte("text"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a := Arguments{Args: []string{file, "argument"}, Lang: test.lang}
+		p, err := a.Read(t.Context())
+		if err != nil || len(p.Files) != 1 || p.Files[0].Dst != test.want || p.Files[0].Path != file || !slices.Contains(p.Argv, test.want) {
+			t.Errorf("%s as %q: %+v, %v", test.file, test.lang, p, err)
 		}
 	}
 }

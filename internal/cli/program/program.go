@@ -205,6 +205,9 @@ func (a *Arguments) source(ctx context.Context, l belljar.Language, src transfer
 			return Program{}, err
 		}
 	}
+	if l.Compiled() || l.Name == "TypeScript" {
+		src.Dst = withExtension(l, src.Dst)
+	}
 	if !l.Compiled() {
 		return Program{Argv: l.Command(found, src.Dst, args), Files: []transfer.Source{src}}, nil
 	}
@@ -219,6 +222,15 @@ func (a *Arguments) source(ctx context.Context, l belljar.Language, src transfer
 		p.Notes = append(p.Notes, fmt.Sprintf("%s is compiled, so programs in the workspace may be executed (workspace_exec)", l.Name))
 	}
 	return p, nil
+}
+
+// withExtension returns a file name with one of the language's extensions: compilers, and node, take the language from it.
+func withExtension(l belljar.Language, name string) string {
+	extension := filepath.Ext(name)
+	if slices.Contains(l.Extensions, strings.TrimPrefix(extension, ".")) {
+		return name
+	}
+	return strings.TrimSuffix(name, extension) + "." + l.Extensions[0]
 }
 
 // nameByText returns a file name in the workspace that the source's compiler accepts.

@@ -60,6 +60,12 @@ func fault(step string, err error) error {
 	return &runtime.StepError{Step: step, Err: clip(err), Hint: hint}
 }
 
+// memoryHeld reports whether an engine refused a limit because the container holds more: runc and crun report that in a text only.
+func memoryHeld(err error) bool {
+	text := strings.ToLower(err.Error())
+	return strings.Contains(text, "current usage") || strings.Contains(text, "resource busy")
+}
+
 // clip shortens an error in which an engine repeats the request.
 func clip(err error) error {
 	const most = 600

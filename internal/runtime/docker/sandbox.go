@@ -95,10 +95,10 @@ func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 	_, err := s.rt.api().ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
 		Resources: &container.Resources{Memory: total, MemorySwap: total},
 	})
-	if err != nil {
-		return fault(stepState, err)
+	if err != nil && memoryHeld(err) {
+		return &runtime.StepError{Step: stepState, Err: fmt.Errorf("%w: %w", runtime.ErrMemoryHeld, clip(err))}
 	}
-	return nil
+	return fault(stepState, err)
 }
 
 // Pause implements [runtime.Pauser].

@@ -4,6 +4,10 @@ package native
 
 import (
 	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/cgroup"
 	"github.com/belljar/belljar/internal/linux/jar"
@@ -61,6 +65,9 @@ func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
 	err := s.watch() // the warden first: it would set the old limit again
 	if err == nil {
 		err = s.Group.LimitMemory(warden.Limit(rec.Memory) + warden.Files(s.Pid))
+	}
+	if errors.Is(err, unix.EBUSY) {
+		err = fmt.Errorf("%w: %w", runtime.ErrMemoryHeld, err)
 	}
 	if err != nil {
 		return &runtime.StepError{Step: jar.StepCgroup, Err: err}

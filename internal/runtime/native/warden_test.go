@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -98,6 +99,29 @@ func needGroups(t *testing.T, r *native.Runtime) {
 	}
 	if !caps.Protection(runtime.ProtectMemory).Enforced {
 		need.Missing(t, "a limit on memory")
+	}
+}
+
+// A limit below what programs hold is refused as such. Version 2 of cgroups kills the programs instead.
+func TestMemoryHeld(t *testing.T) {
+	r := open(t, t.TempDir())
+	needGroups(t, r)
+	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil {
+		t.Skip("no cgroup v1 limits memory here")
+	}
+	box, err := r.Create(t.Context(), small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, exit := runtimetest.Execute(t, box.Dial, wire.Exec{
+		ID: belljar.NewID(), UID: 1000, GID: 1000, Env: []string{"PATH=/usr/bin:/bin"},
+		Argv: []string{"/bin/sh", "-c", "mkfifo /tmp/ready; (" + hold(24, "echo >/tmp/ready; exec sleep 1000") + ") >/dev/null 2>&1 & read x </tmp/ready; echo held"},
+	})
+	if out != "held\n" {
+		t.Fatalf("%q, %+v", out, exit)
+	}
+	if err := box.(runtime.MemoryLimiter).LimitMemory(t.Context(), 8); !errors.Is(err, runtime.ErrMemoryHeld) {
+		t.Errorf("a limit of 8 MiB: %v", err)
 	}
 }
 

@@ -23,10 +23,14 @@ func (e Ending) byBuild() Outcome {
 	switch {
 	case LeftProcesses(e.Build):
 		o.set(belljar.PhaseFailed, belljar.ReasonKillFailed, "processes outlived every kill; the sandbox was destroyed")
-	case e.Stopped != nil && (e.Build == nil || e.Build.Cause == wire.CauseEnded || e.Build.Cause == wire.CauseExited && e.Build.Code == 0 && e.Build.Signal == 0):
+	case e.Stopped != nil && (e.Build == nil || e.Build.Cause == wire.CauseEnded || succeeded(e.Build)):
 		o.stopped(e.Stopped)
+	case succeeded(e.Build) && e.Err != nil && !e.LeftBehind && e.Sandbox == nil:
+		return e.byStart() // the program's memory limit could not be set
 	case e.Overdue, e.Build != nil && e.Build.Cause == wire.CauseTimeout:
 		failed(fmt.Sprintf("%s ran longer than %s", name, fault.Seconds(l.BuildTimeoutSec)), "allow more with build_timeout_sec (--build-timeout)")
+	case box.KilledByNode(e.Usage):
+		o.killedByNode(cmp.Or(l.BuildMemoryMB, l.MemoryMB))
 	case ooms > 0, e.Build == nil && e.Sandbox.Reason == runtime.ExitOOM:
 		hint := "allow more with build_memory_mb (--build-memory)"
 		if e.InSession {
@@ -47,4 +51,9 @@ func (e Ending) byBuild() Outcome {
 		failed(fmt.Sprintf("%s exited with status %d", name, e.Build.Code), "")
 	}
 	return o
+}
+
+// succeeded reports whether a build ended with a program.
+func succeeded(build *wire.Exit) bool {
+	return build != nil && build.Cause == wire.CauseExited && build.Code == 0 && build.Signal == 0
 }

@@ -220,10 +220,14 @@ func (e Ending) memoryLimit() string {
 // memory reports which memory limit a command reached.
 func (e Ending) memory(o *Outcome) {
 	if box.KilledByNode(e.Usage) {
-		o.nodeOutOfMemory(fmt.Sprintf("the node had no memory left, and a process was killed; its own limit, %d MiB, was not reached", e.Limits.MemoryMB))
+		o.killedByNode(e.Limits.MemoryMB)
 		return
 	}
 	o.outOfMemory(e)
+}
+
+func (o *Outcome) killedByNode(limit int) {
+	o.nodeOutOfMemory(fmt.Sprintf("the node had no memory left, and a process was killed; its own limit, %d MiB, was not reached", limit))
 }
 
 func (o *Outcome) nodeOutOfMemory(message string) {

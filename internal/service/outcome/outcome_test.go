@@ -119,6 +119,12 @@ func TestJudge(t *testing.T) {
 		{"survivors", Ending{Exit: caused(wire.CauseKillFailed, signalled(9))}, "failed", 137, "SIGKILL", "kill_failed", "outlived", "", 0},
 		{"compiler out of memory", Ending{Building: true, Build: signalled(9), Usage: oom}, "failed", none, "", "compile_failed", "64 MiB", "--build-memory", 0},
 		{"compiler out of memory in a session", Ending{Building: true, Build: signalled(9), Usage: oom, InSession: true}, "failed", none, "", "compile_failed", "64 MiB", "make the session with more memory_mb", 0},
+		{"compiler killed by the node", Ending{Building: true, Build: signalled(9), Usage: starved}, "failed", none, "", "node_out_of_memory", "64 MiB, was not reached", "SANDBOX_NODE_MEMORY_MB", 0},
+		{"compiler that exits after the node killed its child", Ending{Building: true, Build: exited(1), Usage: starved}, "failed", none, "", "node_out_of_memory", "", "", 0},
+		{"compiler lost with its sandbox by the node", Ending{Building: true, Sandbox: &runtime.Exit{Reason: runtime.ExitOOM}, Usage: starved}, "failed", none, "", "node_out_of_memory", "", "", 0},
+		{"compiler over its own limit", Ending{Building: true, Build: signalled(9), Usage: own}, "failed", none, "", "compile_failed", "64 MiB", "--build-memory", 0},
+		{"compiler that leaves more than the program may have", Ending{Building: true, Build: exited(0), Err: runtime.ErrMemoryHeld, LeftBehind: true}, "failed", none, "", "compile_failed", "left more memory", "--memory", 0},
+		{"limit of the program that cannot be set", Ending{Building: true, Build: exited(0), Err: &runtime.StepError{Step: "cgroup", Err: errors.New("gone")}}, "failed", none, "", "provision_failed", "cgroup: gone", "", 0},
 		{"output dropped", Ending{Exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}}, "completed", 0, "", "", "", "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

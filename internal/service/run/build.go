@@ -139,7 +139,7 @@ func (c *execution) compile(begin time.Time) bool {
 	}
 	if e.Err = c.holdAt(c.plan.Limits.MemoryMB); e.Err != nil {
 		c.log.Info("memory of a program cannot be limited after its build", "run_id", c.run.id, "err", e.Err)
-		e.LeftBehind = true
+		e.LeftBehind = errors.Is(e.Err, runtime.ErrMemoryHeld)
 		return false
 	}
 	e.Building = false

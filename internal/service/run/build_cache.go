@@ -34,7 +34,7 @@ func (c *execution) buildKey() (key built.Key, ok bool) {
 	if identity == "" {
 		return key, false
 	}
-	raw, err := json.Marshal([]any{c.run.owner, p.Host.Name(), p.Image.Ref, identity, compilers, p.cwd(), env, p.files})
+	raw, err := json.Marshal([]any{c.run.owner, p.Host.Name(), p.Image.Ref, identity, compilers, p.cwd(), env, p.files, p.Image.Layers})
 	return sha256.Sum256(raw), err == nil
 }
 
