@@ -161,7 +161,7 @@ class Reader {
       return follows ? "whole" : "part";
     } catch (error) {
       if (left) return "hidden";
-      this.polling ||= silent && !came;
+      this.polling ||= follows && silent && !came;
       throw silent ? new Error(`The server was silent for ${Math.round(silenceMs / 1000)} s.`) : error;
     } finally {
       clearInterval(watch);

@@ -143,6 +143,22 @@ test("a hidden page has the log up to now, keeps no connection, and continues wh
   assert.deepEqual([states.at(-1), states.includes("waiting")], ["ended", false]);
 });
 
+test("a hidden page whose answer stalls follows again when it is visible", async () => {
+  const sight = new Sight();
+  sight.set(true);
+  const asked: (string | null)[] = [];
+  await follow({
+    url: "http://server/logs", headers: {}, signal: new AbortController().signal, sight, silenceMs: 20, pause: () => undefined, wait: async () => sight.set(false),
+    fetch(url, init) {
+      asked.push(new URL(String(url)).searchParams.get("follow"));
+      if (asked.length > 1) return Promise.resolve(answer([out(1), end(2)], true));
+      return new Promise((_, fail) => init!.signal!.addEventListener("abort", () => fail(new DOMException("aborted", "AbortError"))));
+    },
+    frame: () => undefined, changed: () => undefined,
+  });
+  assert.deepEqual(asked, ["false", "true"]);
+});
+
 test("notes borrow a seq", async () => {
   const seen = await read([() => answer([out(1), { type: "event", event: "stdin_closed", seq: 1, data: { reason: "client" } }, out(2), end(3)], true)]);
   assert.deepEqual([seen.seqs, seen.events], [[1, 2], ["stdin_closed", "end"]]);

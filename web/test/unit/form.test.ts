@@ -40,7 +40,10 @@ test("a form becomes a request, and a request the same form", () => {
 
 test("a program waits an hour for input that is typed", () => {
   const spec = specOf({ ...emptyForm(), interactive: true, stdin: "left out" });
-  assert.deepEqual([spec.interactive, spec.stdin_idle_timeout_sec, spec.stdin], [true, 3600, undefined]);
+  assert.deepEqual([spec.interactive, spec.stdin_idle_timeout_sec, spec.timeout_sec, spec.stdin], [true, 3600, 3600, undefined]);
+  assert.equal(specOf({ ...emptyForm(), interactive: true }, 600).timeout_sec, 600, "no longer than the server accepts");
+  assert.equal(specOf({ ...emptyForm(), interactive: true, timeoutSec: "7" }, 600).timeout_sec, 7);
+  assert.equal(specOf(formOf({ ...spec, stdin_idle_timeout_sec: 5 })).stdin_idle_timeout_sec, 5, "as in the request that is repeated");
   assert.deepEqual(specOf(formOf(spec)), spec);
   assert.equal(specOf({ ...emptyForm(), stdin: "x" }).stdin_idle_timeout_sec, undefined);
 });

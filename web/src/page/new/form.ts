@@ -30,6 +30,8 @@ export interface Form {
   files: FileOfRun[];
   stdin: string;
   interactive: boolean;
+  /** How long an interactive run waits for its input, in seconds. */
+  idleSec: number;
   env: string;
   capture: string;
   timeoutSec: string;
@@ -44,13 +46,15 @@ export interface Form {
   exec: boolean;
 }
 
+const hour = 3600;
+
 /** The size limit for all files in a request together. */
 export const inlineBytes = 1_000_000;
 
 export function emptyForm(): Form {
   return {
     kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", cut: "", image: "", template: "", workspace: undefined, runtime: "", session: "", context: "", files: [],
-    stdin: "", interactive: false, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
+    stdin: "", interactive: false, idleSec: hour, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
   };
 }
 
@@ -67,8 +71,11 @@ const figure = (text: string | number | null): number | undefined => (text === n
 /** isCut reports whether the program is only the beginning of an earlier one. */
 export const isCut = (form: Form): boolean => form.cut !== "" && form.cut === (form.kind === "code" ? form.code : form.command);
 
-/** specOf returns the request of a form. It throws an Error with a sentence about a field that cannot be sent. */
-export function specOf(form: Form): RunSpec {
+/**
+ * specOf returns the request of a form. longest is the largest time limit that the server accepts. It throws an Error with a sentence about a field
+ * that cannot be sent.
+ */
+export function specOf(form: Form, longest = Infinity): RunSpec {
   if (isCut(form)) throw new Error("The server has only its beginning. Add the rest, or change it, before you run it");
   const spec: RunSpec = form.kind === "code" ? { language: form.language, code: form.code } : { command: words(form.command) };
   if (form.session) spec.session_id = form.session;
@@ -80,8 +87,10 @@ export function specOf(form: Form): RunSpec {
   if (timeout !== undefined) spec.timeout_sec = timeout;
   const env = envOf(form.env);
   if (Object.keys(env).length > 0) spec.env = env;
-  if (form.interactive) Object.assign(spec, { interactive: true, stdin_idle_timeout_sec: 3600 }); // a user thinks for longer than the default
-  else if (form.stdin !== "") spec.stdin = form.stdin;
+  if (form.interactive) {
+    Object.assign(spec, { interactive: true, stdin_idle_timeout_sec: form.idleSec }); // a user thinks for longer than by default
+    spec.timeout_sec ??= Math.min(hour, longest);
+  } else if (form.stdin !== "") spec.stdin = form.stdin;
   const capture = lines(form.capture);
   if (capture.length > 0) spec.capture_patterns = capture;
   if (!form.session) Object.assign(spec, sandboxOf(form));
@@ -137,7 +146,7 @@ export function formOf(spec: RunSpec): Form {
     code: spec.code ?? "",
     command: shellLine(spec.command ?? []),
     image: spec.base_image ?? "", template: spec.template ?? "", workspace: spec.workspace, runtime: spec.runtime ?? "", session: spec.session_id ?? "", context: spec.context ?? "",
-    stdin: spec.stdin ?? "", interactive: spec.interactive ?? false,
+    stdin: spec.stdin ?? "", interactive: spec.interactive ?? false, idleSec: spec.stdin_idle_timeout_sec ?? hour,
     env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
     capture: (spec.capture_patterns ?? []).join("\n"),
     timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""),

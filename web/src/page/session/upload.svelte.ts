@@ -95,7 +95,7 @@ export class Uploads {
         const { code, details } = error as { code?: unknown; details?: { rule?: unknown } };
         // An upload that does not replace a file can be retried: if the first attempt has arrived after all, the second is a conflict.
         const again = code === "runtime_unavailable" && retries < mostRetries && (await pause(retries, signal));
-        if (!again) one.state = details?.rule === "exists" ? "exists" : "failed"; // to replace does not help against other conflicts, such as a folder
+        if (!again) one.state = details?.rule === "exists" ? "exists" : "failed"; // to replace does not help against other conflicts
       }
     }
     this.#sending--;
