@@ -3,6 +3,7 @@
 package mcp_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,6 +91,27 @@ func TestApprovalOfASandbox(t *testing.T) {
 	}
 	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "one is enough"})
 	p.answer(id).tool(t).refused(t, "op denied it: one is enough")
+}
+
+// A second sandbox_open for an isolated sandbox that still waits for an operator waits, too.
+func TestApprovalOfAnIsolatedSandbox(t *testing.T) {
+	w := newWorld(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"timeout_sec>600"}
+	})
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Session: belljar.IsolatedKey, Mode: belljar.ToolsCode, TimeoutSec: 900}})
+	var ids []int
+	for range 2 {
+		ids = append(ids, p.ask("tools/call", map[string]any{"name": "sandbox_open", "arguments": map[string]any{}, "_meta": map[string]any{"progressToken": len(ids)}}))
+		if n := p.next(); !strings.Contains(fmt.Sprint(n.Params["message"]), "waiting for an operator's approval") {
+			t.Fatalf("%s", n.raw)
+		}
+	}
+	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionApprove})
+	first, second := p.answer(ids[0]).tool(t).good(t), p.answer(ids[1]).tool(t).good(t)
+	if first.data["created"] != true || second.data["created"] != false || first.data["sandbox_id"] != second.data["sandbox_id"] {
+		t.Errorf("%s; %s", first.text, second.text)
+	}
 }
 
 // An operator's rule can be faster than the answer: a sandbox that is already denied does not count as new.

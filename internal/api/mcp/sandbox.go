@@ -152,7 +152,8 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 			s, err := c.Sessions().Get(ctx, id)
 			if err == nil && !s.State.Ended() {
 				c.remember(id, key)
-				return s, false, nil
+				s, err = c.approved(s)
+				return s, false, err
 			}
 		}
 	}
