@@ -82,6 +82,24 @@ test("the page shows that another operator decided first", soak, async (t) => {
   await accessible(boss.page, "approvals-late");
 });
 
+test("a request whose approval fails still waits, with the reason", async (t) => {
+  const boss = await visit(t, { place: server, role: "admin" });
+  boss.allow(/409/);
+  const one = await asked(t, server, ["true"]);
+  await boss.open("sandbox/approvals");
+  const card = boss.page.getByRole("article").filter({ hasText: one.user });
+  await card.waitFor();
+  const decision = /admin\/approvals\/[^?]+$/;
+  await boss.page.route(decision, (route) => route.fulfill({ status: 409, json: { error: { code: "conflict", message: 'volume "data" is in use' } } }));
+  await card.getByRole("button", { name: "Approve" }).click();
+  await boss.page.getByRole("alert").waitFor();
+  assert.match((await card.getByRole("alert").allInnerTexts()).join(), /volume "data" is in use/i);
+  await boss.page.unroute(decision);
+  await card.getByRole("button", { name: "Approve" }).click();
+  await card.waitFor({ state: "detached" });
+  assert.equal((await one.v.api.runs.wait(one.id)).phase, "completed");
+});
+
 test("an operator whose clock is wrong decides, too", soak, async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   await boss.inject(() => {
