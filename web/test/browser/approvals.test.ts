@@ -100,6 +100,20 @@ test("a request whose approval fails still waits, with the reason", async (t) =>
   assert.equal((await one.v.api.runs.wait(one.id)).phase, "completed");
 });
 
+test("a run in a session has the network of its session", async (t) => {
+  const boss = await visit(t, { place: server, role: "admin" });
+  const v = await visit(t, { place: server });
+  await using session = await v.api.sessions.create({ base_image: "host", timeout_sec: 20 });
+  const { id } = await v.api.runs.start({ session_id: session.id, command: ["true"], timeout_sec: 120 });
+  atEnd(t, () => v.api.runs.cancel(id).catch(() => {}));
+  await boss.open("sandbox/approvals");
+  const card = boss.page.getByRole("article").filter({ hasText: shown(v.user) });
+  await card.waitFor();
+  const text = await card.innerText();
+  assert.match(text, /wants to run a program in a session[\s\S]*Network\s+that of its session/);
+  assert.ok((await card.getByRole("link", { name: "that of its session" }).getAttribute("href"))?.endsWith(`/sessions/${session.id}`));
+});
+
 test("an operator whose clock is wrong decides, too", soak, async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   await boss.inject(() => {
