@@ -1,11 +1,13 @@
 package auth
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -22,6 +24,8 @@ const (
 	// freshKeys is the minimum interval between fetches of the keys, so that tokens with invented key ids do not cause a
 	// request each.
 	freshKeys = 10 * time.Second
+	// maxKeys is the maximum size of the keys in bytes.
+	maxKeys = 1 << 20
 )
 
 // errFresh means that the keys were fetched too recently to fetch them again.
@@ -172,12 +176,34 @@ func (f *fetcher) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errFresh
 	}
 	answer, err := f.next.Do(r)
-	if err == nil && answer.StatusCode != http.StatusOK {
-		answer.Body.Close()
-		err = fmt.Errorf("keys: %s", answer.Status)
+	if err == nil {
+		err = readKeys(answer)
 	}
 	f.last, f.failed = f.now(), err
-	return answer, err
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// readKeys reads an answer with keys into memory, so that one that breaks off or is no set of keys counts as a failed fetch.
+func readKeys(answer *http.Response) error {
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("keys: %s", answer.Status)
+	}
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxKeys))
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(body, &set); err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	answer.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
 }
 
 // unavailable returns the error for a token that cannot be verified at present. API keys still work.

@@ -8,10 +8,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +31,7 @@ type issuer struct {
 	down       bool
 	keys       []map[string]string
 	name       string // in its metadata; "" means its URL
+	broken     string // served instead of the keys
 	discovered int
 	fetched    int
 }
@@ -56,6 +59,10 @@ func newIssuer(t *testing.T) *issuer {
 		i.fetched++
 		if i.down {
 			http.Error(w, "down", http.StatusBadGateway)
+			return
+		}
+		if i.broken != "" {
+			io.WriteString(w, i.broken)
 			return
 		}
 		json.NewEncoder(w).Encode(map[string]any{"keys": i.keys})
@@ -198,6 +205,42 @@ func TestMadeUpKeyIDsDoNotReachTheProvider(t *testing.T) {
 		runtime.Gosched()
 	}
 	t.Errorf("a new key: %v", err)
+}
+
+// Keys that come with status 200 but cannot be read are an outage, not a reason to count tokens as guesses.
+func TestUnreadableKeysAreAnOutage(t *testing.T) {
+	for _, broken := range []string{`{"keys": [`, `<html>`, `{"keys": [` + strings.Repeat(" ", maxKeys) + `]}`} {
+		at, from := newClock(), newIssuer(t)
+		key := rsaKey()
+		from.publish("1", "RS256", key)
+		from.broken = broken
+		a, recorded := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now})
+		claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(time.Hour).Unix()}
+		raw := sign(t, jwt.SigningMethodRS256, key, claims, map[string]any{"kid": "1"})
+		for range 3 {
+			_, err := a.Authenticate(request("Authorization: Bearer " + raw))
+			if belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || recorded.last() != "unavailable" {
+				t.Errorf("%.20s: %v (%s)", broken, err, recorded.last())
+			}
+		}
+		if _, fetched := from.asked(); fetched != 1 {
+			t.Errorf("%.20s: keys were fetched %d times", broken, fetched)
+		}
+		from.mu.Lock()
+		from.broken = ""
+		from.mu.Unlock()
+		at.pass(retryProvider)
+		var err error
+		for range 100 { // the library may still share the result of the last fetch, which failed
+			if _, err = a.Authenticate(request("Authorization: Bearer " + raw)); err == nil {
+				break
+			}
+			runtime.Gosched()
+		}
+		if err != nil {
+			t.Errorf("%.20s: after the outage: %v", broken, err)
+		}
+	}
 }
 
 func TestOutageIsForTokensOnly(t *testing.T) {

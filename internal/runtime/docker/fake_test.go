@@ -383,6 +383,7 @@ func TestWrongImages(t *testing.T) {
 // An image without a registry digest is identified by its id.
 func TestDigestOfBuilt(t *testing.T) {
 	e := newEngine()
+	e.image.RepoTags = []string{"built:1"}
 	r := talk(t, e, docker.Options{})
 	root, err := r.Image(t.Context(), "built:1")
 	if err != nil || root.Digest == "" || root.Digest != root.Name {
@@ -393,7 +394,7 @@ func TestDigestOfBuilt(t *testing.T) {
 func TestPull(t *testing.T) {
 	const digest = "sha256:0123456789012345678901234567890123456789012345678901234567890123"
 	e := newEngine()
-	e.image.RepoDigests = []string{"other/python@sha256:1", "python@" + digest}
+	e.image.RepoTags, e.image.RepoDigests = []string{"python:3.11-slim"}, []string{"other/python@sha256:1", "python@" + digest}
 	var auth string
 	e.pull = func(w http.ResponseWriter, r *http.Request) {
 		auth = r.Header.Get("X-Registry-Auth")

@@ -23,6 +23,9 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
+// leastDigits is how many digits a digest without a name has at least, as in other names of images.
+const leastDigits = 12
+
 // Image implements [runtime.Imager].
 func (i *images) Image(ctx context.Context, ref string) (runtime.Root, error) {
 	got, err := i.api().ImageInspect(ctx, ref)
@@ -31,12 +34,34 @@ func (i *images) Image(ctx context.Context, ref string) (runtime.Root, error) {
 		return runtime.Root{}, fmt.Errorf("%w: %s", runtime.ErrNoImage, ref)
 	case err != nil:
 		return runtime.Root{}, fault(stepImage, err)
+	case !named(ref, got):
+		return runtime.Root{}, fmt.Errorf("%w: %s", runtime.ErrNoImage, ref)
 	}
 	root := runtime.Root{Ref: ref, Name: got.ID, Digest: cmp.Or(digestOf(ref, got.RepoDigests), got.ID)}
 	if got.Config != nil {
 		root.Env = got.Config.Env
 	}
 	return root, nil
+}
+
+// named reports whether an image that the engine found has that name or is named by a digest. An engine also finds the beginning of an id
+// and a copy that Belljar imported, but rules about images do not know these as names of the image.
+func named(ref string, got client.ImageInspectResult) bool {
+	if got.Config != nil && slices.Contains(got.RepoTags, imported(got.Config.Labels[labelImage])+":latest") {
+		return false
+	}
+	if digits, ok := strings.CutPrefix(ref, "sha256:"); ok {
+		return len(digits) >= leastDigits && strings.Trim(digits, "0123456789abcdef") == ""
+	}
+	parsed, err := name.ParseReference(ref)
+	if err != nil {
+		return false
+	}
+	_, pinned := parsed.(name.Digest)
+	return pinned || slices.ContainsFunc(got.RepoTags, func(tag string) bool {
+		has, err := name.ParseReference(tag)
+		return err == nil && has.Name() == parsed.Name()
+	})
 }
 
 // digestOf returns the digest of an image's manifest; if there are several, the one of ref's repository. An image that was

@@ -129,6 +129,12 @@ func TestEngineHasLostSomething(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := r.Image(t.Context(), strings.TrimPrefix(root.Name, "sha256:")[:12]); !errors.Is(err, runtime.ErrNoImage) {
+		t.Errorf("the beginning of an id: %v", err)
+	}
+	if byID, err := r.Image(t.Context(), root.Name); err != nil || byID.Name != root.Name {
+		t.Errorf("%+v, %v", byID, err)
+	}
 	s := spec("test/moving")
 	s.Root = root
 	create(t, r, s)
@@ -170,6 +176,9 @@ func TestImportOnce(t *testing.T) {
 	list, err := r.Images(t.Context())
 	if err != nil || slices.ContainsFunc(list, func(i belljar.Image) bool { return strings.HasPrefix(i.Ref, "belljar/") }) {
 		t.Errorf("%+v, %v", list, err)
+	}
+	if _, err := r.Image(t.Context(), image); !errors.Is(err, runtime.ErrNoImage) {
+		t.Errorf("requests can name %s: %v", image, err)
 	}
 	// An image that another program removes is imported again.
 	ids, err := r.List(t.Context())

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -11,8 +12,14 @@ import (
 
 var _ session.Runs = (*Runs)(nil)
 
-// ActiveIn reports whether a session has live runs, queued ones included.
-func (s *Runs) ActiveIn(id string) bool { return len(s.in(id)) > 0 }
+// ActiveIn reports whether a session has live runs, queued ones included, and whether one of them waits for an approval.
+func (s *Runs) ActiveIn(id string) (active, pending bool) {
+	list := s.in(id)
+	return len(list) > 0, slices.ContainsFunc(list, func(r *Run) bool {
+		a := r.Snapshot().Approval
+		return a != nil && a.State == belljar.ApprovalPending
+	})
+}
 
 // StopIn stops the runs of a session.
 func (s *Runs) StopIn(id string, why error) {

@@ -75,7 +75,7 @@ func Hibernate(ctx context.Context, x *Session, caller belljar.Caller, spec bell
 		return belljar.Session{}, context.Cause(ctx)
 	}
 	for late := time.Now().Add(leaveTime); ; {
-		active := x.all.opts.Runs.ActiveIn(x.id)
+		active, _ := x.all.opts.Runs.ActiveIn(x.id)
 		ctx, stop := context.WithCancelCause(ctx)
 		t, begun, err := x.asleep.begin(stop, active, spec.Force)
 		switch {
@@ -170,9 +170,10 @@ func (h *hibernation) run(ctx context.Context, t *transition, caller belljar.Cal
 	x.mu.Lock()
 	u, until, used := Use{x.box, x, x.inside}, x.life.ends, x.uses > 0
 	x.mu.Unlock()
+	active, _ := x.all.opts.Runs.ActiveIn(x.id)
 	var contexts bool
 	var err error
-	if force && (used || x.all.opts.Runs.ActiveIn(x.id)) {
+	if force && (used || active) {
 		err = x.all.opts.Snapshots.Rehearse(ctx, sleeper{u}, until)
 	}
 	if err == nil {

@@ -118,12 +118,16 @@ func (x *Session) setTimer(now time.Time) {
 }
 
 // checkExpiry ends the session if it has expired, and else sets the timer again. The timer and the reaper call it. A queued run will use
-// the session, and keeps it.
+// the session, and keeps it. A run that waits for an approval keeps it from its idle timeout, too: only an operator can end that wait.
 func (x *Session) checkExpiry() {
 	x.mu.Lock()
-	_, unused := x.life.expired(x.all.now(), x.asleep.inUse())
+	why, unused := x.life.expired(x.all.now(), x.asleep.inUse())
 	x.mu.Unlock()
-	awaited := unused && x.all.opts.Runs.ActiveIn(x.id)
+	awaited := false
+	if why != "" {
+		active, pending := x.all.opts.Runs.ActiveIn(x.id)
+		awaited = unused && active || pending
+	}
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
