@@ -148,12 +148,13 @@ test("what is typed while a file is read again stays", soak, async (t) => {
   await editor(page).getByText("one").waitFor();
   await session.write("a.txt", "of a program\n");
   let go = () => {};
-  const asked = new Promise<void>((resolve) => void page.route(/fs\/read/, async (route) => {
+  const held = new Promise<void>((on) => (go = on));
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/read/, async (route) => { // the pointer that enters the editor asks, too
     const answer = await route.fetch();
     resolve();
-    await new Promise<void>((on) => (go = on));
+    await held;
     await route.fulfill({ response: answer });
-  }, { times: 1 }));
+  }));
   await page.evaluate(() => dispatchEvent(new Event("focus"))); // as if the window had lost the focus
   await within("the question", asked);
   await retype(page, "mine");
