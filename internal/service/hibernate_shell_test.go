@@ -18,13 +18,7 @@ func TestShellOptionsAtWake(t *testing.T) {
 	b.run(shellIn(x.ID, "list() { echo !(a|b); }; POSIXLY_CORRECT=y"))
 	probe := "echo $one; type -t list; my-own x; shopt -q extglob || echo off; set -o | grep -c 'posix.*on'"
 	const want = "1\nfunction\nit's x\noff\n1\n"
-	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
-	if err != nil || !made.Shell {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
-	b.sleeping(x.ID)
-	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
+	wantShellKept(b, x.ID, probe, want)
 }
 
 // A function named like a builtin is restored in a copy, and does not prevent a session from waking.
@@ -35,13 +29,7 @@ func TestShellFunctionsAtWake(t *testing.T) {
 	b.run(shellIn(x.ID, "IFS=:; declare() { exit 3; }"))
 	probe := `builtin printf '%q\n' "$IFS"; type -t declare`
 	const want = ":\nfunction\n"
-	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
-	if err != nil || !made.Shell {
-		t.Fatalf("%+v, %v", made, err)
-	}
-	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
-	b.sleeping(x.ID)
-	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
+	wantShellKept(b, x.ID, probe, want)
 }
 
 // Restored values are those of the original: bash evaluates and converts them only when a command of the session assigns one.
@@ -58,11 +46,17 @@ JAVA_TOOL_OPTIONS=-Xmx1g; export SSL_CERT_FILE=own.pem BELLJAR_TEAM=a; after=1`)
 	if strings.Count(want, "08") != 4 || !strings.Contains(want, `\r  \n`) {
 		t.Fatal(want)
 	}
-	made, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{})
+	wantShellKept(b, x.ID, probe, want)
+}
+
+// wantShellKept checks that a probe prints the same in the shell of a session's copy, and in the session's own after hibernation.
+func wantShellKept(b *bench, id, probe, want string) {
+	b.t.Helper()
+	made, err := b.snapshots().Fork(b.context(), id, belljar.ForkSpec{})
 	if err != nil || !made.Shell {
-		t.Fatalf("%+v, %v", made, err)
+		b.t.Fatalf("%+v, %v", made, err)
 	}
-	wantText(t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
-	b.sleeping(x.ID)
-	wantText(t, b.run(shellIn(x.ID, probe)).stdout, want)
+	wantText(b.t, b.run(shellIn(made.Sessions[0].ID, probe)).stdout, want)
+	b.sleeping(id)
+	wantText(b.t, b.run(shellIn(id, probe)).stdout, want)
 }
