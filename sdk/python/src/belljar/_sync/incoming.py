@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import errors
+from .._download import create, mode_of
 from .._events import Events
 from .._http import Answer, Garbled, Head
 from .._retry import stranger
@@ -75,9 +74,9 @@ class Incoming:
     def save(self, to: Union[str, os.PathLike[str]]) -> None:
         """Writes the body to a file, which appears when it is complete. An existing file keeps its mode, and a symbolic link to it stays."""
         name = os.path.realpath(to)
-        mode = _mode(name)
+        mode = mode_of(name)
         part = f"{name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-        file = _create(part, mode)  # not in a thread: a task that is cancelled meanwhile would leave the file
+        file = create(part, mode)  # not in a thread: a task that is cancelled meanwhile would leave the file
         try:
             while True:
                 piece = self.piece()
@@ -119,26 +118,6 @@ class Incoming:
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
         self.close()
-
-
-def _mode(name: str) -> Optional[int]:
-    """Returns the mode of the file to replace, None if there is none. Only a regular file is replaced, never a device, pipe or folder."""
-    try:
-        old = os.stat(name).st_mode
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(old):
-        raise FileExistsError(errno.EEXIST, "not a regular file", name)
-    return old & 0o777
-
-
-def _create(name: str, mode: Optional[int]) -> Any:
-    """Creates a file for writing. It never has more permissions than the given mode."""
-    file = open(name, "xb", opener=lambda path, flags: os.open(path, flags, 0o666 if mode is None else mode))
-    if mode is not None:
-        with suppress(OSError):  # a file system may have no modes
-            os.chmod(name, mode)  # the umask has reduced it
-    return file
 
 
 def decode(incoming: Incoming) -> Any:
