@@ -44,7 +44,7 @@ func (s scale) measureIdle(ctx context.Context, n int) (*local.IdleWeight, error
 
 // measureCrowd holds n sandboxes at the same time, releases them, and counts the remains.
 func (s scale) measureCrowd(ctx context.Context, n int) (*local.CrowdResult, error) {
-	descriptors := openDescriptors()
+	helpers, descriptors := len(children()), openDescriptors() // such as the warden of memory, which stays
 	r := &local.CrowdResult{Sandboxes: n}
 	begin := time.Now()
 	boxes, err := s.fill(ctx, n)
@@ -58,8 +58,8 @@ func (s scale) measureCrowd(ctx context.Context, n int) (*local.CrowdResult, err
 	if err != nil {
 		return nil, err
 	}
-	processes, opened := len(children()), openDescriptors()-descriptors
-	r.Left = len(names) + processes + max(opened, 0)
+	processes, opened := len(children())-helpers, openDescriptors()-descriptors
+	r.Left = len(names) + max(processes, 0) + max(opened, 0)
 	if r.Left > 0 {
 		r.LeftDetail = fmt.Sprintf(" (%d folders, %d processes, %d descriptors)", len(names), processes, opened)
 	}
