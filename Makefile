@@ -196,6 +196,7 @@ UNITS := . ./client/agentfile ./docs ./internal/agent/wire ./internal/api ./inte
 check: lint-quick agents ## what to run at each save: format, vet, staticcheck, generated files, unit tests
 	$(GO) tool staticcheck ./...
 	$(GO) test -trimpath -vet=off $(UNITS)
+	$(GO) test -trimpath -vet=off ./internal/api/rest -run 'TestSpec$$'
 
 .PHONY: lint
 lint: lint-quick ## gofmt, vet, golangci-lint, go.mod, workflows, and the other systems that belljar is built for

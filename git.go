@@ -56,7 +56,7 @@ func (g *GitSpec) Validate() error {
 		return err
 	}
 	if hint := checkRef(g.Ref); hint != "" {
-		return invalidGit("ref", hint, "git.ref %.80q is no name of a branch, tag or commit", g.Ref)
+		return invalidGit("ref", hint, "git.ref %.80q is not the name of a branch, tag or commit", g.Ref)
 	}
 	if g.Depth < 0 || g.Depth > maxGitDepth {
 		e := invalidGit("depth", "leave it out for the commit alone", "git.depth must be from 1 to %d, got %d", maxGitDepth, g.Depth)

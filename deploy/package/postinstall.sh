@@ -1,5 +1,5 @@
 #!/bin/sh
-# A new installation is started by its operator. One that runs is restarted; its sessions and runs go on.
+# A new installation is started by its operator. One that runs is restarted; its sessions and runs continue.
 set -eu
 if [ -d /run/systemd/system ]; then
 	# A masked unit must not leave the package half installed.

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Restarts the workspace service of a sprite, and waits until it answers. Sandboxes in the sprite go on. sprite.sh has the settings and
+# Restarts the workspace service of a sprite, and waits until it answers. Sandboxes in the sprite continue. sprite.sh has the settings and
 # exit codes.
 set -eu
 name=restart_workspace_service

@@ -88,6 +88,28 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// TestGo: the documents name the version of Go that go.mod needs.
+func TestGo(t *testing.T) {
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(source(t, "go.mod"))
+	if version == nil {
+		t.Fatal("go.mod names no version of Go")
+	}
+	for _, page := range []string{"README.md", "CONTRIBUTING.md"} {
+		if !strings.Contains(source(t, page), "Linux and Go "+version[1]+".") {
+			t.Errorf("%s does not name Go %s", page, version[1])
+		}
+	}
+}
+
+// TestCheckSpec: make check finds a stale document of the REST API. The other generated files of Go are in its units.
+func TestCheckSpec(t *testing.T) {
+	_, recipe, _ := strings.Cut(source(t, "Makefile"), "\ncheck:")
+	recipe, _, _ = strings.Cut(recipe, "\n\n")
+	if !strings.Contains(recipe, "./internal/api/rest -run 'TestSpec$$'") {
+		t.Errorf("make check does not compare spec/openapi.yaml:%s", recipe)
+	}
+}
+
 // TestFuzzEnds: the nightly workflow has time for each fuzz target, and half a minute more for its compilation.
 func TestFuzzEnds(t *testing.T) {
 	_, job, _ := strings.Cut(source(t, ".github/workflows/nightly.yml"), "\n  fuzz:\n")

@@ -13,10 +13,6 @@ import (
 	"testing"
 )
 
-// most is the maximum length of a file, in lines. Generated files are not for reading and may be
-// longer.
-const most = 800
-
 // habit checks one package and returns its violations, one line each.
 type habit struct {
 	name   string
@@ -26,7 +22,6 @@ type habit struct {
 
 func habits() []habit {
 	return []habit{
-		{"files are at most 800 lines", "a file holds one noun or one command", longFiles},
 		{"package names say what is in them", "what goes into util belongs somewhere", vagueNames},
 		{"every package has one package comment", "it is the first thing a reader sees", packageComments},
 		{"exported names are documented", "a name without a sentence is half an interface", undocumented},
@@ -53,7 +48,6 @@ func TestHabits(t *testing.T) {
 // TestHabitsCatch proves that each habit can be broken.
 func TestHabitsCatch(t *testing.T) {
 	bad := map[string]string{
-		"files are at most 800 lines":              "package x\n" + strings.Repeat("\n", most),
 		"package names say what is in them":        "package util\n",
 		"every package has one package comment":    "package x\n",
 		"exported names are documented":            "package x\n\nfunc Naked() {}\n",
@@ -82,15 +76,6 @@ func TestHabitsCatch(t *testing.T) {
 }
 
 func generated(f *file) bool { return ast.IsGenerated(f.syntax) }
-
-func longFiles(p *pkg) (broken []string) {
-	for _, f := range p.files {
-		if f.lines > most && !generated(f) {
-			broken = append(broken, fmt.Sprintf("%s has %d lines", f.name, f.lines))
-		}
-	}
-	return broken
-}
 
 func vagueNames(p *pkg) (broken []string) {
 	vague := []string{"pkg", "util", "utils", "common", "helper", "helpers", "models", "types", "base", "misc", "shared", "lib"}

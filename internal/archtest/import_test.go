@@ -151,7 +151,7 @@ func rules() []rule {
 		},
 		{
 			name:   "10: the client, the configuration and archives import root, and what suggests names",
-			reason: "they are of use to anybody who has the nouns",
+			reason: "any package that has the nouns can use them",
 			applies: func(dir string) bool {
 				return under(dir, "client") || dir == "internal/config" || dir == "internal/archive"
 			},

@@ -11,10 +11,11 @@ import (
 
 // Limits of what a reader can remember.
 const (
-	mostMethods  = 40   // of a type
-	mostLines    = 5000 // of a package, without tests
-	mostFile     = 500  // lines of a file, tests included
-	mostContract = 8    // methods of an interface
+	mostMethods = 40   // of a type
+	mostLines   = 5000 // of a package, without tests
+	mostFile    = 500  // lines of a file, tests included
+	// mostContract bounds the methods that an interface declares. A caller may see more: embedded interfaces count for themselves.
+	mostContract = 8
 	// mostNames is the maximum number of names that the root package exports, without methods
 	// (docs/decisions/0024-names-of-the-root.md).
 	mostNames = 300

@@ -26,7 +26,7 @@ type sessionCommands struct {
 	Show      sessionShow      `cmd:"" help:"Show a session."`
 	Exec      sessionExec      `cmd:"" help:"Run a command in a session."`
 	Run       sessionRun       `cmd:"" help:"Run a program of this machine in a session."`
-	Code      sessionCode      `cmd:"" help:"Execute code in a session's interpreter, which remembers."`
+	Code      sessionCode      `cmd:"" help:"Execute code in a session's interpreter, which keeps its variables."`
 	Shell     sessionShell     `cmd:"" help:"Open a terminal in a session, or reattach to one."`
 	Files     sessionFiles     `cmd:"" help:"List the files of a session's workspace."`
 	CP        sessionCopy      `cmd:"" name:"cp" help:"Copy files and folders into a session, or out of it."`
@@ -140,7 +140,7 @@ func (n *sessionCreate) Run(ctx context.Context, c *console) error {
 		if n.Jar.JSON {
 			return show.JSON(c.stdout, made)
 		}
-		c.aside("it lives until %s, and longer when it is used", made.ExpiresAt.Local().Format(time.DateTime))
+		c.aside("expires at %s unless it is used", made.ExpiresAt.Local().Format(time.DateTime))
 		return show.Lines(c.stdout, []string{made.ID})
 	})
 }
@@ -186,7 +186,7 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 		c.warn(session)
 		flags := o.Jar
 		if flags.JSON = false; !created && !reflect.ValueOf(flags).IsZero() {
-			c.Note("the session existed, so the flags, which are for a new one, change nothing")
+			c.Note("the session already exists: flags apply to a new session only")
 		}
 		if o.Jar.JSON {
 			return show.JSON(c.stdout, struct {
@@ -195,9 +195,9 @@ func (o *sessionOpen) Run(ctx context.Context, c *console) error {
 			}{session, created})
 		}
 		if created {
-			c.aside("made; it lives until %s, and longer when it is used", session.ExpiresAt.Local().Format(time.DateTime))
+			c.aside("created; expires at %s unless it is used", session.ExpiresAt.Local().Format(time.DateTime))
 		} else {
-			c.aside("it existed: made %s ago", show.RoughDuration(time.Since(session.CreatedAt)))
+			c.aside("reused an existing session, created %s ago", show.RoughDuration(time.Since(session.CreatedAt)))
 		}
 		return show.Lines(c.stdout, []string{session.ID})
 	})

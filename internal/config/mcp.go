@@ -17,7 +17,7 @@ func models(c *Config) []row {
 		{name: "MCP_ALLOW_PRESETS", value: list(&c.MCPAllowPresets, checkPreset), def: "[]",
 			doc: "Where tools in the sandboxes of models get packages, of EGRESS_PRESETS: pip, npm. A client's URL cannot select among these."},
 		{name: "MCP_IMAGE", value: text(&c.MCPImage, checkImage), doc: "Image of all sandboxes of models. If unset, a client's URL may name one, and otherwise sandbox.run may name any; sandboxes without an image get DEFAULT_IMAGE."},
-		{name: "MCP_RUNTIME", value: oneOf(&c.MCPRuntime, "", "native", "docker", "gvisor", "firecracker"), def: "", doc: "Runtime of all sandboxes of models. If unset, as MCP_IMAGE."},
+		{name: "MCP_RUNTIME", value: oneOf(&c.MCPRuntime, "", "native", "docker", "gvisor", "firecracker"), def: "", doc: "Runtime of all sandboxes of models. If unset, as MCP_IMAGE. The server does not start with firecracker, which Belljar does not have."},
 		{name: "MCP_TIMEOUT_SEC", value: integer(&c.MCPTimeoutSec, 0, 31536000), unit: "seconds", def: "0", doc: "Most time of a model's command, and its default, up to MAX_EXEC_TIMEOUT_SEC; 0 means as for every request. A client's URL can set less, and a model less than that."},
 		{name: "MCP_CPU", value: number(&c.MCPCPU, 0, 1024), unit: "cores", def: "0", doc: "Processors of a model's sandbox, 0.01 to MAX_CPU; 0 means as for every request. A client's URL can set less."},
 		{name: "MCP_MEMORY_MB", value: integer(&c.MCPMemoryMB, 0, 16<<20), unit: "MiB", def: "0", doc: "Memory of a model's sandbox, 8 to MAX_MEM_MB; 0 means as for every request. A client's URL can set less."},

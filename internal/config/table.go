@@ -82,7 +82,7 @@ func execution(c *Config) []row {
 		{name: "BACKGROUND_EXECUTION", value: boolean(&c.BackgroundExecution), def: "true", hash: true,
 			doc: "Answer POST /runs before the run has ended. If false, a request without wait also waits for the end, except for interactive runs."},
 		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,
-			doc: "Runtime of requests that name none. The server does not start if this host cannot provide it, and never substitutes another."},
+			doc: "Runtime of requests that name none. The server does not start if this host cannot provide it, and never substitutes another. Belljar has no runtime firecracker: the name is reserved for clients of the sandbox API, and the server does not start with it."},
 		{name: "RUNTIMES", value: list(&c.Runtimes, checkRuntime), def: "native,gvisor,docker",
 			doc: "Runtimes that requests may name, and from which an isolation class or a trust level selects. SANDBOX_DEFAULT_RUNTIME must be one of them. One that this host cannot provide is listed with the reason, and refused."},
 		{name: "DEFAULT_TRUST_LEVEL", value: oneOf(&c.DefaultTrustLevel, "", "trusted", "standard", "untrusted"), def: "",

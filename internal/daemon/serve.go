@@ -95,7 +95,7 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 	case received := <-signals:
 		h.Print("%s: no new runs; current ones have %s to end", received, cfg.Drain)
 		if !cfg.EndSessions && cfg.Store != "memory" {
-			h.Print("sessions, and what runs in them, live on for the next server, for %s", cfg.Lease)
+			h.Print("sessions and their commands continue for %s; the next server reattaches to them", cfg.Lease)
 		}
 	}
 	return n.drain(cfg.Drain, server, signals)

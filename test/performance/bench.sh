@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures Belljar beside bubblewrap, runc and docker in one run, and then its server (LOADFLAGS): test/performance/bench.sh
+# Measures Belljar alongside bubblewrap, runc and docker in one run, and then its server (LOADFLAGS): test/performance/bench.sh
 # BELLJAR [bench flags]. It adds the comparison to docs/benchmarks.csv.
 # As root on Debian it installs the peers and starts a separate Docker engine, on a private socket, in a private folder and in a
 # separate network, and stops it at the end. It reports unavailable peers as not measured.

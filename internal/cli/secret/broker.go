@@ -31,7 +31,7 @@ func broker(secrets map[string]belljar.Secret, flags []string) error {
 			option, options, _ = strings.Cut(options, ",")
 			header, ok := strings.CutPrefix(option, "header=")
 			if !ok {
-				return mistake.New("options are header=NAME and template='Bearer {}'", "--broker %s: %q is no option", name, option)
+				return mistake.New("options are header=NAME and template='Bearer {}'", "--broker %s: unknown option %q", name, option)
 			}
 			s.Header = header
 		}

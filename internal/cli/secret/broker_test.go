@@ -20,7 +20,7 @@ func TestBrokerFlags(t *testing.T) {
 		{flags: []string{"TOKEN=,header=X"}, err: "names no host"},
 		{flags: []string{"OTHER=api.example.com"}, err: "there is no secret OTHER"},
 		{flags: []string{"TOKEN=api.example.com", "TOKEN=b.example.com"}, err: "is given twice"},
-		{flags: []string{"TOKEN=api.example.com,X-Key"}, err: `"X-Key" is no option`},
+		{flags: []string{"TOKEN=api.example.com,X-Key"}, err: `unknown option "X-Key"`},
 	} {
 		secrets := map[string]belljar.Secret{"TOKEN": {Value: "s3cr3t-token"}}
 		err := broker(secrets, tt.flags)

@@ -81,7 +81,7 @@ func (a Request) protections() (names []string) {
 }
 
 // notLimited refuses a limit of the request that the runtime cannot enforce on this host; nil for other protections.
-func notLimited(p *placement.Placement, request Request, got runtime.Protection) error {
+func notLimited(caller belljar.Caller, p *placement.Placement, request Request, got runtime.Protection) error {
 	for _, l := range limitFields {
 		if l.protection != got.Name || !l.asked(request) {
 			continue
@@ -90,7 +90,10 @@ func notLimited(p *placement.Placement, request Request, got runtime.Protection)
 		if got.By != "" {
 			message = fmt.Sprintf("%s cannot be enforced here: runtime %s limits %s only by %s", l.field, p.Host.Name(), got.Name, got.By)
 		}
-		hint := "allow_weak " + got.Name + " (--allow-weak " + got.Name + ", operators only) runs without the limit"
+		hint := "allow_weak " + got.Name + " (--allow-weak " + got.Name + ") runs without the limit"
+		if !caller.Admin() {
+			hint = "an operator can run without the limit: allow_weak " + got.Name + " (--allow-weak " + got.Name + ")"
+		}
 		if got.Hint != "" {
 			hint = got.Hint + "; or " + hint
 		}
@@ -103,14 +106,14 @@ func notLimited(p *placement.Placement, request Request, got runtime.Protection)
 }
 
 // enforceable refuses a plan with a protection that the runtime cannot enforce on this host, before anything is built.
-func enforceable(p *placement.Placement, request Request) error {
+func enforceable(caller belljar.Caller, p *placement.Placement, request Request) error {
 	names := p.Require
 	if p.Limits.CPUTimeSec > 0 {
 		names = append(slices.Clone(names), runtime.ProtectCPUTime)
 	}
 	for _, name := range names {
 		if got := p.Caps.Protection(name); !got.Enforced {
-			if err := notLimited(p, request, got); err != nil {
+			if err := notLimited(caller, p, request, got); err != nil {
 				return err
 			}
 			hint := got.Hint

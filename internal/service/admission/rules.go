@@ -142,7 +142,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 		p.Image.GoCache = r.GoCache(p.Image, false)
 		p.LacksGoCache = p.Image.GoCache == "" && request.buildsGo()
 	}
-	if err = enforceable(&p, request); err != nil {
+	if err = enforceable(caller, &p, request); err != nil {
 		return p, err
 	}
 	p.Bind()

@@ -53,7 +53,7 @@ func draw(rows []row) []byte {
 	for i, r := range measures {
 		y := top + pitch*float64(i)
 		class := "bar"
-		if r.ratio == 1 {
+		if strings.HasPrefix(r.measure, "belljar") { // in process, and as a command
 			class = "own"
 		}
 		fmt.Fprintf(&b, `<text class="text" x="%g" y="%.1f" text-anchor="end">%s</text>`+"\n", left-12, y+19, escaped(r.measure))

@@ -14,6 +14,7 @@ import (
 
 const sample = `{"host": {"machine": "2 × A & B"}, "timings": [
 	{"name": "belljar, in process", "p50_ms": 5, "ratio": 1},
+	{"name": "belljar run, whole process", "p50_ms": 30, "ratio": 6},
 	{"name": "docker run", "p50_ms": 212.346, "ratio": 42.469}]}`
 
 // TestRun records two benchmarks, and draws the second together with the first.
@@ -31,8 +32,10 @@ func TestRun(t *testing.T) {
 	}
 	const want = `commit,date,machine,measure,p50_ms,ratio
 aaaa,2026-01-02,2 × A & B,"belljar, in process",5.00,1.00
+aaaa,2026-01-02,2 × A & B,"belljar run, whole process",30.00,6.00
 aaaa,2026-01-02,2 × A & B,docker run,212.35,42.47
 bbbb,2026-01-03,2 × A & B,"belljar, in process",5.00,1.00
+bbbb,2026-01-03,2 × A & B,"belljar run, whole process",30.00,6.00
 bbbb,2026-01-03,2 × A & B,docker run,212.35,84.00
 `
 	if got, err := os.ReadFile(table); err != nil || string(got) != want {
@@ -47,8 +50,11 @@ bbbb,2026-01-03,2 × A & B,docker run,212.35,84.00
 			t.Errorf("the picture lacks %q", part)
 		}
 	}
-	if n := bytes.Count(svg, []byte("<circle")); n != 2 {
-		t.Errorf("the picture has %d dots of the first benchmark, want 2", n)
+	if n := bytes.Count(svg, []byte("<circle")); n != 3 {
+		t.Errorf("the picture has %d dots of the first benchmark, want 3", n)
+	}
+	if own, bar := bytes.Count(svg, []byte(`class="own"`)), bytes.Count(svg, []byte(`class="bar"`)); own != 2 || bar != 1 {
+		t.Errorf("%d bars are Belljar's and %d those of others, want 2 and 1", own, bar)
 	}
 	wellFormed(t, svg)
 }
