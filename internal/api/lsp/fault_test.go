@@ -257,6 +257,23 @@ exit 1
 	}
 }
 
+// A run of a command has no line for a mark. Its message names a place that is only in the sandbox.
+func TestPlaceInTheSandbox(t *testing.T) {
+	e := start(t, with(service(t)))
+	e.initialize([]string{makeFolder(t, map[string]string{"x": ""})}, nil)
+	const place = " at /opt/lib/x.js:1 (in the sandbox)"
+	run := e.run(map[string]any{"command": []string{"sh", "-c", "printf 'TypeError: no\\n    at f (/opt/lib/x.js:1:5)\\n' >&2; exit 1"}})
+	if run["message"] != "command exited with status 1"+place {
+		t.Errorf("%v", run)
+	}
+	if end := e.wait(func(m message) bool { return m.Method == "belljar/run" && m.object(t)["phase"] == "failed" }); end.object(t)["message"] != run["message"] {
+		t.Errorf("%s", end.Params)
+	}
+	if end := e.wait(func(m message) bool { return m.Method == "$/progress" && strings.Contains(string(m.Params), `"end"`) }); !strings.Contains(string(end.Params), place) {
+		t.Errorf("%s", end.Params)
+	}
+}
+
 // If a session ends while a program runs in it, the run ends, too. The next run has another session, with the whole folder.
 func TestSessionEndsInMidRun(t *testing.T) {
 	s := service(t)
