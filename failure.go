@@ -21,8 +21,8 @@ type FailureFrame struct {
 	Line     int    `json:"line,omitempty"`   // from 1; 0 is unknown
 	Column   int    `json:"column,omitempty"` // from 1, in the units of the language's own traces; 0 is unknown
 	Function string `json:"function,omitempty"`
-	// Skipped is why this frame is not in the program's own code: runtime, package, inline (it has no file), elsewhere (outside the workspace).
-	// It is "" for the program's own code.
+	// Skipped is why this frame is not in the program's own code: runtime, package, inline (it has no file), elsewhere (outside the
+	// workspace, or unknown). It is "" for the program's own code.
 	Skipped string `json:"skipped,omitempty"`
 }
 

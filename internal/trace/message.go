@@ -88,6 +88,8 @@ func (g grammar) read(line string) (t Trace, ok bool) {
 		t.Language = languageOf(f.File)
 	case TypeScript:
 		f.units = utf16Units
+	case Java:
+		f.units = mavenUnits // javac prints no column
 	}
 	t.Frames = []Frame{f}
 	return t, true
@@ -100,7 +102,7 @@ func (p *parser) marks(t *Trace) bool {
 	case Java:
 		for n := range 3 {
 			if s := p.line(n); strings.TrimSpace(s) == "^" {
-				f.Column = strings.IndexByte(s, '^') + 1
+				f.Column, f.units = strings.IndexByte(s, '^')+1, utf16Units
 				p.at += n + 1
 				break
 			}

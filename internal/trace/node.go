@@ -103,7 +103,7 @@ func nodePlace(line string) (Frame, bool) {
 	if !ok || file == "" || strings.HasSuffix(file, " ") {
 		return Frame{}, false
 	}
-	f := Frame{File: file, Line: n}
+	f := Frame{File: file, Line: n, units: utf16Units}
 	f.nodeFile()
 	return f, true
 }

@@ -30,7 +30,7 @@ type Location struct {
 }
 
 const (
-	mostPlaces = 100      // resolved frames of a trace
+	mostPlaces = 100      // resolved frames of a trace; for First, only those that may be the program's own
 	mostFiles  = 20_000   // files of a root in which Java files are searched
 	mostSource = 32 << 20 // size of a file to read
 )
@@ -42,6 +42,7 @@ type Resolver struct {
 	options Options
 	maps    map[string]*sourceMap // by compiled file; nil for none
 	module  string                // of go.mod, with a slash; "" before the search
+	folder  string                // of go.mod
 	classes map[string][]string   // Java files by name; nil before the search
 
 	last, lastText string // the last file read
@@ -57,7 +58,13 @@ func NewResolver(root fs.FS, o Options) *Resolver {
 func (r *Resolver) First(t Trace) Location {
 	var first Location
 	for _, one := range t.All() {
-		for _, f := range one.Frames[:min(len(one.Frames), mostPlaces)] {
+		own := 0
+		for _, f := range one.Frames {
+			if f.Skipped == "" {
+				if own++; own > mostPlaces {
+					break
+				}
+			}
 			l := r.locate(f)
 			if l.File != "" {
 				return l
@@ -121,13 +128,25 @@ func (r *Resolver) candidates(file string) (list []string) {
 		}
 	}
 	add(path.Join(cwd, file))
-	if strings.HasSuffix(file, ".go") {
-		if below, ok := strings.CutPrefix(file, r.goModule()); ok {
-			add(path.Join(cwd, below))
-			add(below)
+	switch path.Ext(file) {
+	case ".go":
+		if below, ok := strings.CutPrefix(file, r.goModule(cwd)); ok {
+			add(path.Join(r.folder, below))
+		}
+	case ".rs": // rustc prints paths relative to Cargo's workspace, in a folder of which the program runs
+		for _, dir := range upwards(cwd)[1:] {
+			add(path.Join(dir, file))
 		}
 	}
 	return list
+}
+
+// upwards returns a directory below the root and its parents; only the root for one outside.
+func upwards(dir string) (list []string) {
+	for dir = path.Clean(dir); dir != "." && fs.ValidPath(dir); dir = path.Dir(dir) {
+		list = append(list, dir)
+	}
+	return append(list, ".")
 }
 
 // inWorkspace converts an absolute path in a sandbox to one relative to its workspace; "" is the workspace.
@@ -136,11 +155,11 @@ func inWorkspace(name string) (string, bool) {
 	return strings.TrimSuffix(below, "/"), ok
 }
 
-// goModule returns the module path of go.mod in the program's working directory, or at the root; "\x00" if there is none.
-func (r *Resolver) goModule() string {
+// goModule returns the module path of go.mod in the program's working directory or the nearest parent; "\x00" if there is none.
+func (r *Resolver) goModule(cwd string) string {
 	if r.module == "" {
-		for _, name := range append(r.candidates("go.mod"), "go.mod") {
-			if r.module = moduleOf(r.root, name); r.module != "\x00" {
+		for _, r.folder = range upwards(cwd) {
+			if r.module = moduleOf(r.root, path.Join(r.folder, "go.mod")); r.module != "\x00" {
 				break
 			}
 		}
@@ -251,13 +270,13 @@ func columns(f Frame, text string) (from, to int) {
 			}
 			c, size := utf8.DecodeRuneInString(text[n:])
 			n += size
-			if i++; c > 0xFFFF && f.units == utf16Units {
+			if i++; c > 0xFFFF && (f.units == utf16Units || f.units == mavenUnits) {
 				i++
 			}
 			switch {
 			case f.units == byteUnits:
 				i += size - 1
-			case f.units == displayUnits && c == '\t':
+			case (f.units == displayUnits || f.units == mavenUnits) && c == '\t':
 				i = (i+6)/8*8 + 1
 			}
 		}

@@ -19,7 +19,7 @@ func files(pairs ...string) fstest.MapFS {
 
 func TestPaths(t *testing.T) {
 	root := files("main.py", "a\n", "sub/x.py", "b\n", "sub/go.mod", "// c\nmodule \"example.com/m\" // d\n", "sub/p/p.go", "e\n",
-		"src/main/java/com/x/A.java", "f\n", "one/B.java", "g\n", "two/B.java", "h\n", "node_modules/d/C.java", "i\n")
+		"rust/one/src/main.rs", "j\n", "rust/two/src/main.rs", "k\n", "src/main/java/com/x/A.java", "f\n", "one/B.java", "g\n", "two/B.java", "h\n", "node_modules/d/C.java", "i\n")
 	for _, c := range []struct {
 		file string
 		o    Options
@@ -39,7 +39,13 @@ func TestPaths(t *testing.T) {
 		{"/workspace/sub", Options{}, ""},
 		{"/workspace", Options{}, ""},
 		{"example.com/m/p/p.go", Options{Cwd: "sub"}, "sub/p/p.go"},
+		{"example.com/m/p/p.go", Options{Cwd: "sub/p"}, "sub/p/p.go"},
+		{"example.com/m/p/p.go", Options{Cwd: "/workspace/sub/p/q"}, "sub/p/p.go"},
+		{"example.com/m/p/p.go", Options{Cwd: "/tmp"}, ""},
 		{"example.com/other/p/p.go", Options{Cwd: "sub"}, ""},
+		{"one/src/main.rs", Options{Cwd: "rust/one"}, "rust/one/src/main.rs"},
+		{"src/main.rs", Options{Cwd: "rust/two"}, "rust/two/src/main.rs"},
+		{"one/src/main.rs", Options{Cwd: "/tmp"}, ""},
 		{"com/x/A.java", Options{}, "src/main/java/com/x/A.java"},
 		{"B.java", Options{}, ""},
 		{"C.java", Options{}, ""},
@@ -47,6 +53,32 @@ func TestPaths(t *testing.T) {
 		l := NewResolver(root, c.o).First(Trace{Frames: []Frame{{File: c.file, Line: 1}}})
 		if l.File != c.want || l.File == "" && l.Frame.Skipped != SkippedElsewhere {
 			t.Errorf("%s %+v: %q %q", c.file, c.o, l.File, l.Frame.Skipped)
+		}
+	}
+}
+
+// TestManyFrames finds the program's own frame beyond the frames of a library. The limit of places counts only its own.
+func TestManyFrames(t *testing.T) {
+	root := files("main.py", "a\n")
+	for skipped, want := range map[string]string{SkippedRuntime: "main.py", "": ""} {
+		var many []Frame
+		for range 990 {
+			many = append(many, Frame{File: "/usr/lib/python3.11/copy.py", Line: 1, Skipped: skipped})
+		}
+		if l := NewResolver(root, Options{}).First(Trace{Frames: append(many, Frame{File: "main.py", Line: 1})}); l.File != want {
+			t.Errorf("%q: %q", skipped, l.File)
+		}
+	}
+}
+
+func TestSkippedPaths(t *testing.T) {
+	for file, want := range map[string]string{
+		"/workspace/vendor/example.com/x/x.go": SkippedPackage, "vendor/example.com/x/x.go": SkippedPackage, "/workspace/vendor/x.py": "",
+		"/usr/local/go/src/vendor/golang.org/x/x.go": SkippedRuntime, "/root/go/pkg/mod/example.com/x@v1.2.3/x.go": SkippedPackage,
+		"/root/go/pkg/mod/example.com/x@v1.2.3/x.c": SkippedPackage, "/workspace/pkg/mod/x.go": "",
+	} {
+		if got := skipped(file); got != want {
+			t.Errorf("%s: %q", file, got)
 		}
 	}
 }
@@ -86,6 +118,7 @@ func TestColumns(t *testing.T) {
 		{"'😀é' + y", Frame{Column: 9, EndColumn: 10, units: utf16Units}, "y"},
 		{"'é' + y", Frame{Column: 8, EndColumn: 9, units: byteUnits}, "y"},
 		{"\té y", Frame{Column: 11, EndColumn: 12, units: displayUnits}, "y"},
+		{"\t😀\ty", Frame{Column: 17, EndColumn: 18, units: mavenUnits}, "y"},
 		{"short", Frame{Column: 3, EndColumn: 90}, "ort"},
 		{"short", Frame{Column: 90, EndColumn: 91}, ""},
 		{"\xff", Frame{Column: 2, EndColumn: 3, units: utf16Units}, ""},
@@ -98,6 +131,15 @@ func TestColumns(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%q %+v: %d-%d %q", c.text, c.f, from, to, got)
 		}
+	}
+}
+
+// TestMaven resolves a column of Maven, in which a tab is as wide as on a terminal.
+func TestMaven(t *testing.T) {
+	root := files("E.java", "class E {\n\tString s = \"😀é\"; int n = missing;\n}\n")
+	l := NewResolver(root, Options{}).First(Parse("[ERROR] /workspace/E.java:[2,35] cannot find symbol\n")[0])
+	if l.Column == 0 || l.Text[l.Column-1:] != "missing;" {
+		t.Errorf("%+v", l)
 	}
 }
 

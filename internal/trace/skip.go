@@ -16,12 +16,15 @@ func skipped(file string) string {
 	switch {
 	case file == "", strings.HasPrefix(file, "<") && !strings.HasPrefix(file, "<frozen"), file == "_testmain.go", file == "native":
 		return SkippedInline
-	case contains(slashes, "site-packages", "dist-packages", "node_modules", "vendor/bundle", "gems"), strings.HasPrefix(file, "/packages/"), strings.Contains(slashes, "/pkg/mod/"), strings.Contains(slashes, "/.cargo/registry/"), strings.Contains(slashes, "@v") && strings.HasSuffix(slashes, ".go"):
+	case contains(slashes, "site-packages", "dist-packages", "node_modules", "vendor/bundle", "gems"), strings.HasPrefix(file, "/packages/"), strings.Contains(slashes, "/.cargo/registry/"),
+		strings.Contains(slashes, "@v") && (strings.HasSuffix(slashes, ".go") || strings.Contains(slashes, "/pkg/mod/")):
 		return SkippedPackage
 	case strings.HasPrefix(file, "<frozen"), strings.HasPrefix(file, "node:"), strings.HasPrefix(file, "wasm:"),
 		strings.HasPrefix(slashes, "/usr/"), strings.HasPrefix(slashes, "/lib/"), strings.HasPrefix(slashes, "/lib64/"), strings.HasPrefix(slashes, "/rustc/"), strings.Contains(slashes, "/lib/python3"),
 		strings.HasPrefix(slashes, "/bin/"), strings.HasPrefix(file, "$GOROOT"), strings.HasPrefix(file, "GOROOT"):
 		return SkippedRuntime
+	case contains(slashes, "vendor") && strings.HasSuffix(slashes, ".go"): // not that of the standard library
+		return SkippedPackage
 	}
 	return ""
 }

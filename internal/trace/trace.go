@@ -48,7 +48,7 @@ type Trace struct {
 type Frame struct {
 	File string // a path in the sandbox, absolute or relative to the program's directory; for Java package/File.java
 	Line int    // from 1; 0 is unknown
-	// Column and EndColumn are from 1 in characters (Node: UTF-16 units, Go: bytes), 0 is unknown. EndColumn is the first one after the
+	// Column and EndColumn are from 1 in characters (Node, Java: UTF-16 units, Go: bytes), 0 is unknown. EndColumn is the first one after the
 	// range. If Source is set, they count from its beginning, since the trace shows the line without its indentation.
 	Column, EndColumn int
 	Function          string
@@ -66,6 +66,7 @@ const (
 	utf16Units
 	byteUnits
 	displayUnits // characters, with the width of a tab on a terminal
+	mavenUnits   // UTF-16 units, with the width of a tab on a terminal
 )
 
 // Parse finds the traces of a text, in the order in which they begin. It reads only the first 64 KiB and the last 1 MiB of a long text,

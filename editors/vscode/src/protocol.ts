@@ -43,6 +43,7 @@ export interface ArtifactItem {
   type: string;
   download_url?: string;
   skipped?: string;
+  link_target?: string;
 }
 
 export interface ArtifactList {

@@ -64,9 +64,9 @@ export class ArtifactsView implements vscode.TreeDataProvider<ArtifactItem> {
 
   getTreeItem(artifact: ArtifactItem): vscode.TreeItem {
     const item = new vscode.TreeItem(artifact.path);
-    item.description = artifact.skipped ? `not kept: ${artifact.skipped}` : `${artifact.size} bytes`;
+    item.description = artifact.skipped ? `not kept: ${artifact.skipped}` : artifact.link_target ? `link to ${artifact.link_target}` : `${artifact.size} bytes`;
     item.iconPath = vscode.ThemeIcon.File;
-    if (!artifact.skipped) item.command = { title: "Open", command: "belljar.openArtifact", arguments: [this.runId, artifact] };
+    if (!artifact.skipped && !artifact.link_target) item.command = { title: "Open", command: "belljar.openArtifact", arguments: [this.runId, artifact] };
     return item;
   }
 }

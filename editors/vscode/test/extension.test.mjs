@@ -91,6 +91,8 @@ test("artifacts are listed when they are looked at, and opened", async () => {
   const [artifact] = await view.getChildren();
   assert.deepEqual([artifact.path, artifact.size], ["out.txt", 3]);
   const item = view.getTreeItem(artifact);
+  const link = view.getTreeItem({ path: "link", size: 0, type: "", link_target: "out.txt" });
+  assert.deepEqual([link.description, link.command], ["link to out.txt", undefined]);
   await vscode.commands.executeCommand(item.command.command, ...item.command.arguments);
   const [, uri] = editor.executed.find(([name]) => name === "vscode.open");
   assert.equal(readFileSync(uri.fsPath, "utf8"), "0.5");

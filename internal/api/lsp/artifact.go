@@ -19,7 +19,8 @@ type artifactItem struct {
 	Size        int64  `json:"size"`
 	Type        string `json:"type"`
 	DownloadURL string `json:"download_url,omitempty"`
-	Skipped     string `json:"skipped,omitempty"` // why it was not kept
+	Skipped     string `json:"skipped,omitempty"`     // why it was not kept
+	LinkTarget  string `json:"link_target,omitempty"` // of a link, which has no content
 }
 
 type artifactList struct {
@@ -41,7 +42,11 @@ func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.webURL(id)}
 	for _, a := range list {
 		kind := cmp.Or(mime.TypeByExtension(path.Ext(a.Path)), "application/octet-stream")
-		out.Items = append(out.Items, artifactItem{a.Path, a.Size, kind, s.artifactURL(id, a.Path), a.Skipped})
+		item := artifactItem{Path: a.Path, Size: a.Size, Type: kind, Skipped: a.Skipped, LinkTarget: a.LinkTarget}
+		if a.Skipped == "" && a.LinkTarget == "" {
+			item.DownloadURL = s.artifactURL(id, a.Path)
+		}
+		out.Items = append(out.Items, item)
 	}
 	if !s.options.Notifications {
 		if out.WebURL != "" {

@@ -21,13 +21,12 @@ const (
 	mostRelated     = 20
 )
 
-// diagnose shows where a run failed.
-func (s *reporter) diagnose(r *run) {
-	found := diagnostics{}
-	if r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonCanceledByUser {
-		found = s.failures(r)
+// diagnose returns the diagnostics of a run that has ended.
+func (s *reporter) diagnose(r *run) diagnostics {
+	if r.final.Phase == belljar.PhaseCompleted || r.final.ReasonCode == belljar.ReasonCanceledByUser {
+		return diagnostics{}
 	}
-	s.replace(r, found)
+	return s.failures(r)
 }
 
 // early shows a compiler's messages while the run continues. The last n bytes of the text are new.
@@ -115,8 +114,15 @@ func (s *reporter) failures(r *run) diagnostics {
 			s.add(found, r, t, false)
 		}
 	}
-	if !placed && r.args.URI != "" {
+	switch {
+	case placed:
+	case r.args.URI != "":
 		s.fallback(r, why, any, found)
+	default:
+		if place := r.inSandbox(why); place != "" {
+			r.elsewhere = " at " + place + " (in the sandbox)"
+			r.final.Message = strings.TrimSpace(r.final.Message + r.elsewhere)
+		}
 	}
 	return found
 }
@@ -154,8 +160,7 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 		if name := titleOf(why.Type, firstLine(why.Message)); name != "" {
 			message = name + " (" + message + ")"
 		}
-		if l := r.places.First(why); l.Frame.File != "" {
-			data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
+		if data.Frame = r.inSandbox(why); data.Frame != "" {
 			message += " at " + data.Frame + " (in the sandbox): reveal in artifacts"
 		}
 	} else if line := lastLine(r.out[1].text()); line != "" {
@@ -167,6 +172,15 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 		Range: r.anchor, Severity: severityError, Code: r.code(why.Type), CodeDescription: s.described(r), Source: source,
 		Message: message, Data: data,
 	})
+}
+
+// inSandbox returns the place of a failure that has none in the folder; "" if it has no file at all.
+func (r *run) inSandbox(why trace.Trace) string {
+	l := r.places.First(why)
+	if l.Frame.File == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
 }
 
 // diagnostic returns the diagnostic of one failure at a place.

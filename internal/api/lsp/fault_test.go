@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/belljar/belljar"
 )
 
@@ -84,6 +86,51 @@ func TestLongOutput(t *testing.T) {
 	}
 	if d := e.diagnostics(uri); len(d) != 1 || where(d[0]) != "1:0-1:21" {
 		t.Errorf("%v", d)
+	}
+}
+
+// The output that waits at a run's end arrives in few notifications: in order if the limit of a second has room, else by stream.
+func TestOutputAtTheEnd(t *testing.T) {
+	pieces := 0
+	s := logged{service(t), func(yield func(belljar.Frame, error) bool) {
+		for i := range pieces {
+			f := belljar.Frame{Type: []belljar.FrameType{belljar.FrameStdout, belljar.FrameStderr}[i%2], Seq: uint64(i + 1), Output: fmt.Appendf(nil, "%d😀\n", i)}
+			if i == pieces-1 {
+				f.Output = []byte("\xf0\x9f")
+			}
+			if !yield(f, nil) {
+				return
+			}
+		}
+	}}
+	e := start(t, with(s))
+	e.initialize([]string{makeFolder(t, map[string]string{"x": ""})}, nil)
+	for _, pieces = range []int{11, 401} {
+		run := e.run(map[string]any{"command": []string{"true"}})
+		got, want := map[string]string{}, map[string]string{}
+		for i := range pieces - 1 {
+			want[[]string{"stdout", "stderr"}[i%2]] += fmt.Sprintf("%d😀\n", i)
+		}
+		notes, inOrder, rest := 0, true, map[string]any{}
+		for _, m := range e.queue {
+			if m.Method != "belljar/log" || m.object(t)["run_id"] != run["run_id"] {
+				continue
+			}
+			p := m.object(t)
+			if p["encoding"] != nil {
+				rest = p
+				continue
+			}
+			inOrder = inOrder && p["data"] == fmt.Sprintf("%d😀\n", notes)
+			notes++
+			got[p["stream"].(string)] += p["data"].(string)
+		}
+		if notes > 20 || inOrder != (pieces == 11) || !cmp.Equal(got, want) {
+			t.Errorf("%d notifications, in order: %t, %s", notes, inOrder, cmp.Diff(want, got))
+		}
+		if rest["data"] != "8J8=" || rest["seq"] != float64(pieces) {
+			t.Errorf("%v", rest)
+		}
 	}
 }
 
@@ -207,6 +254,23 @@ exit 1
 	e.run(map[string]any{"uri": "file://" + dir + "/build.sh", "capture_patterns": []string{"dist/**"}})
 	if d := e.diagnostics("file://" + dir + "/src/a.ts"); len(d) != 1 || where(d[0]) != "1:2-1:5" || d[0]["message"] != "TypeError: no (exit status 1)" {
 		t.Errorf("%v", d)
+	}
+}
+
+// A run of a command has no line for a mark. Its message names a place that is only in the sandbox.
+func TestPlaceInTheSandbox(t *testing.T) {
+	e := start(t, with(service(t)))
+	e.initialize([]string{makeFolder(t, map[string]string{"x": ""})}, nil)
+	const place = " at /opt/lib/x.js:1 (in the sandbox)"
+	run := e.run(map[string]any{"command": []string{"sh", "-c", "printf 'TypeError: no\\n    at f (/opt/lib/x.js:1:5)\\n' >&2; exit 1"}})
+	if run["message"] != "command exited with status 1"+place {
+		t.Errorf("%v", run)
+	}
+	if end := e.wait(func(m message) bool { return m.Method == "belljar/run" && m.object(t)["phase"] == "failed" }); end.object(t)["message"] != run["message"] {
+		t.Errorf("%s", end.Params)
+	}
+	if end := e.wait(func(m message) bool { return m.Method == "$/progress" && strings.Contains(string(m.Params), `"end"`) }); !strings.Contains(string(end.Params), place) {
+		t.Errorf("%s", end.Params)
 	}
 }
 

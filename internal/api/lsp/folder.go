@@ -169,6 +169,7 @@ func (s *Server) sure(ctx context.Context, f *folder) error {
 // sending describes the files and settings that a run needs in its folder's session.
 type sending struct {
 	settings settings
+	startup  float64 // limit for a session that is made, in seconds; 0 is the server's default
 	buffers  map[string]string
 	must     []string
 	only     []string
@@ -185,7 +186,7 @@ func (s *Server) ready(ctx context.Context, service belljar.Service, f *folder, 
 		return nil, err
 	}
 	for try := 0; ; try++ {
-		x, err := s.session(ctx, service, f, want.settings)
+		x, err := s.session(ctx, service, f, want)
 		if err != nil {
 			return nil, err
 		}
@@ -204,14 +205,14 @@ func gone(ctx context.Context, service belljar.Service, id string) bool {
 }
 
 // session returns the folder's session for its settings.
-func (s *Server) session(ctx context.Context, service belljar.Service, f *folder, c settings) (*session, error) {
-	terms := c.terms()
+func (s *Server) session(ctx context.Context, service belljar.Service, f *folder, want sending) (*session, error) {
+	c, terms := want.settings, want.settings.terms()
 	if x, ok := f.sessions[terms]; ok {
 		return x, nil
 	}
 	opened, _, err := service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, Runtime: c.Runtime, BaseImage: s.image(c), TrustLevel: c.Policy.TrustLevel, Isolation: c.Policy.Isolation,
-		WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms + "-" + f.editor},
+		StartupTimeoutSec: want.startup, WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms + "-" + f.editor},
 	}})
 	if err == nil {
 		opened, err = belljar.Approved(ctx, service.Sessions(), opened)

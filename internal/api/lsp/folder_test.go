@@ -91,6 +91,43 @@ func (s fullSessions) Upload(ctx context.Context, id string, u belljar.Upload) (
 	return s.Sessions.Upload(ctx, id, u)
 }
 
+// openingService is a server that keeps the requests for sessions.
+type openingService struct {
+	belljar.Service
+	requests *[]belljar.SessionRequest
+}
+
+// Sessions gives access to sessions.
+func (s openingService) Sessions() belljar.Sessions {
+	return openingSessions{s.Service.Sessions(), s.requests}
+}
+
+type openingSessions struct {
+	belljar.Sessions
+	requests *[]belljar.SessionRequest
+}
+
+// Open keeps the request.
+func (s openingSessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
+	*s.requests = append(*s.requests, req)
+	return s.Sessions.Open(ctx, req)
+}
+
+// The startup timeout of a run is that of the session that it needs. Later runs with another one use the same session.
+func TestStartupTimeout(t *testing.T) {
+	var requests []belljar.SessionRequest
+	e := start(t, with(openingService{service(t), &requests}))
+	e.initialize([]string{makeFolder(t, map[string]string{"x": ""})}, nil)
+	for _, limit := range []float64{33, 44} {
+		if got := e.run(map[string]any{"command": []string{"true"}, "startup_timeout_sec": limit}); got["exit_code"] != 0.0 {
+			t.Errorf("%v", got)
+		}
+	}
+	if len(requests) != 1 || requests[0].StartupTimeoutSec != 33 {
+		t.Errorf("%+v", requests)
+	}
+}
+
 // If files could not be sent, the next run sends them, and files that were deleted for them.
 func TestSentInPart(t *testing.T) {
 	var full error

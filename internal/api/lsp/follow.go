@@ -30,8 +30,9 @@ type run struct {
 	over   bool          // it accepts no more input
 
 	// Set before done is closed.
-	final belljar.Run
-	err   error // why the run could not be followed to its end
+	final     belljar.Run
+	err       error  // why the run could not be followed to its end
+	elsewhere string // the place of its failure in the sandbox, if no mark has it
 }
 
 // mostRuns limits the runs that are remembered.
@@ -171,11 +172,12 @@ func (s *Server) follow(ctx context.Context, r *run) {
 		s.lost(r)
 		return
 	}
+	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: r.service.Artifacts(), run: r.id}})
+	found := s.diagnose(r)
 	summary := r.summary()
 	s.tellRun(r, r.final, false)
 	s.progress(r, "end", summary)
-	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: r.service.Artifacts(), run: r.id}})
-	s.diagnose(r)
+	s.replace(r, found)
 	if r.args.URI != "" {
 		s.mark(r)
 	}
@@ -229,9 +231,9 @@ func (r *run) summary() string {
 		text += fmt.Sprintf(" after %.1f s", float64(ms)/1000)
 	}
 	if r.final.Message != "" && r.final.Phase != belljar.PhaseCompleted && r.final.ReasonCode != belljar.ReasonNonZeroExit {
-		text += ": " + r.final.Message
+		return text + ": " + r.final.Message
 	}
-	return text
+	return text + r.elsewhere
 }
 
 // offer shows an editor without a panel how a run ended, and offers the next actions.

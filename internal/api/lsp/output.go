@@ -18,6 +18,7 @@ const (
 	mostNote    = 64 << 10              // bytes of a notification
 	logPause    = 50 * time.Millisecond // between two notifications
 	mostWaiting = 32
+	mostSent    = 20 // notifications in a second
 )
 
 // logNote is the notification belljar/log.
@@ -54,9 +55,10 @@ type pump struct {
 	mu      gosync.Mutex
 	paused  bool // output was sent just now
 	waiting []chunk
-	taken   [2]int    // bytes of each stream that are shown or waiting
-	shown   [2][]byte // the output shown
-	rest    [2][]byte // the beginning of an incomplete character
+	taken   [2]int              // bytes of each stream that are shown or waiting
+	shown   [2][]byte           // the output shown
+	rest    [2]chunk            // the beginning of an incomplete character
+	sent    [mostSent]time.Time // of the last notifications, the oldest first
 }
 
 // add sends output of a run, up to the limit.
@@ -113,32 +115,65 @@ func (p *pump) next() {
 	})
 }
 
-// end sends the waiting chunks.
+// end sends the waiting chunks. It keeps the order of both streams if the limit of a second has room for that.
 func (p *pump) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	room := 0
+	for room < mostSent && time.Since(p.sent[room]) >= time.Second {
+		room++
+	}
+	if len(p.waiting) > room {
+		p.join()
+	}
 	for len(p.waiting) > 0 {
 		p.send()
 	}
 	for stream := range p.rest {
-		p.emit(stream, p.rest[stream], 0)
+		p.flush(stream)
 	}
 }
 
-func (p *pump) send() {
-	c := p.waiting[0]
-	p.waiting = p.waiting[1:]
-	if c.cut {
-		p.emit(c.stream, p.rest[c.stream], c.seq)
-		p.rest[c.stream] = nil
-		p.truncated(c.stream)
-		return
+// join makes one chunk of each stream of the waiting ones.
+func (p *pump) join() {
+	var joined []chunk
+	for stream := range p.rest {
+		all := chunk{stream: stream}
+		for _, c := range p.waiting {
+			if c.stream == stream {
+				all.data, all.seq, all.cut = append(all.data, c.data...), c.seq, c.cut
+			}
+		}
+		if len(all.data) > 0 || all.cut {
+			joined = append(joined, all)
+		}
 	}
-	data := append(p.rest[c.stream], c.data...)
-	whole := char.WholeEnd(data)
-	p.rest[c.stream] = slices.Clone(data[len(whole):])
+	p.waiting = joined
+}
+
+// send sends the first waiting chunk, or the part of it that a notification may have.
+func (p *pump) send() {
+	c := &p.waiting[0]
+	data := append(p.rest[c.stream].data, c.data...)
+	whole := char.WholeEnd(data[:min(len(data), mostNote)])
 	p.emit(c.stream, whole, c.seq)
 	p.shown[c.stream] = append(p.shown[c.stream], whole...)
+	p.rest[c.stream] = chunk{}
+	if c.data = data[len(whole):]; len(data) > mostNote {
+		return
+	}
+	p.rest[c.stream] = chunk{data: slices.Clone(c.data), seq: c.seq}
+	if c.cut {
+		p.flush(c.stream)
+		p.truncated(c.stream)
+	}
+	p.waiting = p.waiting[1:]
+}
+
+// flush sends an incomplete character.
+func (p *pump) flush(stream int) {
+	p.emit(stream, p.rest[stream].data, p.rest[stream].seq)
+	p.rest[stream] = chunk{}
 }
 
 func streamName(stream int) string { return [...]string{"stdout", "stderr"}[stream] }
@@ -147,6 +182,8 @@ func (p *pump) emit(stream int, data []byte, seq uint64) {
 	if len(data) == 0 {
 		return
 	}
+	copy(p.sent[:], p.sent[1:])
+	p.sent[mostSent-1] = time.Now()
 	if !p.options.Notifications {
 		p.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
 		return

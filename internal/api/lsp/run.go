@@ -329,7 +329,7 @@ func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *ru
 	p, f := r.plan, r.plan.folder
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	want := sending{settings: p.settings, buffers: p.texts, only: p.args.Files, note: func(text string) { s.progress(r, "report", text) }}
+	want := sending{settings: p.settings, startup: p.args.StartupTimeoutSec, buffers: p.texts, only: p.args.Files, note: func(text string) { s.progress(r, "report", text) }}
 	if p.rel != "" && len(want.only) == 0 {
 		want.must = []string{p.rel}
 	}

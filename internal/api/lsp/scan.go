@@ -128,7 +128,7 @@ var (
 	javaMethod = pattern(`\bvoid[ \t]+` + identifier + `[ \t]*\(`)
 	javaTest   = pattern(`@(?:Parameterized)?Test\b`)
 	rubyMain   = pattern(`^if[ \t]+(?:__FILE__[ \t]*==[ \t]*\$(?:0|PROGRAM_NAME)|\$(?:0|PROGRAM_NAME)[ \t]*==[ \t]*__FILE__)\b`)
-	cMain      = pattern(`^[ \t]*(?:int|auto|void)[ \t]+(main)[ \t]*\([^;]*$`)
+	cMain      = pattern(`^[ \t]*(?:int|auto|void)[ \t]+(main)[ \t]*\([^;{]*(?:\{|$)`)
 	rustMain   = pattern(`^[ \t]*(?:pub[ \t]+)?(?:async[ \t]+)?fn[ \t]+(main)[ \t]*\(`)
 )
 

@@ -38,6 +38,8 @@ func TestTargets(t *testing.T) {
 		{"a.sh", "echo hi\n", []string{"0:echo hi"}},
 		{"a.rb", "if __FILE__ == $0\nend", []string{"0:if __FILE__ == $0"}},
 		{"a.c", "int main(void);\nchar *s = \"int main(\";\nint main(int c, char **v)\n{}\nint mainly(void) {}", []string{"2:main"}},
+		{"a.c", "int main(void) { return 0; }", []string{"0:main"}},
+		{"a.cpp", "int main(); struct s {\n};\nint main() { f(); }", []string{"2:main"}},
 		{"a.rs", "fn a<'x>(y: &'x str) {}\npub fn main() {}\n/* /* */ fn main() {} */", []string{"1:main"}},
 		{"a.txt", "int main() {}", nil},
 		{"bad.py", "def (\n\"\"\"", nil},

@@ -26,25 +26,47 @@ func Failure(stdout, stderr, cwd string) *belljar.RunFailure {
 		Language: t.Language, Type: clip(t.Type, mostReason), Message: clip(t.Message, mostReason), Frames: []belljar.FailureFrame{},
 	}
 	room := mostFailure
+	size := func(frame belljar.FailureFrame) int { return len(frame.File) + len(frame.Function) }
 	for _, one := range t.Frames {
-		frame := place(one, cwd)
-		if room -= len(frame.File) + len(frame.Function); room < 0 || len(f.Frames) == mostPlace {
+		frame := place(one, t, cwd)
+		if room < size(frame) || len(f.Frames) == mostPlace {
 			break
 		}
+		room -= size(frame)
 		f.Frames = append(f.Frames, frame)
+	}
+	if _, own := f.Place(); own {
+		return f
+	}
+	for _, one := range t.Frames[len(f.Frames):] { // those of libraries give way to the first frame of the program
+		frame := place(one, t, cwd)
+		if frame.Skipped != "" || size(frame) > mostFailure {
+			continue
+		}
+		for room < size(frame) || len(f.Frames) == mostPlace {
+			last := len(f.Frames) - 1
+			room += size(f.Frames[last])
+			f.Frames = f.Frames[:last]
+		}
+		f.Frames = append(f.Frames, frame)
+		break
 	}
 	return f
 }
 
-// place converts a frame, with its file relative to the workspace.
-func place(f trace.Frame, cwd string) belljar.FailureFrame {
+// place converts a frame of a trace, with its file relative to the workspace.
+func place(f trace.Frame, t trace.Trace, cwd string) belljar.FailureFrame {
 	frame := belljar.FailureFrame{
 		File: strings.Clone(f.File), Line: f.Line, Column: f.Column, Function: strings.Clone(f.Function), Skipped: f.Skipped,
 	}
 	if f.Source != "" {
 		frame.Column = 0 // it counts from the first visible character of the line
 	}
-	if f.Skipped != "" || strings.HasSuffix(f.File, ".java") {
+	if f.Skipped != "" || t.Kind != trace.KindMessage && strings.HasSuffix(f.File, ".java") {
+		return frame
+	}
+	if t.Language == trace.Go && t.Kind != trace.KindMessage && f.File[0] != '.' && !path.IsAbs(f.File) && strings.Contains(f.File, "/") {
+		frame.Skipped = trace.SkippedElsewhere // it begins with the import path of its package, whose folder is unknown
 		return frame
 	}
 	file := f.File

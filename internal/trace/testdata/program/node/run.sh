@@ -6,7 +6,7 @@ keep() {
   "$@" >"out/$name.txt" 2>&1
 }
 mkdir -p node_modules && mv dep node_modules/
-for f in plain.js syntax.js open.js broken.mjs async.mjs cause.js errors.js eval.js value.js reject.js rejected.js bare.js missing.js number.js package.js assert.mjs map/inline.js map/beside.js "a (b)/späce 1.mjs"; do
+for f in plain.js syntax.js emoji.js open.js broken.mjs async.mjs cause.js errors.js eval.js value.js reject.js rejected.js bare.js missing.js number.js package.js assert.mjs map/inline.js map/beside.js "a (b)/späce 1.mjs"; do
   name=$(basename "$f" | sed 's/\..*//; s/[^a-z]//g; s/spce/space/')
   keep "$name" node "$f"
 done

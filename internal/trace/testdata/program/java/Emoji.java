@@ -1,0 +1,3 @@
+class Emoji {
+	String s = "😀é"; int n = missing;
+}

@@ -1,0 +1,3 @@
+function f() {
+	const s = "😀é"; let x = ;
+}
