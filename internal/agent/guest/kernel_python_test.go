@@ -56,6 +56,16 @@ func TestPythonDescriptors(t *testing.T) {
 	}
 }
 
+// Code that ends its interpreter has its CPU time.
+func TestPythonUsageOfALastCell(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.run("import os, time\nwhile time.process_time() < 0.3: pass")
+	c := n.run("since = time.process_time()\nwhile time.process_time() < since + 0.3: pass\nos._exit(0)")
+	if used := c.exit.Usage.UserMicros + c.exit.Usage.SystemMicros; used < 250_000 || used > 500_000 || c.exit.Usage.Source == "" || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c.exit)
+	}
+}
+
 // Dictionaries are shown in insertion order.
 func TestPythonOrder(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
