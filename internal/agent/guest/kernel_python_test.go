@@ -48,10 +48,10 @@ func TestPythonDescriptors(t *testing.T) {
 	n.wants("os.listdir('/proc/self/fd')[3:] # 3 is that of the folder", "['3', '98', '99']")
 	n.wants("os.close(99)", "")
 	l := n.exec(n.cell("print('next'); 'kept' in globals()"))
-	if c := n.follow(l, ""); c.out != "next\n" || c.plain() != "False" || !c.exit.Shell.Replaced {
+	if c := n.follow(l, ""); c.out != "next\n" || c.plain() != "False" || !c.exit.Shell.Replaced || !c.exit.Shell.Renewed {
 		t.Errorf("%+v", c)
 	}
-	if c := n.run("import builtins\nvars(builtins).clear()"); c.exit.Code == 0 || !c.exit.Shell.Replaced || strings.Contains(c.errs, "Traceback") {
+	if c := n.run("import builtins\nvars(builtins).clear()"); c.exit.Code == 0 || !c.exit.Shell.Replaced || c.exit.Shell.Renewed || strings.Contains(c.errs, "Traceback") {
 		t.Errorf("%+v", c)
 	}
 }

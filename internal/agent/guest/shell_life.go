@@ -286,7 +286,7 @@ func (c *command) finish(exit *wire.Exit) {
 	e := c.e
 	exit.WallMS = float64(time.Since(e.began)) / float64(time.Millisecond)
 	exit.Cwd = c.shell.cwd
-	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Program: c.proc.program()}
+	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Renewed: c.replaced && c.shell.proc != nil, Program: c.proc.program()}
 	c.release()
 	c.proc.drainTerminal()
 	e.drainOutlets()

@@ -232,6 +232,7 @@ func (c *execution) settle() {
 	if p.request.Context != "" && o.Shell != nil && p.session.Contexts.Lost(p.request.Context) && o.Shell.State == belljar.ShellKept {
 		o.Shell.State = belljar.ContextNew // unless the run also ended its interpreter
 	}
+	renewContext(c)
 	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {
 		o.Warn("%s", w)

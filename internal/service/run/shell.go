@@ -7,6 +7,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/kernel"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 // A shell command is a normal run, on record and with a log. It waits in the queue of its session's shell, and the agent passes it to the shell.
@@ -36,6 +37,17 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 	e.Shell = &wire.ShellRun{Cmd: []byte(p.request.Shell.Cmd), Separate: p.request.Shell.Separate}
 	e.Env = kernel.Unattended(e.Env)
 	return e
+}
+
+// renewContext records that the run's context began anew with it: the code of the interpreter before must not be replayed.
+func renewContext(c *execution) {
+	name, exit, began := c.plan.request.Context, c.end.Exit, c.run.Snapshot().StartedAt
+	if name == "" || exit == nil || exit.Shell == nil || !exit.Shell.Renewed || began == nil || !c.plan.session.Contexts.Renew(name, *began) {
+		return
+	}
+	if err := session.RecordContexts(c.plan.session); err != nil {
+		c.log.Error("context cannot be recorded", "run_id", c.run.id, "context", name, "err", err)
+	}
 }
 
 // replay executes the earlier code of the run's context again, if the request sets that and the context has lost its interpreter. It fails
