@@ -3,6 +3,9 @@ package run
 import (
 	"context"
 	"fmt"
+	"path"
+	"strings"
+	"unicode"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -23,6 +26,20 @@ func (p *plan) called() string {
 		return "" // the end of a run must not depend on its name
 	}
 	return p.argv[0]
+}
+
+// logged returns the name of the plan's command for the log: if a whole line was sent as the program, only the beginning of its name.
+func (p *plan) logged() string {
+	if p.request.Shell != nil || p.request.Context != "" {
+		return p.called()
+	}
+	words := strings.FieldsFunc(p.called(), func(c rune) bool { return unicode.IsSpace(c) || c == '=' }) // VARIABLE=value comes first in a line
+	if len(words) == 0 {
+		return ""
+	}
+	const most = 64
+	name := path.Base(words[0])
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
 }
 
 // forShell directs a command to the session's shell, if the request is for that.
