@@ -109,6 +109,42 @@ func TestReplayAfterIdleEnd(t *testing.T) {
 	}
 }
 
+// Code that began in a new interpreter without a replay is where replays begin, also in the next process: the variables before it are lost.
+func TestReplayAfterLoss(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	x := p.open()
+	kill := func() {
+		t.Helper()
+		p.in(x.ID, "kill -9 "+p.run(inContext(x.ID, "python", "import os; print(os.getpid())")).stdout)
+		p.until(func() bool {
+			list, err := p.service.As(service.Local()).Contexts().List(p.context(), x.ID)
+			return err == nil && len(list) == 1 && list[0].State == belljar.ContextStopped
+		})
+	}
+	first := inContext(x.ID, "python", "x = 1")
+	first.Language = "python"
+	p.run(first)
+	kill()
+	if r := p.run(inContext(x.ID, "python", "y = 2")); r.Context.State != belljar.ShellReplaced {
+		t.Errorf("%+v", r.Context)
+	}
+	p.run(inContext(x.ID, "python", "z = y + 1"))
+	again := inContext(x.ID, "python", "print(z, 'x' in globals())")
+	again.Replay = true
+	for n := range 2 {
+		kill()
+		if n == 1 {
+			p.kill()
+			p = w.boot()
+		}
+		if r := p.run(again); r.stdout != "3 False\n" || r.Context.Replayed != 3+2*n {
+			t.Errorf("%d: %q, %+v, %+v", n, r.stdout, r.Run, r.Context)
+		}
+	}
+	p.end(x)
+}
+
 // The first code after a hibernation counts like other code: its variables stay after an error, and it may end its interpreter.
 func TestReplayAfterHibernation(t *testing.T) {
 	b := newBench(t)

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"cmp"
+
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -11,7 +13,7 @@ const component = "orchestrator"
 
 // emit records an event of the service. An event without a time gets the current time.
 func (s *Service) emit(e event.Event) {
-	if e.Component = component; e.Time.IsZero() {
+	if e.Component = cmp.Or(e.Component, component); e.Time.IsZero() {
 		e.Time = s.clock.Now()
 	}
 	s.opts.Events.Record(e)

@@ -68,9 +68,11 @@ func TestLogWithoutCommands(t *testing.T) {
 	b.run(shellIn(x.ID, ": password")).want(t, belljar.PhaseCompleted, 0, "")
 	b.run(inContext(x.ID, "data", "'password'")).want(t, belljar.PhaseCompleted, 0, "")
 	b.run(in(x, ": password")).want(t, belljar.PhaseCompleted, 0, "")
+	b.run(command("TOKEN=password curl")).want(t, belljar.PhaseFailed, 127, belljar.ReasonExecFailed)
+	b.run(command("/opt/bin/curl -H 'Authorization: Bearer password' https://x")).want(t, belljar.PhaseFailed, 127, belljar.ReasonExecFailed)
 	b.end(x)
 	got := text.String()
-	for _, want := range []string{"command=shell ", `command="context data"`, "command=/bin/sh"} {
+	for _, want := range []string{"command=shell ", `command="context data"`, "command=sh ", "command=TOKEN ", "command=curl "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing", want)
 		}

@@ -3,6 +3,7 @@
 package service_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -142,6 +143,34 @@ func TestCPUTimeInSession(t *testing.T) {
 	req.CPUTimeSec = 1
 	if _, err := b.Start(b.context(), req); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("shell command with a limit of CPU time: %v", err)
+	}
+}
+
+// Limits of a process belong to the session's shell, whether it has started or not: a command cannot change them.
+func TestProcessLimitsOfShell(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := b.open(func(r *belljar.SessionRequest) { r.Resources.NoFile = 99 })
+	req := in(s, "")
+	req.Command, req.Shell = nil, &belljar.ShellCommand{Cmd: "ulimit -n"}
+	code := inContext(s.ID, "bash", "ulimit -n")
+	code.Language = "bash"
+	for range 2 {
+		for _, limited := range []belljar.RunRequest{req, code} {
+			for field, r := range map[string]belljar.Resources{"resources.nofile": {NoFile: 64}, "resources.nproc": {NProc: 64}} {
+				limited.Resources = r
+				var e *belljar.Error
+				if _, err := b.Start(b.context(), limited); !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != field {
+					t.Errorf("%s: %v", field, err)
+				}
+			}
+		}
+		if r := b.run(code); r.stdout != "99\n" {
+			t.Errorf("%q", r.stdout)
+		}
+		if r := b.run(req); r.stdout != "99\n" || r.ResourceUsage.Limits.NoFile != 99 {
+			t.Errorf("%q, %+v", r.stdout, r.ResourceUsage.Limits)
+		}
 	}
 }
 

@@ -165,6 +165,37 @@ func TestCopyHasTheRuntimeOfItsSession(t *testing.T) {
 	p.end(s, fork.Sessions[0])
 }
 
+// A copy has the limits of its session, even if the defaults have changed. It has none above the present maximum.
+func TestCopyHasTheLimitsOfItsSession(t *testing.T) {
+	limit := func(files, most int) func(*service.Options) {
+		return func(o *service.Options) {
+			o.Limits.NoFile, o.Limits.TimeoutSec = files, float64(files)
+			o.MaxLimits = belljar.MaxLimits()
+			o.MaxLimits.NoFile = most
+		}
+	}
+	w := newWorld(t)
+	p := w.boot(limit(500, 500))
+	s := p.open(func(r *belljar.SessionRequest) { r.Resources.LogBytes = 99 })
+	p.kill()
+	p = w.boot(limit(400, 500))
+	fork, err := p.snapshots().Fork(p.context(), s.ID, belljar.ForkSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fork.Sessions[0]; got.Limits != s.Limits || got.Limits.LogBytes != 99 {
+		t.Errorf("the copy has %+v, its session %+v", got.Limits, s.Limits)
+	}
+	if r := p.run(in(fork.Sessions[0], "ulimit -n")); r.stdout != "500\n" || r.ResourceUsage.Limits.TimeoutSec != 500 {
+		t.Errorf("%q, %+v", r.stdout, r.ResourceUsage.Limits)
+	}
+	p.kill()
+	p = w.boot(limit(300, 400))
+	_, err = p.snapshots().Fork(p.context(), s.ID, belljar.ForkSpec{})
+	refusedAs(t, "a copy above the maximum", err, belljar.CodePolicyDenied)
+	p.end(s, fork.Sessions[0])
+}
+
 // slow is a store that runs due timers before it looks for unfinished runs.
 type slow struct {
 	store.Store

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service"
 )
 
 // silence is a reader that blocks until it is closed.
@@ -100,4 +102,32 @@ func TestTextStaysText(t *testing.T) {
 			t.Errorf("frame %d is not text: %q", f.Seq, f.Output)
 		}
 	}
+}
+
+// A truncation is counted when it enters the log, not at the end of its run.
+func TestTruncationIsCountedAtOnce(t *testing.T) {
+	var events diary
+	b := newBench(t, func(o *service.Options) { o.Events = &events })
+	silent := newSilence()
+	req := shell("echo 123456789; read x")
+	req.Input, req.Resources.LogBytes = silent, 4
+	run := b.start(req)
+	for f, err := range b.Frames(b.context(), run.ID, 1) {
+		if err != nil || f.Event == belljar.EventEnd {
+			t.Fatalf("no mark: %v", err)
+		}
+		if f.Type == belljar.FrameTruncated {
+			break
+		}
+	}
+	check := func() {
+		t.Helper()
+		if got := events.named(event.LogTruncated); len(got) != 1 || got[0].Component != "ws" || got[0].Reason != "log_cap" {
+			t.Errorf("%+v", got)
+		}
+	}
+	check()
+	silent.Close()
+	b.follow(run.ID)
+	check()
 }

@@ -48,11 +48,21 @@ func TestPythonDescriptors(t *testing.T) {
 	n.wants("os.listdir('/proc/self/fd')[3:] # 3 is that of the folder", "['3', '98', '99']")
 	n.wants("os.close(99)", "")
 	l := n.exec(n.cell("print('next'); 'kept' in globals()"))
-	if c := n.follow(l, ""); c.out != "next\n" || c.plain() != "False" || !c.exit.Shell.Replaced {
+	if c := n.follow(l, ""); c.out != "next\n" || c.plain() != "False" || !c.exit.Shell.Replaced || !c.exit.Shell.Renewed {
 		t.Errorf("%+v", c)
 	}
-	if c := n.run("import builtins\nvars(builtins).clear()"); c.exit.Code == 0 || !c.exit.Shell.Replaced || strings.Contains(c.errs, "Traceback") {
+	if c := n.run("import builtins\nvars(builtins).clear()"); c.exit.Code == 0 || !c.exit.Shell.Replaced || c.exit.Shell.Renewed || strings.Contains(c.errs, "Traceback") {
 		t.Errorf("%+v", c)
+	}
+}
+
+// Code that ends its interpreter has its CPU time.
+func TestPythonUsageOfALastCell(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.run("import os, time\nwhile time.process_time() < 0.3: pass")
+	c := n.run("since = time.process_time()\nwhile time.process_time() < since + 0.3: pass\nos._exit(0)")
+	if used := c.exit.Usage.UserMicros + c.exit.Usage.SystemMicros; used < 250_000 || used > 500_000 || c.exit.Usage.Source == "" || !c.exit.Shell.Replaced {
+		t.Errorf("%+v", c.exit)
 	}
 }
 

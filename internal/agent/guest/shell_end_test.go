@@ -166,6 +166,29 @@ func TestPlainShellIsInterruptedAtABirth(t *testing.T) {
 	}
 }
 
+// A command that ends its shell has its own CPU time, without that of earlier commands and of the orphans that they left.
+func TestUsageOfALastCommand(t *testing.T) {
+	const burn = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+	shells(t, func(t *testing.T, s *term, _ string) {
+		of := func(cmd string) uint64 {
+			t.Helper()
+			_, exit := s.do(cmd)
+			if exit.Usage.Source == "" {
+				t.Errorf("%q: no figure: %+v", cmd, exit)
+			}
+			return exit.Usage.UserMicros + exit.Usage.SystemMicros
+		}
+		usual := of(burn)
+		of("p=$(setsid sh -c 'echo $$; exec >&-; " + burn + "' &); while kill -0 $p 2>/dev/null; do sleep 0.01; done")
+		if got := of("exit"); got > usual/2 {
+			t.Errorf("%d µs of earlier commands", got)
+		}
+		if got := of(burn + "; exit"); got < usual/4 {
+			t.Errorf("%d µs, want about %d", got, usual)
+		}
+	})
+}
+
 // Commands run in the order of their requests; one that is ended before its turn never runs.
 func TestShellTurns(t *testing.T) {
 	s := begin(t, guest.Config{}).shell()

@@ -270,7 +270,7 @@ func (c *command) back(status int) *wire.Exit {
 
 // died returns the outcome of a command that has ended its shell.
 func (c *command) died() *wire.Exit {
-	exit := &wire.Exit{Code: -1, Cause: wire.CauseExited}
+	exit := &wire.Exit{Code: -1, Cause: wire.CauseExited, Usage: c.usage()}
 	host := c.proc.exec
 	if host.first == nil {
 		exit.Cause = wire.CauseLost
@@ -286,7 +286,7 @@ func (c *command) finish(exit *wire.Exit) {
 	e := c.e
 	exit.WallMS = float64(time.Since(e.began)) / float64(time.Millisecond)
 	exit.Cwd = c.shell.cwd
-	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Program: c.proc.program()}
+	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Renewed: c.replaced && c.shell.proc != nil, Program: c.proc.program()}
 	c.release()
 	c.proc.drainTerminal()
 	e.drainOutlets()
@@ -347,14 +347,26 @@ type cpuTime struct {
 	source       string
 }
 
-// used returns the CPU time of the shell and its dead children, or with a cgroup of all that it has started.
+// used returns the CPU time of the shell, its dead children and its dead orphans, or with a cgroup of all that it has started.
 func (p *shellProcess) used() cpuTime {
 	if g := p.exec.group; g != nil {
 		if user, system, err := g.Cpu(); err == nil {
 			return cpuTime{user, system, "cgroup2"}
 		}
 	}
-	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(p.exec.pid) + "/stat")
+	if isClosed(p.exec.exited) { // its pid may be reused
+		return p.usedInAll()
+	}
+	own, adopted := timesOf(p.exec.pid), timesOf(p.exec.keeper.Pid)
+	if own.source == "" || adopted.source == "" {
+		return cpuTime{}
+	}
+	return cpuTime{own.user + adopted.user, own.system + adopted.system, own.source}
+}
+
+// timesOf reads the CPU time of a process and its dead children.
+func timesOf(pid int) cpuTime {
+	raw, err := process.ReadSmall("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return cpuTime{}
 	}
@@ -365,11 +377,26 @@ func (p *shellProcess) used() cpuTime {
 	return cpuTime{user, system, "proc"}
 }
 
+// usedInAll is used for a process that has ended.
+func (p *shellProcess) usedInAll() cpuTime {
+	e := p.exec
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.exit != nil && e.exit.Usage.Source == "cgroup2" { // the cgroup is removed after this was read
+		return cpuTime{e.exit.Usage.UserMicros, e.exit.Usage.SystemMicros, "cgroup2"}
+	}
+	if e.first == nil {
+		return cpuTime{}
+	}
+	return cpuTime{e.first.UserMicros, e.first.SystemMicros, "proc"}
+}
+
 // usage returns the command's usage, as far as it is known.
 func (c *command) usage() wire.Usage {
 	now := c.proc.used()
 	if now.source == "" || now.source != c.used.source {
 		return wire.Usage{}
 	}
-	return wire.Usage{UserMicros: now.user - c.used.user, SystemMicros: now.system - c.used.system, Source: now.source}
+	since := func(now, before uint64) uint64 { return max(now, before) - before } // one may be in ticks, the other in microseconds
+	return wire.Usage{UserMicros: since(now.user, c.used.user), SystemMicros: since(now.system, c.used.system), Source: now.source}
 }

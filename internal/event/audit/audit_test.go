@@ -364,6 +364,21 @@ func TestRedact(t *testing.T) {
 	}
 }
 
+// The message of a run that could not start repeats its command.
+func TestNoCommand(t *testing.T) {
+	for _, redact := range []bool{false, true} {
+		trail := open(t, Options{RedactPaths: redact})
+		run := sampleRun()
+		run.Phase, run.ReasonCode, run.ExitCode = belljar.PhaseFailed, belljar.ReasonExecFailed, new(127)
+		run.Message = "curl -H sk-live-1: not found in the sandbox"
+		trail.Record(event.Event{Name: event.RunFailed, Run: run, Reason: string(run.ReasonCode)})
+		got := lines(t, trail, noon.Format(dayFormat))
+		if len(got) != 1 || got[0]["message"] != nil || got[0]["reason_code"] != "exec_failed" || got[0]["exit_code"] != 127.0 {
+			t.Errorf("redact %t: %v", redact, got)
+		}
+	}
+}
+
 func FuzzRedact(f *testing.F) {
 	f.Add(`"a" 'b' /c d/e "`)
 	f.Add("\"\\")

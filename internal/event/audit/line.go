@@ -127,7 +127,9 @@ func (l *line) run(r *belljar.Run) {
 	l.RunID, l.Phase, l.ExitCode, l.ReasonCode = r.ID, string(r.Phase), r.ExitCode, string(r.ReasonCode)
 	l.UserID = cmp.Or(r.UserID, l.UserID)
 	l.SessionID = cmp.Or(r.SessionID, l.SessionID)
-	l.Message = cmp.Or(r.Message, l.Message)
+	if r.ReasonCode != belljar.ReasonExecFailed { // its message begins with the command, or its folder
+		l.Message = cmp.Or(r.Message, l.Message)
+	}
 	l.Runtime = cmp.Or(r.Runtime, l.Runtime)
 	l.RuntimeVersion = r.RuntimeVersion
 	l.BaseImage, l.ImageDigest, l.SpecVersion, l.PolicyHash = r.BaseImage, r.ImageDigest, r.SpecVersion, r.PolicyHash

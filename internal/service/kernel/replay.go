@@ -79,11 +79,12 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 	return n, nil
 }
 
-// replays reports whether a run is code of the context that ended normally, so that its variables remained.
+// replays reports whether a run is code of the context that ended normally, so that its variables remained. If it is where its interpreter began,
+// its state reports the loss of the one before.
 func replays(run belljar.Run, e *entry, since time.Time) bool {
 	return run.Context != nil && run.Context.Name == e.name && run.Context.Language == e.language && len(run.Command) == 1 && run.ExitCode != nil &&
 		run.StartedAt != nil && !run.StartedAt.Before(since) &&
-		(run.Phase == belljar.PhaseCompleted || run.ReasonCode == belljar.ReasonNonZeroExit) && run.Context.State != belljar.ShellReplaced
+		(run.Phase == belljar.PhaseCompleted || run.ReasonCode == belljar.ReasonNonZeroExit) && (run.Context.State != belljar.ShellReplaced || run.StartedAt.Equal(since))
 }
 
 func cannotReplay(run belljar.Run, why string) error {

@@ -213,6 +213,18 @@ func (t *Table) restart(e *entry, now time.Time) {
 	e.since, e.lost = now, false
 }
 
+// Renew prevents the replay of code from before a run that began in a new interpreter without a replay. It reports whether the table has changed.
+func (t *Table) Renew(name string, began time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.list[name]
+	if e == nil || !began.After(e.since) { // it was deleted or restarted meanwhile
+		return false
+	}
+	e.since = began
+	return true
+}
+
 // all returns the contexts, sorted by name.
 func (t *Table) all() []*entry {
 	t.mu.Lock()

@@ -132,6 +132,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 			Hint:    "give them to the session when it is made, or make a run without a session",
 		}
 	}
+	kept := req.Shell != nil || req.Context != "" // its process has the limits that it started with
 	for _, f := range []struct {
 		name  string
 		asked bool
@@ -151,12 +152,20 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		{"network_policy", req.NetworkPolicy != "" && req.NetworkPolicy != x.Network.Spec().NetworkPolicy},
 		{"egress", req.Egress.Len() > 0},
 		{"packages", !req.Packages.IsZero()},
+		{"resources.nofile", req.Resources.NoFile != 0 && kept},
+		{"resources.nproc", req.Resources.NProc != 0 && kept},
 	} {
 		if f.asked && (f.name == "network_policy" || f.name == "egress") {
 			return &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: f.name + " cannot be set for a run in a session: the session has the network",
 				Details: map[string]any{"field": f.name, "session_id": req.SessionID},
 				Hint:    "PUT /sessions/{id}/network (belljar session network) changes it",
+			}
+		}
+		if f.asked && (f.name == "resources.nofile" || f.name == "resources.nproc") {
+			return &belljar.Error{
+				Code: belljar.CodeInvalidRequest, Message: f.name + " cannot be set for a command of a shell or a context: one process executes all of its commands",
+				Details: map[string]any{"field": f.name, "session_id": req.SessionID}, Hint: "set it when the session is made, or run the command without the shell",
 			}
 		}
 		if f.asked && (f.name == "files" || f.name == "code") {

@@ -81,6 +81,9 @@ func (s *runner) execution(r *Run) *execution {
 	if p.session != nil {
 		c.out.onOutput = p.session.KeepAlive
 	}
+	c.out.onCut = func(reason string) {
+		s.record(event.Event{Name: event.LogTruncated, Runtime: p.Host.Name(), Component: "ws", Reason: reason, Count: 1})
+	}
 	return c
 }
 
@@ -232,6 +235,7 @@ func (c *execution) settle() {
 	if p.request.Context != "" && o.Shell != nil && p.session.Contexts.Lost(p.request.Context) && o.Shell.State == belljar.ShellKept {
 		o.Shell.State = belljar.ContextNew // unless the run also ended its interpreter
 	}
+	renewContext(c)
 	o.Warnings = append(o.Warnings, c.out.warnings(*e, p.Limits)...)
 	if w := placement.Unenforced(p.Caps); w != "" && e.Started {
 		o.Warn("%s", w)
@@ -242,9 +246,6 @@ func (c *execution) settle() {
 	}
 	o.Failure = c.failure(o)
 	usage := outcome.ResourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
-	if c.out.cut {
-		c.count(event.LogTruncated, p.Host.Name(), c.out.reason, 1)
-	}
 	scarce := !c.queues || p.Workspace.OnDisk() || c.memory.Mode == admission.AdmitCaps || c.memory.Quoted(r.id)
 	if p.session == nil && scarce { // the response makes its resources available: the next request could be refused for them
 		c.releaseBox()

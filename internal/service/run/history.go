@@ -67,7 +67,7 @@ func (h history) over() bool { return isEnd(h.end) }
 // transcript continues next at the end of the log.
 func (h history) transcript(next *transcript, limit int64) *transcript {
 	return &transcript{
-		log: next.log, room: max(limit-h.kept, 0), kept: h.kept, onOutput: next.onOutput, hide: next.hide, allowed: next.allowed,
+		log: next.log, room: max(limit-h.kept, 0), kept: h.kept, onOutput: next.onOutput, onCut: next.onCut, hide: next.hide, allowed: next.allowed,
 		cut: h.cut != "", reason: h.cut, marked: h.cut != "",
 	}
 }

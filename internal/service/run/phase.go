@@ -86,7 +86,7 @@ func (s *recorder) finish(r *Run, o outcome.Outcome, usage *belljar.ResourceUsag
 // publish makes the final state of a run visible to its readers and to followers of its log.
 func (s *recorder) publish(r *Run, last belljar.Run) {
 	r.mu.Lock()
-	program := r.plan.called()
+	program := r.plan.logged()
 	r.state, r.plan = last, nil
 	r.mu.Unlock()
 	r.releaseRequest()

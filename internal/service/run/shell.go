@@ -3,10 +3,14 @@ package run
 import (
 	"context"
 	"fmt"
+	"path"
+	"strings"
+	"unicode"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/kernel"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 // A shell command is a normal run, on record and with a log. It waits in the queue of its session's shell, and the agent passes it to the shell.
@@ -24,6 +28,20 @@ func (p *plan) called() string {
 	return p.argv[0]
 }
 
+// logged returns the name of the plan's command for the log: if a whole line was sent as the program, only the beginning of its name.
+func (p *plan) logged() string {
+	if p.request.Shell != nil || p.request.Context != "" {
+		return p.called()
+	}
+	words := strings.FieldsFunc(p.called(), func(c rune) bool { return unicode.IsSpace(c) || c == '=' }) // VARIABLE=value comes first in a line
+	if len(words) == 0 {
+		return ""
+	}
+	const most = 64
+	name := path.Base(words[0])
+	return strings.ToValidUTF8(name[:min(len(name), most)], "")
+}
+
 // forShell directs a command to the session's shell, if the request is for that.
 func (p *plan) forShell(e wire.Exec) wire.Exec {
 	if p.request.Context != "" {
@@ -36,6 +54,17 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 	e.Shell = &wire.ShellRun{Cmd: []byte(p.request.Shell.Cmd), Separate: p.request.Shell.Separate}
 	e.Env = kernel.Unattended(e.Env)
 	return e
+}
+
+// renewContext records that the run's context began anew with it: the code of the interpreter before must not be replayed.
+func renewContext(c *execution) {
+	name, exit, began := c.plan.request.Context, c.end.Exit, c.run.Snapshot().StartedAt
+	if name == "" || exit == nil || exit.Shell == nil || !exit.Shell.Renewed || began == nil || !c.plan.session.Contexts.Renew(name, *began) {
+		return
+	}
+	if err := session.RecordContexts(c.plan.session); err != nil {
+		c.log.Error("context cannot be recorded", "run_id", c.run.id, "context", name, "err", err)
+	}
 }
 
 // replay executes the earlier code of the run's context again, if the request sets that and the context has lost its interpreter. It fails

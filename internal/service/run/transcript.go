@@ -41,6 +41,7 @@ type transcript struct {
 	step     string               // the step that produces the output: [belljar.StepBuild], or "" for the program
 	output   []byte               // kept output of a step
 	onOutput func()               // called for each output, kept or not; may be nil
+	onCut    func(reason string)  // called before the mark is made; may be nil
 	hide     *redact.Patterns     // values to redact; nil for none
 
 	// Output that is not in the log yet: the beginning of an incomplete character, and then bytes that the stream holds back because
@@ -154,6 +155,9 @@ func (t *transcript) put(frames []belljar.Frame) {
 // truncate drops all further output and marks the reason.
 func (t *transcript) truncate(reason string) {
 	t.cut, t.reason = true, reason
+	if t.onCut != nil {
+		t.onCut(reason)
+	}
 	t.mark()
 }
 

@@ -64,7 +64,10 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 	if err == nil {
 		if x.from = from; from != nil {
 			x.state.SnapshotDigest, x.state.RuntimeReason = from.files.Digest(), "it is the session's"
+			err = inherit(x, from.limits)
 		}
+	}
+	if err == nil {
 		err = x.Approval.take()
 	}
 	if err == nil && from != nil && x.Approval.entry != nil {

@@ -124,6 +124,27 @@ type original struct {
 	files    *snapshot.Source
 	image    runtime.Root         // with the layers of its packages
 	packages *belljar.PackageLock // nil for none
+	limits   belljar.Limits
+}
+
+// inherit gives a copy the limits of its original: the server's defaults may have changed. Its disk is its own.
+func inherit(x *Session, l belljar.Limits) error {
+	asked := belljar.RunSpec{
+		Resources: belljar.Resources{
+			CPU: l.CPU, MemoryMB: l.MemoryMB, Pids: l.Pids, NoFile: l.NoFile, NProc: l.NProc, WorkspaceMB: l.WorkspaceMB, LogBytes: l.LogBytes, ArtifactMB: l.ArtifactMB,
+		},
+		StartupTimeoutSec: l.StartupTimeoutSec, TimeoutSec: l.TimeoutSec, BuildTimeoutSec: l.BuildTimeoutSec, CPUTimeSec: l.CPUTimeSec,
+	}
+	if x.place.Workspace.OnDisk() {
+		l.WorkspaceMB, asked.Resources.WorkspaceMB = x.place.Limits.WorkspaceMB, 0
+	}
+	if _, err := l.ResolveRun(&asked, x.all.opts.Rules.MaxLimits); err != nil {
+		return err
+	}
+	x.place.Limits = l
+	x.place.Bind()
+	x.state.Limits = x.place.InForce()
+	return nil
 }
 
 // Copy makes a session like a live one, with the files of from and the same versions of packages. It has no secrets and no scope, and the
@@ -132,7 +153,7 @@ func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot
 	x.mu.Lock()
 	spec := x.spec
 	spec.Runtime = x.state.Runtime // independent of the current default
-	of := &original{from, x.place.Image, x.state.Packages}
+	of := &original{from, x.place.Image, x.state.Packages, x.place.Limits}
 	x.mu.Unlock()
 	if w := x.Placement().Workspace; w.OnDisk() { // the copy has its own disk
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}

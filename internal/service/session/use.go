@@ -70,6 +70,9 @@ func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
 // Record records the current state of the session, with its contexts.
 func (u Use) Record() error { return note(u.session) }
 
+// RecordContexts stores a session after a change of its contexts.
+func RecordContexts(x *Session) error { return note(x) }
+
 // Touch records an instantaneous use of the session.
 func (u Use) Touch() { u.session.Touch() }
 
