@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { soak } from "./tier.ts";
-import { accessible, serve, tempDir, visit, within } from "./world.ts";
+import { accessible, alsoAccessible, serve, tempDir, visit, within } from "./world.ts";
 
 /** write replaces the program in the editor. */
 async function write(page: Page, code: string): Promise<void> {
@@ -155,6 +155,7 @@ test("a run of elsewhere brings its other limits, which can be left out", async 
   const line = page.getByText("With the other limits of that run: pids 64, nofile 512", { exact: false });
   await v.open(`sandbox?from=${id}`);
   await line.waitFor();
+  await alsoAccessible(page, "new-again");
   const again = await v.api.runs.get(await press(page, /^Completed/));
   const { pids, nofile, memory_mb } = again.resource_usage!.limits!;
   assert.deepEqual({ pids, nofile, memory_mb }, resources);
