@@ -88,15 +88,27 @@ function escape(text: string, at: number, line: Run | Cells, style: Style): [at:
   return [short.test(text) ? short.lastIndex : at, style];
 }
 
-const on: Record<number, number> = { 1: Flag.bold, 2: Flag.dim, 3: Flag.italic, 4: Flag.underline, 7: Flag.inverse, 8: Flag.hidden, 9: Flag.strike, 21: Flag.underline };
+const on: Record<number, number> = { 1: Flag.bold, 2: Flag.dim, 3: Flag.italic, 7: Flag.inverse, 8: Flag.hidden, 9: Flag.strike, 21: Flag.underline };
 const off: Record<number, number> = { 22: Flag.bold | Flag.dim, 23: Flag.italic, 24: Flag.underline, 27: Flag.inverse, 28: Flag.hidden, 29: Flag.strike };
 
 function sgr(style: Style, parameters: string): Style {
+  if (/^[<-?]/.test(parameters)) return style; // private: about the terminal's keys
   let { fg, bg, flags } = style;
-  const codes = parameters.split(/[;:]/).map(Number);
-  for (let i = 0; i < codes.length; i++) {
-    const code = codes[i]!;
-    if (code === 0) [fg, bg, flags] = [-1, -1, 0];
+  const fields = parameters.split(";");
+  for (let i = 0; i < fields.length; i++) {
+    const [code = 0, ...sub] = fields[i]!.split(":").map(Number);
+    const apart = sub.length === 0;
+    if (code === 38 || code === 48 || code === 58) {
+      const parts = apart ? fields.slice(i + 1, i + 5).map(Number) : sub;
+      if (!apart && sub[0] === 2 && sub.length > 4) parts.splice(1, 1); // the colour space
+      const value = colourOf(parts);
+      if (value === undefined && apart) break;
+      if (value !== undefined && code === 38) fg = value;
+      else if (value !== undefined && code === 48) bg = value;
+      if (apart) i += parts[0] === 2 ? 4 : 2;
+    } else if (code === 4) flags = sub[0] === 0 && fields[i] !== "4:" ? flags & ~Flag.underline : flags | Flag.underline; // 4:3 is a wave
+    else if (!apart) continue;
+    else if (code === 0) [fg, bg, flags] = [-1, -1, 0];
     else if (on[code]) flags |= on[code];
     else if (off[code]) flags &= ~off[code];
     else if (code >= 30 && code <= 37) fg = code - 30;
@@ -105,20 +117,15 @@ function sgr(style: Style, parameters: string): Style {
     else if (code >= 100 && code <= 107) bg = code - 92;
     else if (code === 39) fg = -1;
     else if (code === 49) bg = -1;
-    else if (code === 38 || code === 48) {
-      const deep = codes[i + 1] === 2;
-      // With colons, an empty field for the colour space may come first.
-      const from = deep && parameters.includes(":") && codes.length - i > 5 ? i + 3 : i + 2;
-      const parts = codes.slice(from, from + (deep ? 3 : 1));
-      if (!deep && codes[i + 1] !== 5) break;
-      if (parts.length < (deep ? 3 : 1) || !parts.every((n) => n >= 0 && n <= 255)) break;
-      const value = deep ? rgb + parts[0]! * 65536 + parts[1]! * 256 + parts[2]! : parts[0]!;
-      if (code === 38) fg = value;
-      else bg = value;
-      i = from + parts.length - 1;
-    }
   }
   return fg === style.fg && bg === style.bg && flags === style.flags ? style : { fg, bg, flags };
+}
+
+// colourOf returns the colour of 2, r, g, b or 5, n; undefined for others.
+function colourOf([kind, ...parts]: number[]): number | undefined {
+  const [r, g, b] = parts;
+  const known = (kind === 5 ? [r] : kind === 2 ? [r, g, b] : [-1]).every((n) => n !== undefined && n >= 0 && n <= 255);
+  return known ? (kind === 5 ? r! : rgb + r! * 65536 + g! * 256 + b!) : undefined;
 }
 
 // Run is a line without overwriting: text is only appended.

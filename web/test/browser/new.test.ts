@@ -4,7 +4,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Page } from "playwright-core";
 import { soak } from "./tier.ts";
-import { accessible, serve, tempDir, visit, within } from "./world.ts";
+import { accessible, alsoAccessible, serve, tempDir, visit, within } from "./world.ts";
 
 /** write replaces the program in the editor. */
 async function write(page: Page, code: string): Promise<void> {
@@ -144,6 +144,30 @@ test("a request in every detail, and an earlier one again", async (t) => {
   await v.open("sandbox?from=01990000-0000-7000-8000-000000000000", other);
   await other.getByRole("alert").waitFor();
   assert.match(await other.getByRole("textbox", { name: "Command" }).inputValue(), /'two words'$/);
+});
+
+test("a run of elsewhere brings its other limits, which can be left out", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  const resources = { pids: 64, nofile: 512, memory_mb: 300 };
+  const { id } = await v.api.run({ command: ["true"], resources });
+  const { id: usual } = await v.api.run({ command: ["true"] });
+  const line = page.getByText("With the other limits of that run: pids 64, nofile 512", { exact: false });
+  await v.open(`sandbox?from=${id}`);
+  await line.waitFor();
+  await alsoAccessible(page, "new-again");
+  const again = await v.api.runs.get(await press(page, /^Completed/));
+  const { pids, nofile, memory_mb } = again.resource_usage!.limits!;
+  assert.deepEqual({ pids, nofile, memory_mb }, resources);
+  await v.open(`sandbox?from=${again.id}`);
+  await line.waitFor();
+  await page.getByRole("button", { name: "Leave the limits out" }).click();
+  await line.waitFor({ state: "detached" });
+  const { limits } = (await v.api.runs.get(await press(page, /^Completed/))).resource_usage!;
+  assert.deepEqual([limits!.nofile, limits!.memory_mb], [(await v.api.me()).limits.nofile, 300]);
+  await v.open(`sandbox?from=${usual}`);
+  await page.getByRole("status").getByText("not its files").waitFor();
+  assert.equal(await page.getByText("other limits").count(), 0);
 });
 
 test("a command that the server has not kept whole does not run as it is", async (t) => {

@@ -132,6 +132,8 @@ test("a program that asks gets lines, and is cancelled", async (t) => {
   assert.equal(await page.getByLabel("Input", { exact: true }).inputValue(), "two");
   await page.getByRole("button", { name: "Send" }).click();
   await page.locator(".log").getByText("got two").waitFor();
+  await page.setViewportSize({ width: 390, height: 800 });
+  assert.ok((await page.getByLabel("Input", { exact: true }).boundingBox())!.width >= 200, "a line has room on a phone");
   await page.getByLabel("Input", { exact: true }).press("ArrowUp");
   await page.getByLabel("Input", { exact: true }).press("ArrowUp");
   assert.equal(await page.getByLabel("Input", { exact: true }).inputValue(), "<b>one</b>");

@@ -80,6 +80,7 @@ test("what something else has written is never overwritten unseen", async (t) =>
   };
   await editor(page).getByText("one").waitFor();
   await conflict("two\n", "six\n"); // of the same size, possibly in the same second
+  await alsoAccessible(page, "session-conflict");
   await named(page, "Take theirs, without my changes").click();
   await editor(page).getByText("six").waitFor();
   await conflict("mine\n", "theirs\n");
@@ -602,6 +603,7 @@ test("the search finds lines, and a link leads to one", async (t) => {
   await page.getByLabel("Names of files").fill("*.py");
   await page.keyboard.press("Enter");
   await page.getByText("1 match in 1 file.").waitFor();
+  await alsoAccessible(page, "session-search");
   await page.getByRole("button", { name: "250 line 250" }).click();
   await marked.getByText("line 250", { exact: true }).waitFor();
   assert.equal(new URL(page.url()).searchParams.get("line"), "250");
@@ -780,6 +782,16 @@ test("a session is copied, saved and hibernated, and another begins with its fil
   await page.getByRole("button", { name: "Remove <b>mine</b>" }).click();
   await named(page, "Remove it").click();
   await page.getByRole("button", { name: "Remove <b>mine</b>" }).waitFor({ state: "detached" });
+});
+
+test("on a phone, what the search finds is in sight", async (t) => {
+  const { page } = await begin(t, Object.fromEntries(["a", "b"].map((name) => [`${name}.txt`, "the same line"])));
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.locator(".files").getByRole("button", { name: "Search" }).click();
+  await page.getByLabel("Text to find").fill("same");
+  await page.keyboard.press("Enter");
+  await page.getByText("2 matches in 2 files.").waitFor();
+  assert.ok(await page.locator(".search").evaluate((e) => e.scrollHeight <= e.clientHeight), "nothing is cut");
 });
 
 test("on a phone, the name of a file that is not saved can be read", async (t) => {

@@ -53,11 +53,17 @@ test("a session of a snapshot begins with the image of the session that was save
   const { page } = v;
   const session = await v.api.sessions.create({ base_image: "host" });
   await session.snapshot({ name: "kept" });
+  await session.snapshot({ name: "the results of the first and the second night" });
   await page.route(new RegExp(`/api/.*/sessions/${session.id}$`), async (route) => {
     const answer = await route.fetch();
     await route.fulfill({ response: answer, json: { ...await answer.json(), base_image: "python:3.12" } });
   });
   await v.open("sandbox/sessions");
+  const name = page.getByText("the results of the first and the second night", { exact: true });
+  await name.waitFor();
+  await alsoAccessible(page, "snapshots");
+  await page.setViewportSize({ width: 390, height: 800 });
+  assert.ok(await name.evaluate((e) => e.parentElement!.scrollWidth <= e.parentElement!.clientWidth), "a name can be read on a phone");
   await page.getByRole("button", { name: "New session with kept" }).click();
   const image = page.getByRole("dialog").getByLabel("Image");
   await until("its image", async () => (await image.inputValue()) === "python:3.12");

@@ -17,6 +17,15 @@ test("colours and styles", () => {
   assert.deepEqual(looks("more\x1b[m", { fg: 2, bg: -1, flags: 0 }), [["more", 2, -1, 0]]);
 });
 
+test("forms of underlines and private sequences leave other styles as they are", () => {
+  for (const [sequence, fg, flags] of [
+    ["4:3", 1, Flag.underline], ["4:1;2", 1, Flag.underline | Flag.dim], ["4:0", 1, 0], ["4;4:0", 1, 0], ["4:", 1, Flag.underline], ["9:3", 1, 0],
+    [">4;2", 1, 0], ["?4", 1, 0], ["<1", 1, 0], ["=0", 1, 0], [">4", 1, 0],
+    ["58:2::255:0:0", 1, 0], ["58:5:1", 1, 0], ["58;2;1;0;3;2", 1, Flag.dim], ["58;5;1;2", 1, Flag.dim],
+    ["38:2:1:2:3;1", 0x1010203, Flag.bold], ["38:2::1:2:3;1", 0x1010203, Flag.bold], ["38:5:9;1", 9, Flag.bold], ["38;2;1;2;3;1", 0x1010203, Flag.bold], ["38:5:999;1", 1, Flag.bold],
+  ] as const) assert.deepEqual(looks(`\x1b[31m\x1b[${sequence}mx`), [["x", fg, -1, flags]], sequence);
+});
+
 test("colours are made of numbers", () => {
   assert.equal(colour(-1), undefined);
   assert.equal(colour(1), "var(--ansi-1)");

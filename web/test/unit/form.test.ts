@@ -98,6 +98,22 @@ test("an earlier run brings its template, its disk and its presets", () => {
   assert.deepEqual([inSession.template, inSession.workspace, inSession.egress], [undefined, undefined, undefined]);
 });
 
+test("an earlier run brings the limits that the form has no fields for, if they are its own", () => {
+  const resource_usage = { limits: { timeout_sec: 60, cpu: 1, memory_mb: 512, pids: 8, workspace_mb: 1024, nofile: 64, log_bytes: 1000, artifact_mb: 64, tmp_mb: 64, cpu_time_sec: 5 } };
+  const run = { id: "r", command: ["a"], resource_usage } as unknown as Run;
+  const usual = { cpu: 1, memory_mb: 512, pids: 256, workspace_mb: 256, nofile: 1024, log_bytes: 1000, artifact_mb: 64 } as Parameters<typeof formOfRun>[1];
+  const spec = specOf(formOfRun(run, usual));
+  assert.deepEqual([spec.resources, spec.cpu_time_sec], [{ cpu: 1, memory_mb: 512, pids: 8, workspace_mb: 1024, nofile: 64 }, 5]);
+  assert.deepEqual(specOf(formOf(JSON.parse(JSON.stringify(spec)) as typeof spec)), spec, "this tab repeats it, too");
+  assert.deepEqual(specOf(formOfRun(run)).resources, { cpu: 1, memory_mb: 512, pids: 8, workspace_mb: 1024, nofile: 64, log_bytes: 1000, artifact_mb: 64 });
+  assert.equal(specOf(formOfRun({ ...run, template: "data" }, usual)).resources?.log_bytes, 1000, "its template may have another");
+  assert.equal(formOfRun({ ...run, resource_usage: { limits: { ...usual, timeout_sec: 60 } } } as unknown as Run, usual).limits, undefined);
+  const inSession = specOf(formOfRun({ ...run, session_id: "s" }, usual));
+  assert.deepEqual([inSession.resources, inSession.cpu_time_sec], [undefined, 5]);
+  const without = specOf({ ...formOfRun(run, usual), limits: undefined });
+  assert.deepEqual([without.resources, without.cpu_time_sec], [{ cpu: 1, memory_mb: 512 }, undefined]);
+});
+
 test("the beginning of a command is no command", () => {
   for (const more of [{}, { session_id: "s", context: { name: "c", language: "python" } }]) {
     const form = formOfRun({ id: "r", command: ["echo 'it is lon"], command_truncated: true, ...more } as unknown as Run);

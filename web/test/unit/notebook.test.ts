@@ -56,8 +56,8 @@ test("results become outputs, and hostile tables stay tables", () => {
   assert.equal(outputOf({ type: "input" }), undefined);
   assert.deepEqual(outputOf({ type: "error", name: "E", traceback: 5 } as unknown as Parameters<typeof outputOf>[0])!["traceback"], [""]);
   const table = tableOf({ schema: { fields: [{ name: "a" }, 5, { name: "__proto__" }] }, data: [{ a: "<b>" }, null, { a: { b: 1 } }], total_rows: "many" });
-  assert.deepEqual(table, { columns: ["a", "", "__proto__"], rows: [["<b>", "", ""], ["", "", ""], ['{"b":1}', "", ""]], total: 3 });
+  assert.deepEqual(table, { columns: ["a", "", "__proto__"], rows: [["<b>", "", ""], ["", "", ""], ['{"b":1}', "", ""]], total: 3, totalColumns: 3 });
   for (const value of [null, 1, {}, { schema: {} }, { schema: { fields: [] } }]) assert.equal(tableOf(value), undefined);
   const wide = tableOf({ schema: { fields: Array.from({ length: 500 }, (_, i) => ({ name: `${i}` })) }, data: Array.from({ length: 5000 }, () => ({})), total_rows: 1e6 })!;
-  assert.deepEqual([wide.columns.length, wide.rows.length, wide.total], [100, 1000, 1e6]);
+  assert.deepEqual([wide.columns.length, wide.totalColumns, wide.rows.length, wide.total], [100, 500, 1000, 1e6]);
 });

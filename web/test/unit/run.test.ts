@@ -81,6 +81,9 @@ test("a run is repeated with its template, its disk and its presets", () => {
   assert.ok(!repeatOf({ ...run, snapshot_digest: "sha256:s", template: "data" }, undefined).missing.includes("its snapshot"));
   assert.ok(asBelljar({ command: ["true"], snapshot: "s1" }).line.startsWith("belljar run --snapshot s1 "));
   assert.deepEqual(asBelljar({ command: ["true"], labels: { a: "b" }, cwd: "d", build_cache: true }).missing, ["labels", "cwd", "build cache"]);
+  const kept = { command: ["true"], resources: { log_bytes: 1000, artifact_mb: 5, pids: 8 } };
+  assert.deepEqual(asBelljar(kept).missing, ["log bytes", "artifact mb"]);
+  assert.deepEqual(asBelljar(kept, { log_bytes: 1000, artifact_mb: 64 }).missing, ["artifact mb"]);
 });
 
 test("code in a context is executed there again", () => {
@@ -111,10 +114,11 @@ test("CSV", () => {
   for (const [text, want] of [
     ["a,b\n1,2\n", [["a", "b"], ["1", "2"]]], ["a,b\r\n1,\r\n", [["a", "b"], ["1", ""]]], ['"x, ""y""",z\n', [['x, "y"', "z"]]], ['"two\nlines",b', [["two\nlines", "b"]]],
     ["a,", [["a", ""]]], ["", []], ['"open', [["open"]]], ["\ufeffa\n", [["a"]]], ["\n\nx", [[""], [""], ["x"]]], ["<b>,=1+1\n", [["<b>", "=1+1"]]],
-  ] as [string, string[][]][]) assert.deepEqual(table(text, ",", 100), { rows: want, more: false }, JSON.stringify(text));
-  assert.deepEqual(table("a\tb\n", "\t", 9), { rows: [["a", "b"]], more: false });
-  assert.deepEqual(table("1\n2\n3\n", ",", 2), { rows: [["1"], ["2"]], more: true });
-  assert.equal(table("x,".repeat(1000), ",", 9).rows[0]!.length, 100);
+  ] as [string, string[][]][]) assert.deepEqual(table(text, ",", 100), { rows: want, more: false, columns: Math.max(0, ...want.map((row) => row.length)) }, JSON.stringify(text));
+  assert.deepEqual(table("a\tb\n", "\t", 9), { rows: [["a", "b"]], more: false, columns: 2 });
+  assert.deepEqual(table("1\n2\n3\n", ",", 2), { rows: [["1"], ["2"]], more: true, columns: 1 });
+  const wide = table(`${"x,".repeat(149)}x\n${"y,".repeat(119)}y\n`, ",", 9);
+  assert.deepEqual([wide.columns, ...wide.rows.map((row) => row.length)], [150, 100, 100]);
   for (const bomb of ['"', ",", '""",']) assert.ok(cpuMs(() => table(bomb.repeat(1 << 20), ",", 1000)) < 2000);
 });
 

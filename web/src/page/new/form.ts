@@ -1,10 +1,13 @@
 // The fields of the form, and the request that they make.
-import type { Run, RunSpec, Workspace } from "belljar-sdk";
+import type { Me, Run, RunSpec, Workspace } from "belljar-sdk";
 import { shellLine } from "../../format.ts";
 import { fromBase64, shownKinds, toBase64, words } from "../../spec.ts";
 import { repeatOf } from "../run/spec.ts";
 import { rulesOf, textOfRules } from "../session/rules.ts";
 import { languages } from "./example.ts";
+
+/** Limits that the form has no fields for. */
+type OtherLimits = Omit<NonNullable<RunSpec["resources"]>, "memory_mb" | "cpu"> & Pick<RunSpec, "cpu_time_sec">;
 
 export interface FileOfRun {
   path: string;
@@ -37,6 +40,8 @@ export interface Form {
   timeoutSec: string;
   memoryMb: string;
   cpu: string;
+  /** The other limits of a repeated run. */
+  limits: OtherLimits | undefined;
   allow: string;
   pip: string;
   npm: string;
@@ -54,7 +59,7 @@ export const inlineBytes = 1_000_000;
 export function emptyForm(): Form {
   return {
     kind: "code", language: languages[0]!.name, code: languages[0]!.example, command: "", cut: "", image: "", template: "", workspace: undefined, runtime: "", session: "", context: "", files: [],
-    stdin: "", interactive: false, idleSec: hour, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
+    stdin: "", interactive: false, idleSec: hour, env: "", capture: shownKinds, timeoutSec: "", memoryMb: "", cpu: "", limits: undefined, allow: "", pip: "", npm: "", git: "", ref: "", exec: false,
   };
 }
 
@@ -85,6 +90,7 @@ export function specOf(form: Form, longest = Infinity): RunSpec {
   }
   const timeout = figure(form.timeoutSec);
   if (timeout !== undefined) spec.timeout_sec = timeout;
+  if (form.limits?.cpu_time_sec !== undefined) spec.cpu_time_sec = form.limits.cpu_time_sec;
   const env = envOf(form.env);
   if (Object.keys(env).length > 0) spec.env = env;
   if (form.interactive) {
@@ -106,10 +112,9 @@ export function sandboxOf(form: Form): Pick<RunSpec, "base_image" | "template" |
   if (form.workspace) spec.workspace = form.workspace;
   if (form.runtime) spec.runtime = form.runtime;
   if (form.exec) spec.workspace_exec = true;
-  const resources = { memory_mb: figure(form.memoryMb), cpu: figure(form.cpu) };
-  if (resources.memory_mb !== undefined || resources.cpu !== undefined) {
-    spec.resources = Object.fromEntries(Object.entries(resources).filter(([, value]) => value !== undefined));
-  }
+  const { cpu_time_sec, ...others } = form.limits ?? {};
+  const resources = Object.entries({ memory_mb: figure(form.memoryMb), cpu: figure(form.cpu), ...others }).filter(([, value]) => value !== undefined);
+  if (resources.length > 0) spec.resources = Object.fromEntries(resources);
   const egress = rulesOf(form.allow);
   if (Object.keys(egress).length > 0) {
     spec.network_policy = "allowlist";
@@ -136,6 +141,13 @@ function envOf(text: string): Record<string, string> {
 const others: Record<string, string> = { bash: "shell", ipython: "python" };
 const languageOf = (name: string | undefined): string => others[name ?? ""] || name || languages[0]!.name;
 
+/** othersOf returns the limits of a request that the form has no fields for, without the usual ones; undefined if it has none. */
+function othersOf({ resources, cpu_time_sec }: RunSpec, usual: Partial<Me["limits"]> = {}): OtherLimits | undefined {
+  const { memory_mb, cpu, ...others } = resources ?? {};
+  const set = Object.entries({ ...others, cpu_time_sec }).filter(([name, value]) => value !== undefined && value !== usual[name as keyof OtherLimits]);
+  return set.length > 0 ? Object.fromEntries(set) : undefined;
+}
+
 /** formOf fills a form from a run's spec. */
 export function formOf(spec: RunSpec): Form {
   const form = emptyForm();
@@ -149,7 +161,7 @@ export function formOf(spec: RunSpec): Form {
     stdin: spec.stdin ?? "", interactive: spec.interactive ?? false, idleSec: spec.stdin_idle_timeout_sec ?? hour,
     env: Object.entries(spec.env ?? {}).map(([name, value]) => `${name}=${value}`).join("\n"),
     capture: (spec.capture_patterns ?? []).join("\n"),
-    timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""),
+    timeoutSec: String(spec.timeout_sec ?? ""), memoryMb: String(spec.resources?.memory_mb ?? ""), cpu: String(spec.resources?.cpu ?? ""), limits: othersOf(spec),
     allow: textOfRules(spec.egress),
     pip: (spec.packages?.pip ?? []).join("\n"), npm: (spec.packages?.npm ?? []).join("\n"),
     git: spec.git?.url ?? "", ref: spec.git?.ref ?? "", exec: spec.workspace_exec ?? false,
@@ -157,10 +169,14 @@ export function formOf(spec: RunSpec): Form {
   };
 }
 
-/** formOfRun fills a form from the server's data about a run: without its files, its input and the values of its environment. */
-export function formOfRun(run: Run): Form {
+/**
+ * formOfRun fills a form from the server's data about a run: without its files, its input and the values of its environment. usual is the limits of
+ * a request without its own.
+ */
+export function formOfRun(run: Run, usual?: Me["limits"]): Form {
   const limits = run.resource_usage?.limits;
-  const { egress, packages, git, template = "", workspace } = repeatOf(run, undefined).spec;
+  const { spec } = repeatOf(run, undefined);
+  const { egress, packages, git, template = "", workspace } = spec;
   const text = run.context ? (run.command?.[0] ?? "") : shellLine(run.command ?? []);
   return {
     ...emptyForm(), language: languageOf(run.context?.language),
@@ -168,7 +184,7 @@ export function formOfRun(run: Run): Form {
     cut: run.command_truncated ? text : "", template, workspace,
     image: run.session_id || template ? "" : (run.base_image ?? ""), runtime: run.session_id ? "" : (run.runtime ?? ""), session: run.session_id ?? "",
     interactive: run.interactive ?? false,
-    timeoutSec: String(limits?.timeout_sec ?? ""), memoryMb: String(limits?.memory_mb || ""), cpu: String(limits?.cpu || ""),
+    timeoutSec: String(limits?.timeout_sec ?? ""), memoryMb: String(limits?.memory_mb || ""), cpu: String(limits?.cpu || ""), limits: othersOf(spec, template || run.session_id ? {} : usual), // a template or session may have others
     allow: textOfRules(egress), pip: (packages?.pip ?? []).join("\n"), npm: (packages?.npm ?? []).join("\n"), git: git?.url ?? "", ref: git?.ref ?? "",
   };
 }

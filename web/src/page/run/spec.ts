@@ -90,8 +90,8 @@ const extensions: Record<string, string> = {
   python: "py", python3: "py", javascript: "js", node: "js", nodejs: "js", typescript: "ts", shell: "sh", bash: "sh", ruby: "rb", perl: "pl", golang: "go", "c++": "cpp", rust: "rs",
 };
 
-/** asBelljar returns the request as a belljar command, and the parts that the command cannot express. */
-export function asBelljar(spec: RunSpec): { line: string; missing: string[] } {
+/** asBelljar returns the request as a belljar command, and the parts that the command cannot express: of limits, those that differ from the usual ones. */
+export function asBelljar(spec: RunSpec, usual: Partial<Limits> = {}): { line: string; missing: string[] } {
   const { resources = {}, egress = {} } = spec;
   const args: string[] = [];
   const flag = (name: string, value: string | number | boolean | undefined) => {
@@ -140,6 +140,7 @@ export function asBelljar(spec: RunSpec): { line: string; missing: string[] } {
   all("--capture", spec.capture_patterns);
   flag("--interactive", spec.interactive);
   const missing = (["labels", "cwd", "warm", "build_cache", "build_memory_mb", "stdin_idle_timeout_sec"] as const).filter((name) => spec[name]).map((name) => name.replaceAll("_", " "));
+  missing.push(...(["log_bytes", "artifact_mb"] as const).filter((name) => resources[name] && resources[name] !== usual[name]).map((name) => name.replaceAll("_", " ")));
   if (spec.files && Object.keys(spec.files).length > 0) missing.push("files: give each with --file");
   if (spec.secrets && Object.keys(spec.secrets).length > 0) missing.push("secrets: give each with --secret");
   if (spec.code !== undefined) {

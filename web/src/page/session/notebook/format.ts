@@ -1,5 +1,6 @@
 // Notebooks as files: nbformat 4.5, which Jupyter reads, and their display. All of it may come from a hostile program.
 import type { Result } from "belljar-sdk";
+import { widest } from "../../run/csv.ts";
 import { parse as asWritten } from "../../run/json.ts";
 
 /** An output of a cell in the file's format. */
@@ -140,17 +141,17 @@ export interface Table {
   columns: string[];
   rows: string[][];
   total: number;
+  totalColumns: number;
 }
 
 const mostRows = 1000;
-const mostColumns = 100;
 
 /** tableOf parses application/vnd.dataresource+json; undefined if it is invalid. */
 export function tableOf(value: unknown): Table | undefined {
   const fields = isObject(value) && isObject(value["schema"]) ? value["schema"]["fields"] : undefined;
   if (!isObject(value) || !Array.isArray(fields) || !Array.isArray(value["data"])) return undefined;
-  const names = fields.slice(0, mostColumns).map((field) => (isObject(field) ? String(field["name"]) : ""));
+  const names = fields.slice(0, widest).map((field) => (isObject(field) ? String(field["name"]) : ""));
   const cell = (one: unknown): string => (one === null || one === undefined ? "" : typeof one === "string" ? one : JSON.stringify(one) ?? "");
   const rows = value["data"].slice(0, mostRows).map((row: unknown) => names.map((name) => (isObject(row) && Object.hasOwn(row, name) ? cell(row[name]) : "")));
-  return { columns: names, rows, total: Math.max(Number(value["total_rows"]) || 0, value["data"].length) };
+  return { columns: names, rows, total: Math.max(Number(value["total_rows"]) || 0, value["data"].length), totalColumns: fields.length };
 }
