@@ -213,7 +213,7 @@ func (x *chat) Close() {
 func (x *chat) Greet() any {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	token, expires := x.token(kindChat, x.id, x.shown.runID)
+	token, expires := x.token(socket.Claims{Kind: kindChat, ID: x.id, Run: x.shown.runID})
 	m := connected{
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},
