@@ -38,8 +38,10 @@ type FileQuery struct {
 
 // FileList is a listing, sorted by path. It lists links and does not follow them.
 type FileList struct {
-	Entries   []FileEntry `json:"entries"`
-	Truncated bool        `json:"truncated"` // entries are missing: more than the limit, or deeper than 255 directories
+	Entries []FileEntry `json:"entries"`
+	// Truncated reports that entries are missing: more than the limit, or deeper than 255 directories. Of one directory the listing then
+	// has the directories in it, and the first of the rest.
+	Truncated bool `json:"truncated"`
 }
 
 // FileSearch finds files by name, by content, or both; at least one is required. Without Content it finds entries of any type; with it,
