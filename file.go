@@ -36,12 +36,10 @@ type FileQuery struct {
 	Limit     int    // entries; 0 is 1000, at most 10000
 }
 
-// FileList is a listing, sorted by path. It lists links and does not follow them.
+// FileList is a listing, sorted by path, without following links. If one directory is truncated, its directories come ahead of the rest.
 type FileList struct {
-	Entries []FileEntry `json:"entries"`
-	// Truncated reports that entries are missing: more than the limit, or deeper than 255 directories. Of one directory the listing then
-	// has the directories in it, and the first of the rest.
-	Truncated bool `json:"truncated"`
+	Entries   []FileEntry `json:"entries"`
+	Truncated bool        `json:"truncated"` // entries are missing: more than the limit, or deeper than 255 directories
 }
 
 // FileSearch finds files by name, by content, or both; at least one is required. Without Content it finds entries of any type; with it,

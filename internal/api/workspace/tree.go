@@ -50,7 +50,7 @@ func (c *call) tree(p string) (any, error) {
 		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
-	for i, dir := range c.leadToDirs(ctx, p, list.Entries) {
+	for i, dir := range leadToDirs(ctx, c, p, list.Entries) {
 		e := list.Entries[i]
 		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: dir}
 		if !it.Dir {
@@ -76,7 +76,7 @@ func (c *call) tree(p string) (any, error) {
 }
 
 // leadToDirs reports for each entry of a folder whether it is a folder, or a link to one.
-func (c *call) leadToDirs(ctx context.Context, p string, list []belljar.FileEntry) []bool {
+func leadToDirs(ctx context.Context, c *call, p string, list []belljar.FileEntry) []bool {
 	dirs, slots := make([]bool, len(list)), make(chan struct{}, maxLinks)
 	folder := sync.OnceValue(func() string { return realFolder(ctx, c, p) })
 	var work sync.WaitGroup
