@@ -74,14 +74,18 @@ put() { # FILE PATH MODE
 	judge "write $2"
 }
 
+apart() { # FOLDER FOLDER: they must not contain each other
+	case ${1%/}/ in "${2%/}"/*) stop 2 "$1 must not be in $2" ;; esac
+	case ${2%/}/ in "${1%/}"/*) stop 2 "$2 must not be in $1" ;; esac
+}
+
 sprite() { # checks the settings of the API
 	need SPRITES_BASE_URL SPRITES_SPRITE_NAME SPRITES_TOKEN
 	case $SPRITES_SPRITE_NAME in *[!A-Za-z0-9_-]*) stop 2 "SPRITES_SPRITE_NAME is not the name of a sprite" ;; esac
 	plain SANDBOX_SPRITES_WORKSPACE_ROOT SANDBOX_SPRITES_SERVICE_ROOT SPRITES_SECRETS_DIR
-	for own in "$SANDBOX_SPRITES_SERVICE_ROOT" "$SPRITES_SECRETS_DIR"; do
-		case $own/ in "$SANDBOX_SPRITES_WORKSPACE_ROOT"/*) stop 2 "$own must not be in the workspace" ;; esac
-		case $SANDBOX_SPRITES_WORKSPACE_ROOT/ in "$own"/*) stop 2 "the workspace must not be in $own" ;; esac
-	done
+	apart "$SANDBOX_SPRITES_WORKSPACE_ROOT" "$SANDBOX_SPRITES_SERVICE_ROOT"
+	apart "$SANDBOX_SPRITES_WORKSPACE_ROOT" "$SPRITES_SECRETS_DIR"
+	apart "$SANDBOX_SPRITES_SERVICE_ROOT" "$SPRITES_SECRETS_DIR"
 }
 
 service() { # checks the settings of the workspace service, and sets its address and token

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// spriteSecrets is the folder of the secrets in a sprite.
+const spriteSecrets = "/home/sprite/.auth"
+
 // elsewhere returns the keys of workspaces on another machine.
 func elsewhere(c *Config) []row {
 	const alias = " The name without SANDBOX_ works, too."
@@ -96,12 +99,14 @@ func (c *Config) checkElsewhere(bad func(string, ...any)) {
 	for _, name := range missing {
 		bad("%s is set, and %s, which it needs, is missing", set[0], name)
 	}
-	below := func(a, b string) bool { return a == b || strings.HasPrefix(a, b+"/") }
-	if below(c.SpriteWorkspace, c.SpriteService) || below(c.SpriteService, c.SpriteWorkspace) {
+	within := func(a, b string) bool { return strings.HasPrefix(a+"/", b+"/") || strings.HasPrefix(b+"/", a+"/") }
+	if within(c.SpriteWorkspace, c.SpriteService) {
 		bad("SANDBOX_SPRITES_WORKSPACE_ROOT and SANDBOX_SPRITES_SERVICE_ROOT must not be in each other: programs could change Belljar's own files")
 	}
-	if below("/home/sprite/.auth", c.SpriteWorkspace) {
-		bad("SANDBOX_SPRITES_WORKSPACE_ROOT must not hold /home/sprite/.auth, the secrets")
+	for _, root := range []struct{ name, path string }{{"WORKSPACE", c.SpriteWorkspace}, {"SERVICE", c.SpriteService}} {
+		if within(root.path, spriteSecrets) {
+			bad("SANDBOX_SPRITES_%s_ROOT and %s, the secrets, must not be in each other", root.name, spriteSecrets)
+		}
 	}
 	if c.Hibernate > 0 {
 		bad("SANDBOX_HIBERNATE_SEC has no meaning with SANDBOX_SPRITES_BASE_URL: a sprite suspends on its own, and its files stay there")

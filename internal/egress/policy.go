@@ -15,8 +15,8 @@ type Policy struct {
 	Ports  []uint16 // empty denies every port
 	// Private permits the run's own rules for addresses to open ranges that are not public.
 	Private bool
-	// Open are rules for addresses. They open such ranges to names, as the run's own rules do, and have no other effect.
-	Open Rules
+	// Open are lists of rules for addresses. They open such ranges to names, as the run's own rules do, and have no other effect.
+	Open []Rules
 	// OpenTo are the names, in canonical form, that Open applies to; nil is every name.
 	OpenTo []string
 }
@@ -150,6 +150,6 @@ func (p *Policy) admits(host string, ip netip.Addr, own []netip.Addr) bool {
 	if !p.opens(ip) {
 		return false
 	}
-	narrow := func(r *Rules) bool { rule, ok := r.lookup(ip); return ok && rule.prefix.Bits() >= within.Bits() }
-	return narrow(&p.Run) || (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) && narrow(&p.Open)
+	narrow := func(r Rules) bool { rule, ok := r.lookup(ip); return ok && rule.prefix.Bits() >= within.Bits() }
+	return narrow(p.Run) || (p.OpenTo == nil || slices.Contains(p.OpenTo, host)) && slices.ContainsFunc(p.Open, narrow)
 }

@@ -261,7 +261,7 @@ func TestOpen(t *testing.T) {
 	}
 	for _, wide := range [][]string{nil, {"0.0.0.0/0"}} {
 		p := policyOf(t, append(wide, "pip.example.com", "other.example.com")...)
-		p.Private, p.Open, p.OpenTo = true, open, []string{"pip.example.com"}
+		p.Private, p.Open, p.OpenTo = true, []Rules{open}, []string{"pip.example.com"}
 		ip := netip.MustParseAddr("10.1.0.5")
 		if !p.admits("pip.example.com", ip, nil) || p.admits("other.example.com", ip, nil) || p.admits("pip.example.com", ip.Next(), nil) {
 			t.Errorf("with %v: what is opened differs", wide)

@@ -5,6 +5,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"syscall"
 	"testing"
 	"time"
@@ -245,4 +246,72 @@ func TestTrustLevelAfterARestart(t *testing.T) {
 			p.end(x)
 		})
 	}
+}
+
+// The session of an operator with a trust level below the default one reaches after a restart what it reached before. A user whose sandbox is
+// strong enough for the default one is no operator after it, though the request has the same trust level: its network has the default level's
+// rules, and its queued run no weaker runtime.
+func TestOperatorsAfterARestart(t *testing.T) {
+	policy := func(o *service.Options) {
+		o.Policy, o.Concurrency = service.DefaultPolicy(), 1
+		o.Policy.DefaultTrust, o.Policy.EgressAllow, o.Policy.EgressAllowTrust = belljar.TrustUntrusted, []string{"*"}, []string{"untrusted=example.org"}
+		o.Egress.Resolver = publicNames{}
+		claims := func(is runtime.Isolation) func(*runtime.Capabilities) {
+			return func(caps *runtime.Capabilities) {
+				relays(caps)
+				caps.Isolation = is
+			}
+		}
+		weak, strong := claiming{o.Runtimes[0], claims(runtime.IsolationNamespace)}, claiming{renamed{o.Runtimes[0], "strong"}, claims(runtime.IsolationMicroVM)}
+		o.Runtimes = []runtime.Runtime{weak, strong}
+	}
+	w := newWorld(t)
+	p := w.boot(policy)
+	open := map[belljar.Role]belljar.Session{}
+	for role, name := range map[belljar.Role]string{belljar.RoleAdmin: "fake", belljar.RoleUser: "strong"} {
+		sessions, req := p.service.As(belljar.Caller{ID: "local", Role: role}).Sessions(), spec()
+		req.TrustLevel, req.Runtime = belljar.TrustTrusted, name
+		x, err := sessions.Create(p.context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{"api.example.com", "example.org"}}}
+		_, err = sessions.SetNetwork(p.context(), x.ID, asked)
+		refusedAs(t, "an agent without a relay", err, belljar.CodeRuntimeUnavailable)
+		open[role] = x
+	}
+	p.Runs = p.service.As(belljar.Caller{ID: "local", Role: belljar.RoleUser}).Runs()
+	first, queued := shell("echo begun; exec sleep 1000"), shell("true")
+	first.TrustLevel, queued.TrustLevel = belljar.TrustTrusted, belljar.TrustTrusted
+	running := p.start(first)
+	p.waitFor(running.ID, "begun")
+	waiting := p.start(queued)
+	for _, when := range []string{"before", "after"} {
+		for role, x := range open {
+			got, err := p.service.As(service.Local()).Node().CheckNetwork(p.context(), belljar.NetworkQuery{URL: "https://api.example.com/", SessionID: x.ID})
+			if err != nil || got.Allowed != (role == belljar.RoleAdmin) {
+				t.Errorf("%s a restart, a session with the role %s: %+v, %v", when, role, got, err)
+			}
+		}
+		if when == "before" {
+			p.kill()
+			p = w.boot(policy)
+		}
+	}
+	if err := p.Cancel(p.context(), running.ID); err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := belljar.Collect(p.context(), p, waiting.ID); err != nil || r.Phase != belljar.PhaseCompleted || r.Runtime != "strong" {
+		t.Errorf("the run: %s by %s, %s, %v", r.Phase, r.Runtime, r.Message, err)
+	}
+	for _, x := range open {
+		p.end(x)
+	}
+}
+
+// publicNames resolves every name to a public address.
+type publicNames struct{}
+
+func (publicNames) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return []netip.Addr{netip.MustParseAddr("93.184.215.14")}, nil
 }

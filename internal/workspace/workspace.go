@@ -31,6 +31,8 @@ type Workspace struct {
 	Session string
 	// Root is the folder of the files as programs see it, such as /workspace.
 	Root string
+	// Runtime is that of the session, if [Open] has read it.
+	Runtime string
 	// Git is called before each git command; its error refuses the command. nil allows all.
 	Git func(context.Context) error
 }
@@ -71,7 +73,7 @@ func Open(ctx context.Context, s belljar.Service, session string, spec belljar.S
 	case found.State.Ended(), spec.Labels[Owner] != "" && found.Labels[Owner] != spec.Labels[Owner]:
 		return Workspace{}, &belljar.Error{Code: belljar.CodeNotFound, Message: "session not found"}
 	}
-	return Workspace{Engine: s, Session: found.ID, Root: belljar.WorkspaceDir}, nil
+	return Workspace{Engine: s, Session: found.ID, Root: belljar.WorkspaceDir, Runtime: found.Runtime}, nil
 }
 
 // Spec returns the specification of a caller's own workspace.

@@ -131,6 +131,7 @@ func TestScripts(t *testing.T) {
 	x.want(2, "not the name of a sprite", deploy, "SPRITES_SPRITE_NAME=../other")
 	x.want(2, "AGENT", deploy, "AGENT=/nowhere")
 	x.want(2, "must not be in", deploy, "SANDBOX_SPRITES_WORKSPACE_ROOT=/srv")
+	x.want(2, "must not be in", deploy, "SANDBOX_SPRITES_SERVICE_ROOT=/home/sprite/.auth/service")
 	x.want(2, "absolute path", deploy, "SANDBOX_SPRITES_WORKSPACE_ROOT=/home/$(reboot)")
 	x.want(2, "host name", smoke, "SPRITES_WORKSPACE_SERVICE_HOST=user@host")
 	// The four diagnoses.

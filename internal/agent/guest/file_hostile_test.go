@@ -229,6 +229,45 @@ func TestScratchFolderIsHidden(t *testing.T) {
 	}
 }
 
+// A listing that is cut has the folders and the first of the files, in whichever order the file system has them.
+func TestListingIsCut(t *testing.T) {
+	h := begin(t, guest.Config{})
+	in := filepath.Join(h.dir, "many")
+	if err := os.MkdirAll(filepath.Join(in, "src"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range 3000 {
+		if err := os.WriteFile(filepath.Join(in, fmt.Sprintf("f%04d", i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, fmt.Sprintf("many/f%04d", i))
+	}
+	for _, c := range []struct {
+		op    wire.Op
+		limit int
+		want  []string
+	}{
+		{wire.OpReadDir, 100, append([]string{"many/src"}, want[:99]...)},
+		{wire.OpWalk, 100, want[:100]},
+		{wire.OpReadDir, 3000, append([]string{"many/src"}, want[:2999]...)},
+		{wire.OpReadDir, 3001, append(slices.Clone(want), "many/src")},
+	} {
+		var got []string
+		cut := false
+		for l, more := h.file(c.op, wire.FileRequest{Path: "many", Limit: int64(c.limit)}), true; more; {
+			reply := l.reply()
+			for _, f := range reply.Files {
+				got = append(got, f.Path)
+			}
+			more, cut = reply.More, reply.Cut
+		}
+		if !slices.Equal(got, c.want) || cut != (c.limit <= 3000) {
+			t.Errorf("%s, limit %d: %d entries, cut %t, to %q", c.op, c.limit, len(got), cut, got[max(0, len(got)-3):])
+		}
+	}
+}
+
 // A file that is removed while its folder is packed is left out.
 func TestPackedMeanwhile(t *testing.T) {
 	h := begin(t, guest.Config{})

@@ -20,7 +20,7 @@ type (
 	codeInput struct {
 		SandboxID      string `json:"sandbox_id" about:"From sandbox_open"`
 		Code           string `json:"code" about:"The code; the value of its last expression is shown"`
-		Language       string `json:"language,omitempty" about:"python (default), ipython, javascript or bash"`
+		Language       string `json:"language,omitempty" about:"python, ipython, javascript or bash; python unless the operator set another one"`
 		TimeoutSeconds int64  `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
 		Replay         bool   `json:"replay,omitempty" about:"If the variables are gone, execute the earlier code again first"`
 	}
@@ -60,7 +60,11 @@ func code(c *call, in codeInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	language, ok := belljar.ContextLanguage(cmp.Or(in.Language, "python"))
+	usual := "python"
+	if own, ok := belljar.ContextLanguage(c.terms.Language); ok {
+		usual = own
+	}
+	language, ok := belljar.ContextLanguage(cmp.Or(in.Language, usual))
 	if !ok {
 		return nil, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("language %.40q has no interpreter that keeps its state", in.Language),

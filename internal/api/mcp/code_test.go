@@ -49,6 +49,18 @@ func TestSandboxCode(t *testing.T) {
 	}
 }
 
+// Code that names no language is in the operator's, if that has an interpreter that remembers.
+func TestCodeLanguage(t *testing.T) {
+	w := newWorld(t)
+	for language, want := range map[string]string{"bash": "bash\n", "go": "python\n"} {
+		p := w.peer("ann", code(func(t *mcp.Terms) { t.Language = language }))
+		text := map[string]string{"bash\n": "echo bash", "python\n": "print('python')"}[want]
+		if r := p.tool("sandbox_code", map[string]any{"sandbox_id": p.open(), "code": text}).good(t); r.data["stdout"] != want {
+			t.Errorf("%s: %v", language, r.data)
+		}
+	}
+}
+
 // The results of code are bounded like its output, whatever their number and names.
 func TestCodeShowsMuch(t *testing.T) {
 	p := newWorld(t).peer("ann", code())

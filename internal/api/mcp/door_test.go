@@ -140,6 +140,13 @@ func TestTermsOfURL(t *testing.T) {
 		t.Errorf("the session is %+v, %v", got, err)
 	}
 	p.tool("sandbox_exec", map[string]any{"sandbox_id": sandbox, "cmd": []string{"true"}, "timeout_seconds": 15}).refused(t, "10 seconds at most")
+	usual, _ := h.peer(t, "ann", "?mode=code&workflow=w%201&session=default")
+	if s := usual.tool("sandbox_open", map[string]any{"session_key": "build"}).good(t); s.data["sandbox_id"] != sandbox {
+		t.Errorf("the default session forbids other names: %v", s.data)
+	}
+	if got, err := w.as("ann").Sessions().Get(context.Background(), usual.open()); err != nil || got.ScopeKey != "workflow:w 1:default" {
+		t.Errorf("the default session is %+v, %v", got, err)
+	}
 	compute := w.httpServer(func(o *mcp.DoorOptions) { o.Terms.Mode = belljar.ToolsCompute })
 	if got := bodyOf(t, compute.client(t, "ann", "?mode=code").post(context.Background(), hello)); !strings.HasPrefix(got, "403") {
 		t.Errorf("code where there is compute only: %s", got)

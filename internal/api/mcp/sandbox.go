@@ -136,9 +136,22 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
+	s, created, err := c.findOrMake(ctx, key, spec)
+	if err == nil {
+		s, err = c.approved(s)
+	}
+	return s, created, err
+}
+
+func (c *call) findOrMake(ctx context.Context, key string, spec belljar.SessionSpec) (belljar.Session, bool, error) {
 	name := ""
 	if !spec.Scope.Named() {
 		name = cmp.Or(key, belljar.IsolatedKey)
+		unlock, err := c.opening.Lock(ctx, name) // no scope makes two calls open one sandbox
+		if err != nil {
+			return belljar.Session{}, false, err
+		}
+		defer unlock()
 		c.mu.Lock()
 		id := c.isolated[key]
 		c.mu.Unlock()
@@ -152,15 +165,13 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 			s, err := c.Sessions().Get(ctx, id)
 			if err == nil && !s.State.Ended() {
 				c.remember(id, key)
-				s, err = c.approved(s)
-				return s, false, err
+				return s, false, nil
 			}
 		}
 	}
 	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 	if err == nil {
 		c.remember(s.ID, name)
-		s, err = c.approved(s)
 	}
 	return s, created, err
 }

@@ -15,6 +15,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/keylock"
 )
 
 // label is the label of runs and sessions that holds the id of their client session.
@@ -31,6 +32,7 @@ type clientSession struct {
 	end     context.CancelCauseFunc
 	working sync.WaitGroup         // calls
 	user    atomic.Pointer[string] // the owner of its sandboxes; nil until it is known
+	opening keylock.Locks[string]  // by the name of a sandbox that its scope does not find
 
 	mu        sync.Mutex
 	closing   bool

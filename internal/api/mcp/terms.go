@@ -68,8 +68,11 @@ func (t *Terms) complete() error {
 	if t.Workflow != "" && t.Agent != "" {
 		return api.Refuse("workflow", "workflow and agent exclude each other")
 	}
-	if t.Session == belljar.IsolatedKey {
+	switch t.Session {
+	case belljar.IsolatedKey:
 		t.Workflow = "" // an isolated session is not shared
+	case belljar.DefaultKey:
+		t.Session = "" // as in an agent's file: it forbids no other names
 	}
 	spec := t.session("")
 	if err := spec.Validate(); err != nil {

@@ -14,8 +14,9 @@ type Claims struct {
 	Kind      string `json:"kind"`
 	User      string `json:"user_id"`
 	Session   string `json:"workspace_id"`
-	Run       string `json:"run_id,omitempty"` // of a chat's program
-	IssuedAt  int64  `json:"issued_at"`        // Unix seconds, as is ExpiresAt
+	Run       string `json:"run_id,omitempty"`   // of a chat's program
+	Template  string `json:"template,omitempty"` // of a terminal's program
+	IssuedAt  int64  `json:"issued_at"`          // Unix seconds, as is ExpiresAt
 	ExpiresAt int64  `json:"expires_at"`
 }
 

@@ -89,11 +89,10 @@ func (c *call) chat() (socket.Peer, error) {
 		return nil, err
 	}
 	defer unlock()
-	all, err := c.running("")
+	runs, err := c.running(x.id)
 	if err != nil {
 		return nil, err
 	}
-	runs := slices.DeleteFunc(slices.Clone(all), func(r belljar.Run) bool { return r.Labels[chatLabel] != x.id })
 	provider := q.Get("provider")
 	if x.resumed = len(runs) > 0; x.resumed {
 		provider = runs[0].Labels[templateLabel]
@@ -108,13 +107,10 @@ func (c *call) chat() (socket.Peer, error) {
 		return nil, err
 	}
 	x.options = optionsOf(template, q)
-	switch {
-	case x.resumed:
+	if x.resumed {
 		err = x.resume(runs[0], template)
-	case len(all) >= maxChats:
-		return nil, &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
-	default:
-		x.program, err = x.start(ctx, false)
+	} else {
+		err = x.begin(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -122,6 +118,51 @@ func (c *call) chat() (socket.Peer, error) {
 	x.shown = x.program
 	c.door.attend(x.id, 1)
 	return x, nil
+}
+
+// begin starts the first program of a chat, if the workspace may have one more. Until its run is listed, door.starting counts it.
+func (x *chat) begin(ctx context.Context) error {
+	if err := x.reserve(ctx); err != nil {
+		return err
+	}
+	defer func() {
+		x.door.mu.Lock()
+		defer x.door.mu.Unlock()
+		delete(x.door.starting, x.id)
+	}()
+	var err error
+	x.program, err = x.start(ctx, false)
+	return err
+}
+
+func (x *chat) reserve(ctx context.Context) error {
+	d, all := x.door, map[string]bool{}
+	unlock, err := d.locks.Lock(ctx, x.Session)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	d.mu.Lock()
+	for id, session := range d.starting { // read first: a chat that is no longer starting is in the list
+		if session == x.Session {
+			all[id] = true
+		}
+	}
+	d.mu.Unlock()
+	runs, err := x.running("")
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		all[r.Labels[chatLabel]] = true
+	}
+	if len(all) >= maxChats {
+		return &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starting[x.id] = x.Session
+	return nil
 }
 
 // optionsHad returns the options of a chat's run.
@@ -213,7 +254,7 @@ func (x *chat) Close() {
 func (x *chat) Greet() any {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	token, expires := x.token(kindChat, x.id, x.shown.runID)
+	token, expires := x.token(socket.Claims{Kind: kindChat, ID: x.id, Run: x.shown.runID})
 	m := connected{
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},

@@ -76,13 +76,14 @@ type Door struct {
 	sockets *socket.Server
 	maxFile int64 // bytes of a file that one request reads or writes
 	git     flights
-	locks   keylock.Locks[string] // by the id of a chat, or of a pending session
+	locks   keylock.Locks[string] // by the id of a chat, a pending session, or a session in which a chat begins
 	inputs  keylock.Locks[string] // by the id of a chat's run: held while a line is written to its program
 	cut     sync.Map              // ids of chats' runs whose input ends within a line: few, so they are kept
 
-	mu      sync.Mutex
-	clients map[string]int   // by chat id
-	logins  map[string]login // by cookie
+	mu       sync.Mutex
+	clients  map[string]int    // by chat id
+	starting map[string]string // sessions, by the ids of chats whose first program starts
+	logins   map[string]login  // by cookie
 }
 
 // New returns the door.
@@ -97,7 +98,7 @@ func New(o Options) (*Door, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Door{opts: o, maxFile: 5 << 20, clients: map[string]int{}, logins: map[string]login{}}
+	d := &Door{opts: o, maxFile: 5 << 20, clients: map[string]int{}, starting: map[string]string{}, logins: map[string]login{}}
 	d.tokens = &socket.Tokens{
 		Sealer: api.NewCipher(o.Secret, "w1.", "belljar workspace session, version 1"), Audience: "belljar-workspace", TTL: o.TokenTTL, Now: o.Now,
 	}

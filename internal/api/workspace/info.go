@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api/socket"
 )
 
 func (c *call) config() (any, error) {
@@ -61,10 +62,10 @@ func (c *call) sessions() (any, error) {
 		return nil, err
 	}
 	for _, t := range terminals {
-		token, _ := c.token(kindPTY, t.ID, "")
+		token, _ := c.token(socket.Claims{Kind: kindPTY, ID: t.ID})
 		name := t.Name
 		if strings.HasPrefix(name, pendingMark) {
-			name = "" // the door chose the name
+			_, name, _ = strings.Cut(name, " ")
 		}
 		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: name})
 	}
@@ -73,7 +74,7 @@ func (c *call) sessions() (any, error) {
 		return nil, err
 	}
 	for _, run := range slices.Backward(chats) {
-		token, _ := c.token(kindChat, run.Labels[chatLabel], run.ID)
+		token, _ := c.token(socket.Claims{Kind: kindChat, ID: run.Labels[chatLabel], Run: run.ID})
 		if now, err := c.Engine.Runs().Get(c.r.Context(), run.ID); err == nil { // only this response has its last seq
 			run = now
 		}
@@ -88,7 +89,7 @@ func (c *call) sessions() (any, error) {
 
 // newSession responds with a token whose first use opens a terminal or a chat.
 func (c *call) newSession() (any, error) {
-	token, _ := c.token(kindPending, belljar.NewID(), "")
+	token, _ := c.token(socket.Claims{Kind: kindPending, ID: belljar.NewID()})
 	return struct {
 		SessionID string `json:"session_id"`
 	}{token}, nil

@@ -3,6 +3,7 @@
 package workspace_test
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -284,6 +285,34 @@ func TestErrors(t *testing.T) {
 	w.await(conn, "system", "connected")
 	if m := w.await(conn, "system", "error"); m["message"] == "" {
 		t.Error(m)
+	}
+}
+
+// Clients that connect at the same time get no more chats than a workspace may have.
+func TestChatsAtOnce(t *testing.T) {
+	w := newWorld(t, sources()[0])
+	w.open()
+	outcomes := make(chan string)
+	for range 12 {
+		go func() {
+			conn, _, err := w.dial(w.key, "/ws/claude-stream")
+			if err != nil {
+				outcomes <- err.Error()
+				return
+			}
+			_, raw, err := conn.Read(w.context())
+			if err == nil && !strings.Contains(string(raw), `"connected"`) {
+				_, _, err = conn.Read(w.context())
+			}
+			outcomes <- fmt.Sprint(int(websocket.CloseStatus(err)))
+		}()
+	}
+	got := map[string]int{}
+	for range 12 {
+		got[<-outcomes]++
+	}
+	if got["-1"] != 8 || got["1013"] != 4 {
+		t.Error("close codes:", got)
 	}
 }
 

@@ -8,18 +8,18 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api/socket"
+	"github.com/belljar/belljar/internal/char"
 )
 
-// pendingMark begins the name of a terminal that a pending token has opened.
+// pendingMark begins the name of a terminal that a pending token has opened: it and the id in the token, then a space and session_name.
 const pendingMark = "workspace:"
+
+// maxShown limits session_name, in bytes, where the name of the terminal has more.
+const maxShown = 200
 
 // pty attaches to the terminal of session_id, or opens one.
 func (c *call) pty() (socket.Peer, error) {
 	q, ctx := c.r.URL.Query(), c.r.Context()
-	provider, template, err := c.template(templatePTY, q.Get("provider"), "shell", ptyDialect{}.Failed)
-	if err != nil {
-		return nil, err
-	}
 	claims, err := c.returns(kindPTY)
 	if err != nil {
 		return nil, err
@@ -31,13 +31,18 @@ func (c *call) pty() (socket.Peer, error) {
 			return nil, err
 		}
 		defer unlock()
-		name = pendingMark + claims.ID
-		if id, err = c.named(name); err != nil {
+		mark := pendingMark + claims.ID + " "
+		if id, err = c.named(mark); err != nil {
 			return nil, err
 		}
+		name = mark + char.Short(name, maxShown)
 	}
-	resumed := id != ""
+	resumed, provider := id != "", claims.Template
 	if !resumed {
+		var template Template
+		if provider, template, err = c.template(templatePTY, q.Get("provider"), "shell", ptyDialect{}.Failed); err != nil {
+			return nil, err
+		}
 		command, err := template.command(optionsOf(template, q), "", nil)
 		if err != nil {
 			return nil, err
@@ -57,17 +62,20 @@ func (c *call) pty() (socket.Peer, error) {
 		_ = a.Close() // never fails
 		return nil, socket.NotFound()
 	}
+	if provider == "" {
+		provider = c.door.opts.Templates.of(a.Terminal().Command)
+	}
 	return &socket.Screen{Attachment: a, Dialect: ptyDialect{}, History: c.flag("resume", true), Greeting: func() any {
-		token, expires := c.token(kindPTY, id, "")
+		token, expires := c.token(socket.Claims{Kind: kindPTY, ID: id, Template: provider})
 		return ptySession{"session", token, provider, resumed, expires}
 	}}, nil
 }
 
-// named returns the terminal of a name; "" if there is none.
-func (c *call) named(name string) (string, error) {
+// named returns the terminal whose name begins with mark; "" if there is none.
+func (c *call) named(mark string) (string, error) {
 	list, err := c.Engine.Terminals().List(c.r.Context(), c.Session)
 	for _, t := range list {
-		if t.Name == name {
+		if strings.HasPrefix(t.Name+" ", mark) { // a recovered one of an earlier version ends with the id
 			return t.ID, err
 		}
 	}

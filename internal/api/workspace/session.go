@@ -22,10 +22,10 @@ const (
 	kindPending = "pending"
 )
 
-// token returns a token for a terminal or a chat of the caller's workspace, or for a random id that is pending. run is the run of a chat's
-// program.
-func (c *call) token(kind, id, run string) (string, time.Time) {
-	return c.door.tokens.Issue(socket.Claims{Provider: c.door.opts.Source.Mode(), ID: id, Kind: kind, User: c.caller.ID, Session: c.Session, Run: run})
+// token returns a token with the claims about a terminal or a chat of the caller's workspace, or about a random id that is pending.
+func (c *call) token(claims socket.Claims) (string, time.Time) {
+	claims.Provider, claims.User, claims.Session = c.door.opts.Source.Mode(), c.caller.ID, c.Session
+	return c.door.tokens.Issue(claims)
 }
 
 // returns reads the session_id of a client that reconnects to a terminal or chat, or uses a pending token. The claims are empty if

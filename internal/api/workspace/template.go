@@ -116,6 +116,18 @@ func (t Templates) names(kind string) []string {
 	return list
 }
 
+// of returns the terminal template that a command comes from: of several, the one with the most of it. "shell" stands for none.
+func (t Templates) of(command []string) string {
+	best := ""
+	for _, name := range t.names(templatePTY) {
+		own := len(t[name].Command)
+		if own <= len(command) && slices.Equal(t[name].Command, command[:own]) && (best == "" || own > len(t[best].Command)) {
+			best = name
+		}
+	}
+	return cmp.Or(best, "shell")
+}
+
 // optionNames are the query parameters that templates may use.
 func optionNames() []string {
 	return []string{"allowed_tools", "disallowed_tools", fileOption, "max_budget_usd", "max_thinking_tokens", "max_turns", "mode", "model"}

@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -13,7 +14,7 @@ import (
 
 const (
 	maxNodes = 10_000 // entries that one request examines
-	maxLinks = 64     // links of a folder whose targets are resolved
+	maxLinks = 8      // links of a folder that are followed at the same time
 	// lookTime limits the listing of a tree.
 	lookTime = 5 * time.Second
 )
@@ -49,20 +50,16 @@ func (c *call) tree(p string) (any, error) {
 		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
-	links, folder := 0, ""
-	for _, e := range list.Entries {
-		if e.Type == "symlink" {
-			links++
-		}
-		if links <= maxLinks && strings.HasPrefix(e.Target, "..") { // relative to the folder that p leads to
-			folder = cmp.Or(folder, realFolder(ctx, c, p))
-			e.Target = path.Join(c.Root, folder, e.Target)
-		}
-		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: links <= maxLinks && c.leadsToDir(ctx, e) || e.Type == "dir"}
+	for i, dir := range leadToDirs(ctx, c, p, list.Entries) {
+		e := list.Entries[i]
+		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: dir}
 		if !it.Dir {
 			it.Size = &e.Size
 		}
 		out.Entries = append(out.Entries, it)
+	}
+	if ctx.Err() != nil { // links that were not followed are files
+		out.cut = cut{true, "time_limited"}
 	}
 	if list.Truncated {
 		out.Visited = len(list.Entries)
@@ -76,6 +73,29 @@ func (c *call) tree(p string) (any, error) {
 		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.Name, b.Name))
 	})
 	return tagged{out}, nil
+}
+
+// leadToDirs reports for each entry of a folder whether it is a folder, or a link to one.
+func leadToDirs(ctx context.Context, c *call, p string, list []belljar.FileEntry) []bool {
+	dirs, slots := make([]bool, len(list)), make(chan struct{}, maxLinks)
+	folder := sync.OnceValue(func() string { return realFolder(ctx, c, p) })
+	var work sync.WaitGroup
+	for i, e := range list {
+		if e.Type != "symlink" {
+			dirs[i] = e.Type == "dir"
+			continue
+		}
+		slots <- struct{}{}
+		work.Go(func() {
+			defer func() { <-slots }()
+			if strings.HasPrefix(e.Target, "..") { // relative to the folder that p leads to
+				e.Target = path.Join(c.Root, folder(), e.Target)
+			}
+			dirs[i] = c.leadsToDir(ctx, e)
+		})
+	}
+	work.Wait()
+	return dirs
 }
 
 // look lists a folder. It returns no entries if the listing takes until ctx ends.

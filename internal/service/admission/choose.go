@@ -66,12 +66,12 @@ func (r *Rules) boundOf(caller belljar.Caller, w requirements) (b bound) {
 	return b
 }
 
-// Recovered returns the caller of a request on record, as an operator if it needed one: for missing protections, or a trust level below the
-// default one. Under another policy than the one on record, the trust level may only be older than the default, and is checked again.
-func (r *Rules) Recovered(caller belljar.Caller, request Request, samePolicy bool) belljar.Caller {
+// Recovered returns the caller of a request on record, as an operator if it needed one: for missing protections, or for the isolation on record,
+// below the default trust level. Under another policy than the one on record, it may only be older than the default, and is checked again.
+func (r *Rules) Recovered(caller belljar.Caller, request Request, isolation string, samePolicy bool) belljar.Caller {
 	weak := false
 	if usual := r.Policy.DefaultTrust; usual != "" && request.Trust != "" && samePolicy {
-		weak = !r.Policy.WeakestIsolation(request.Trust).AtLeast(r.Policy.WeakestIsolation(usual))
+		weak = !runtime.Isolation(isolation).AtLeast(r.Policy.WeakestIsolation(usual))
 	}
 	if weak || len(request.AllowWeak) > 0 {
 		caller.Role = belljar.RoleAdmin

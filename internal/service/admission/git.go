@@ -69,10 +69,8 @@ func (e *Egress) gitHost(caller belljar.Caller, request Request, g *belljar.GitS
 			Hint:    "an operator lists the host in SANDBOX_EGRESS_ALLOW",
 		})
 	}
-	p.Open = p.Server
-	if own := (belljar.Egress{CIDRs: request.Network.Egress.CIDRs, IPs: request.Network.Egress.IPs}); !own.IsZero() {
-		p.Open, err = egress.ParseRules(own)
-	}
+	own, err := egress.ParseRules(belljar.Egress{CIDRs: request.Network.Egress.CIDRs, IPs: request.Network.Egress.IPs})
+	p.Open = []egress.Rules{p.Server, own}
 	return p, err
 }
 

@@ -78,6 +78,9 @@ func TestPlaceGit(t *testing.T) {
 	everything := gitRules(t, true, []string{"*"})
 	check(place(everything, true, belljar.NetworkSpec{}), "10.1.2.3", egress.PrivateAddress)
 	check(place(everything, true, allowlist("10.1.2.3", "other.example.com")), "10.1.2.3", "")
+	narrowed := place(gitRules(t, true, []string{"git.example.com", "10.1.0.0/16"}), true, allowlist("10.7.7.7"))
+	check(narrowed, "10.1.2.3", "") // an address of the request takes no address of the operator away
+	check(narrowed, "10.7.7.7", egress.PrivateAddress)
 
 	if side := place(r, false, belljar.NetworkSpec{}); side.Image.Ref != "app:1" || side.Fetch != "app:1" || side.Image.GoCache != "" {
 		t.Errorf("without the host's image: %+v", side.Image)

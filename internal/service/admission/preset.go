@@ -118,9 +118,11 @@ func (e *Egress) Index(caller belljar.Caller, trust belljar.TrustLevel, hosts []
 			list = append(list, rule)
 		}
 	}
-	if p.Open, err = egress.ParseList("egress", list); err != nil {
+	open, err := egress.ParseList("egress", list)
+	if err != nil {
 		return nil, err
 	}
+	p.Open = []egress.Rules{open}
 	if p.Run, err = egress.ParseList("hosts of the index", hosts); err != nil {
 		return nil, &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: fmt.Sprintf("the index names hosts that cannot be allowed: %s", strings.Join(hosts, ", ")), Err: err,
@@ -163,8 +165,8 @@ func (e *Egress) WithPresets(p *egress.Policy, presets []belljar.NetworkPreset) 
 			more.OpenTo = append(more.OpenTo, strings.ToLower(host))
 		}
 	}
-	var err error
-	more.Open, err = egress.ParseList("SANDBOX_EGRESS_ALLOW", e.addresses())
+	open, err := egress.ParseList("SANDBOX_EGRESS_ALLOW", e.addresses())
+	more.Open = []egress.Rules{open}
 	return &more, err
 }
 

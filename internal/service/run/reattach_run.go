@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/placement"
@@ -96,7 +97,8 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 		}
 		p.Env = install.Environment(presets)
 		network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-		if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network, presets); err != nil {
+		caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+		if p.Egress, err = s.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, presets); err != nil {
 			s.log.Warn("run of a former process has no network any longer", "run_id", row.ID, "err", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/install"
@@ -176,7 +177,8 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 	p.SetDisk(row.Workspace, row.Workspace.MB)
 	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-	if p.Egress, err = s.opts.Rules.Egress.Recovered(recovery.Caller(row.UserID), row.Spec.TrustLevel, network, row.Presets); err != nil {
+	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID), admission.RequestOfSession(row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+	if p.Egress, err = s.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, row.Presets); err != nil {
 		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
 	}
 	return p, nil

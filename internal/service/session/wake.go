@@ -158,7 +158,7 @@ func (h *hibernation) placeAgain(ctx context.Context) error {
 	x.mu.Lock()
 	ask := admission.RequestOfSession(x.spec)
 	ask.Runtime, ask.Digest = x.state.Runtime, x.state.ImageDigest
-	caller := x.all.opts.Rules.Recovered(x.caller, ask, x.state.PolicyHash == x.all.opts.PolicyHash)
+	caller := x.all.opts.Rules.Recovered(x.caller, ask, x.state.Isolation, x.state.PolicyHash == x.all.opts.PolicyHash)
 	x.mu.Unlock()
 	if err := x.all.opts.Rules.Enabled(); err != nil {
 		return err

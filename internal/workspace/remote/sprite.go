@@ -36,7 +36,10 @@ func (*Sprite) Mode() string { return "sandbox" }
 func (s *Sprite) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
 	w, err := s.open(ctx, caller, session)
 	if err == nil {
-		w.Engine, w.Root = steady{s.Engine.As(caller)}, s.Root
+		w.Engine = steady{s.Engine.As(caller)}
+		if session == "" || w.Runtime == s.Machine.Name() { // other sessions of the caller are on this machine
+			w.Root = s.Root
+		}
 	}
 	return w, err
 }

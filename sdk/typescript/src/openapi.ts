@@ -2712,7 +2712,7 @@ export interface components {
         DeleteFile: {
             /** @description The file or folder */
             path: string;
-            /** @description Whether to delete a folder with its contents */
+            /** @description Whether to delete a folder with its contents; required for every folder */
             recursive?: boolean;
         };
         DetailedRun: {
@@ -9329,7 +9329,7 @@ export interface operations {
             query: {
                 /** @description The file or folder: x and /workspace/x are the same */
                 path: string;
-                /** @description Whether to delete a folder with its contents */
+                /** @description Whether to delete a folder with its contents; required for every folder */
                 recursive?: boolean;
             };
             header?: never;

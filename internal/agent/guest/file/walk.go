@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"sort"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,9 @@ const (
 	walkChunk  = 1024      // names read at a time
 	walkLook   = 32        // entries described at a time
 	walkOpen   = 16        // directories that a walk keeps open
+	// walkTime limits how long a walk reads folders that have more names than its limit: a program may make millions. Then the names
+	// that it returns are some of them.
+	walkTime = 3 * time.Second
 )
 
 // scratchName is the workspace's folder for temporary files of hosts and for builds. Only requests that name it see it.
@@ -72,11 +76,12 @@ func (f *fileOp) list(depth int) error {
 // requester's rights. However large the tree, it uses few descriptors and bounded memory.
 type walker struct {
 	f     *fileOp
-	left  int  // entries that may still be visited
-	held  int  // bytes of names that wait to be visited
-	depth int  // directories above this one
-	cut   bool // an entry was too deep
-	all   bool // an unreadable entry is an error instead of being skipped
+	left  int       // entries that may still be visited
+	held  int       // bytes of names that wait to be visited
+	depth int       // directories above this one
+	cut   bool      // an entry was too deep
+	all   bool      // an unreadable entry is an error instead of being skipped
+	until time.Time // of walkTime
 	visit func(info wire.FileInfo, dir *os.Root, base string) error
 }
 
@@ -119,7 +124,7 @@ func (w *walker) walk(dir *os.Root, shown string, depth int) error {
 			dir.Close()
 		}
 	}()
-	names, more, err := w.names(dir)
+	names, more, err := w.names(dir, depth == 1)
 	if err != nil {
 		return err
 	}
@@ -222,41 +227,82 @@ func passing(err error) error {
 // nameCost approximates the memory of a name in bytes.
 func nameCost(name string) int { return len(name) + 16 }
 
-// names lists dir, sorted; more means that it has further entries.
-func (w *walker) names(dir *os.Root) (names []string, more bool, err error) {
-	var d *os.File
-	err = w.f.as(func() (err error) {
-		d, err = dir.Open(".")
-		return err
-	})
+// names lists dir, sorted; more means that it has further entries. It then returns the first names, and with foldersFirst the folders
+// ahead of the rest.
+func (w *walker) names(dir *os.Root, foldersFirst bool) (names []string, more bool, err error) {
+	d, err := w.entries(dir)
 	if err != nil {
 		return nil, false, err
 	}
 	defer d.Close()
-	size := 0
-	for len(names) <= w.left+hiddenNames {
-		some, err := d.Readdirnames(walkChunk)
-		for _, name := range some {
-			size += nameCost(name)
+	if w.until.IsZero() {
+		w.until = time.Now().Add(walkTime)
+	}
+	var folders []string
+	keep, size := w.left+hiddenNames, 0 // hidden folders do not count against the limit
+	prune := func() {
+		if len(folders)+len(names) <= keep {
+			return
 		}
-		names = append(names, some...)
+		more, size = true, 0
+		for _, list := range []*[]string{&folders, &names} {
+			sort.Strings(*list)
+			*list = (*list)[:min(keep, len(*list))]
+			keep -= len(*list)
+			for _, name := range *list {
+				size += nameCost(name)
+			}
+		}
+		keep = w.left + hiddenNames
+	}
+	for {
+		some, err := d.ReadDir(walkChunk)
+		for _, e := range some {
+			size += nameCost(e.Name())
+			if foldersFirst && e.IsDir() {
+				folders = append(folders, e.Name())
+			} else {
+				names = append(names, e.Name())
+			}
+		}
 		if errors.Is(err, io.EOF) || len(some) == 0 {
 			break
 		}
 		if err != nil {
 			return nil, false, err
 		}
-		if w.held+size > walkNames {
+		if len(folders)+len(names) > 2*keep {
+			prune()
+		}
+		if w.held+size > walkNames || len(folders)+len(names) > keep && time.Now().After(w.until) {
 			more = true
 			break
 		}
 	}
+	prune()
+	sort.Strings(folders)
 	sort.Strings(names)
-	// Hidden folders do not count against the limit.
-	if len(names) > w.left+hiddenNames {
-		names, more = names[:w.left+hiddenNames], true
+	if names = append(folders, names...); len(names) <= w.left {
+		sort.Strings(names)
 	}
 	return names, more, nil
+}
+
+// entries opens dir for reading. Unlike a file of an [os.Root], this one does not describe each entry in order to report its type.
+func (w *walker) entries(dir *os.Root) (d *os.File, err error) {
+	err = w.f.as(func() error {
+		opened, err := dir.Open(".")
+		if err != nil {
+			return err
+		}
+		defer opened.Close()
+		fd, err := unix.FcntlInt(opened.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err == nil {
+			d = os.NewFile(uintptr(fd), ".")
+		}
+		return err
+	})
+	return d, err
 }
 
 // describe describes some entries of dir. It skips those removed meanwhile.

@@ -398,7 +398,7 @@ class _DeleteFile(TypedDict):
 
 class DeleteFile(_DeleteFile, total=False):
     recursive: bool
-    """Whether to delete a folder with its contents."""
+    """Whether to delete a folder with its contents; required for every folder."""
 
 
 class _DetailedRun(TypedDict):
