@@ -177,6 +177,10 @@ func TestRefusals(t *testing.T) {
 	if answer.StatusCode != 400 || answer.Header.Get("Upgrade") != "websocket" || !strings.Contains(text, "WebSocket") {
 		t.Errorf("without an upgrade: %d %v %s", answer.StatusCode, answer.Header, text)
 	}
+	answer, text = b.get(b.path("r", "stream"), http.Header{"X-User": {"ann"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}})
+	if answer.StatusCode != 400 || answer.Header.Get("Sec-WebSocket-Version") != "13" || !strings.Contains(text, `"code":"invalid_request"`) {
+		t.Errorf("handshake without a version: %d %v %s", answer.StatusCode, answer.Header, text)
+	}
 	// After a reader has left, another one is admitted.
 	busy.CloseNow()
 	b.diary.await(t, event.StreamClosed, 1)
