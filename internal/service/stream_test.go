@@ -4,6 +4,7 @@ package service_test
 
 import (
 	"io"
+	"iter"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -98,6 +99,41 @@ func TestTextStaysText(t *testing.T) {
 	for _, f := range got.frames[:len(got.frames)-2] {
 		if !utf8.Valid(f.Output) {
 			t.Errorf("frame %d is not text: %q", f.Seq, f.Output)
+		}
+	}
+}
+
+// A reader that asks for a frame beyond the log gets what comes next, at least the end. One that has read the end gets nothing.
+func TestFramesBeyondTheLog(t *testing.T) {
+	b := newBench(t)
+	run := b.start(talk("echo ready; read line; echo $line"))
+	b.waitFor(run.ID, "ready")
+	next, stop := iter.Pull2(b.Frames(b.context(), run.ID, 1000)) // has its position from here on
+	defer stop()
+	in := b.stdin(run.ID)
+	b.say(in, "go\n")
+	var last uint64
+	printed := ""
+	for f, err, ok := next(); ok; f, err, ok = next() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		printed += string(f.Output)
+		last = f.Seq
+	}
+	if !strings.HasSuffix(printed, "go\n") || last == 0 {
+		t.Errorf("live: printed %q, last seq %d", printed, last)
+	}
+	b.follow(run.ID)
+	for from, want := range map[uint64]int{last: 1, last + 1: 0, last + 2: 1, 1000: 1, belljar.Tail: 1} {
+		n := 0
+		for f, err := range b.Frames(b.context(), run.ID, from) {
+			if n++; err != nil || f.Event != belljar.EventEnd {
+				t.Errorf("from %d of %d: %+v, %v", from, last, f, err)
+			}
+		}
+		if n != want {
+			t.Errorf("from %d of %d: %d frames, want %d", from, last, n, want)
 		}
 	}
 }

@@ -78,6 +78,9 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	defer release()
 
 	s := &socket{door: d, caller: caller, run: run, out: newOutbox(), ending: make(chan closeReason, 1), next: from.seq}
+	if !from.tail() {
+		s.next = min(from.seq, run.LastSeq+1) // there is no later frame yet
+	}
 	s.signed = strings.HasPrefix(query.Get("token"), signedPrefix)
 	if run.Interactive && !run.Phase.Terminal() {
 		s.stdin, err = runs.Stdin(r.Context(), run.ID)

@@ -94,7 +94,10 @@ class Follower {
         resumed ||= raw.event === "resume";
         continue;
       }
-      if (raw.seq < this.next) continue;
+      if (raw.seq < this.next) {
+        this.#over ||= raw.type === "event" && raw.event === "end"; // the first seq was beyond the log
+        continue;
+      }
       if (raw.seq > this.next && !resumed) {
         const gap = missing(this.next, raw.seq - 1);
         if (this.#gap === this.next) throw gap; // a gap that occurs twice is permanent

@@ -338,6 +338,8 @@ class AsyncRuns:
                             frame = _frame(data)
                             received = True
                             if frame.note or frame.seq <= since:
+                                if frame.last:  # since_seq is beyond the log
+                                    return
                                 continue
                             since = frame.seq
                             yield frame
