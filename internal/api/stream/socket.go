@@ -280,9 +280,9 @@ func (s *socket) noteStdinClosed() error {
 	}
 	s.stdinNoted = true
 	reason := cmp.Or(s.stdin.Reason(), "run_ended")
-	seq := uint64(1)
-	if s.next > 1 && s.next != belljar.Tail {
-		seq = s.next - 1
+	seq := max(1, s.run.LastSeq) // for a reader at the tail without a frame
+	if s.next != belljar.Tail {
+		seq = max(2, s.next) - 1
 	}
 	data := map[string]any{"reason": reason}
 	if in, ok := s.stdin.(interface{ Refusal() error }); ok {
