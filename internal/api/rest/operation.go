@@ -16,7 +16,6 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
-	"github.com/belljar/belljar/internal/event"
 )
 
 // configure returns huma's configuration without its own routes, and with Belljar's errors.
@@ -39,7 +38,7 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 	known := queryNames(op)
 	admin := strings.HasPrefix(op.Path, api.Prefix+"/admin/")
 	d.guarded(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
-		if admin && !admitOperator(d, w, r, "this is for operators") {
+		if admin && !api.AdmitOperator(d.opts.Events, w, r, "this is for operators") {
 			return
 		}
 		if _, err := api.Query(r, known...); err != nil {
@@ -52,18 +51,6 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 		defer func() { x.written() }()
 		next(x)
 	})
-}
-
-// admitOperator reports whether the caller is an operator. It responds to others with message, and records the refusal as the service does.
-func admitOperator(d *Door, w http.ResponseWriter, r *http.Request, message string) bool {
-	caller := api.CallerOf(r.Context())
-	if caller.Admin() {
-		return true
-	}
-	err := &belljar.Error{Code: belljar.CodeForbidden, Message: message}
-	d.opts.Events.Record(event.Event{Name: event.Denied, Caller: caller, Component: "rest", Reason: string(err.Code), Err: err})
-	api.Fail(w, r, err)
-	return false
 }
 
 // ServeHTTP is part of huma.Adapter; servers use [Door.Register].

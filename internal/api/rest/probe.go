@@ -44,7 +44,7 @@ func (d *Door) probes() {
 		return
 	}
 	d.guarded("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if admitOperator(d, w, r, "the metrics are for operators") {
+		if api.AdmitOperator(d.opts.Events, w, r, "the metrics are for operators") {
 			d.opts.Metrics.ServeHTTP(w, r)
 		}
 	})
