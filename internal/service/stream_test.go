@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/service"
 )
 
 // silence is a reader that blocks until it is closed.
@@ -135,5 +137,18 @@ func TestFramesBeyondTheLog(t *testing.T) {
 		if n != want {
 			t.Errorf("from %d of %d: %d frames, want %d", from, last, n, want)
 		}
+	}
+}
+
+// The files of a request are counted once they are in the sandbox.
+func TestInlineFilesAreCounted(t *testing.T) {
+	events := &diary{}
+	b := newBench(t, func(o *service.Options) { o.Events = events })
+	req := shell("cat a b")
+	req.Files = []belljar.InlineFile{{Path: "a", Content: []byte("one")}, {Path: "b", Content: []byte("two!")}}
+	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
+	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")
+	if got := events.named(event.InlineFiles); len(got) != 1 || got[0].Files != 2 || got[0].Count != 7 || got[0].Kind != "inline" {
+		t.Errorf("%+v", got)
 	}
 }
