@@ -92,12 +92,10 @@ class Follower {
       if (typeof raw.seq !== "number" || typeof raw.type !== "string") throw foreign("the stream cannot be read");
       if (isNote(raw)) {
         resumed ||= raw.event === "resume";
+        if (raw.event === "resume") this.next = Math.min(this.next, raw.seq); // lower if the log is shorter than that
         continue;
       }
-      if (raw.seq < this.next) {
-        this.#over ||= raw.type === "event" && raw.event === "end"; // the first seq was beyond the log
-        continue;
-      }
+      if (raw.seq < this.next) continue;
       if (raw.seq > this.next && !resumed) {
         const gap = missing(this.next, raw.seq - 1);
         if (this.#gap === this.next) throw gap; // a gap that occurs twice is permanent

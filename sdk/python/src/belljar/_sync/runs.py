@@ -338,9 +338,9 @@ class Runs:
                         for _, data in events:
                             frame = _frame(data)
                             received = True
+                            if frame.event == "resume":  # since is lower if the log is shorter than that
+                                since = min(since, frame.seq - 1)
                             if frame.note or frame.seq <= since:
-                                if frame.last:  # since_seq is beyond the log
-                                    return
                                 continue
                             since = frame.seq
                             yield frame
