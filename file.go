@@ -12,9 +12,9 @@ type FileEntry struct {
 	Size      int64  `json:"size"` // bytes
 	Mode      string `json:"mode"` // octal permission bits: "0644"
 	MtimeUnix int64  `json:"mtime_unix"`
+	MtimeNs   int64  `json:"-"`                // the same in nanoseconds, for order; 0 through a client
 	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
-	// ETag is the SHA-256 of the content in hexadecimal, in quotes. A write of more than 8 MiB returns no ETag. Belljar's own
-	ETag string `json:"etag,omitempty"`
+	ETag      string `json:"etag,omitempty"`   // SHA-256 of the content in hexadecimal, in quotes; none after a write of over 8 MiB. Belljar's own
 }
 
 // FileWrite is one file to write. Missing parent directories are created. The write is atomic.

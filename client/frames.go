@@ -123,6 +123,9 @@ func (f *follower) follow(ctx context.Context) error {
 			return f.c.broken(ctx, err)
 		}
 		f.received = true
+		if frame.Type == belljar.FrameEvent && frame.Event == belljar.EventResume && f.next != belljar.Tail {
+			f.next = min(f.next, frame.Seq) // lower if the log is shorter than that
+		}
 		if note(frame) || frame.Seq < f.next && f.next != belljar.Tail {
 			continue
 		}

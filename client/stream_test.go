@@ -42,6 +42,7 @@ func TestStreamEnds(t *testing.T) {
 		"failed inside":          {websocket.StatusInternalError, []string{second, end}, "1 2", "one two", ""},
 		"too slow":               {websocket.StatusTryAgainLater, []string{second, end}, "1 2", "one two", ""},
 		"duplicates and notes":   {0, []string{note, again, second, end}, "1 2", "one two", ""},
+		"the log is shorter":     {0, []string{strings.Replace(note, `"seq":2`, `"seq":1`, 1), strings.Replace(again, "one", "anew", 1), end}, "1 2", "one anew", ""},
 		"the log was swept":      {0, []string{note, end}, "1 2", "one", ""},
 		"at its end without end": {websocket.StatusNormalClosure, nil, "1", "one", ""},
 		"not to be done again":   {websocket.StatusPolicyViolation, nil, "1", "one", belljar.CodeInternal},

@@ -1,12 +1,14 @@
 package api_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
 
@@ -46,6 +48,48 @@ func TestOfferedWebSocket(t *testing.T) {
 		answer.Body.Close()
 		if got := answer.Header.Get("Upgrade") + " " + answer.Header.Get("Connection"); got != offer || answer.ProtoMajor != major || answer.StatusCode != 400 {
 			t.Errorf("%s %s: %q, want %q", answer.Proto, answer.Status, got, offer)
+		}
+	}
+}
+
+// A handshake that the WebSocket library would refuse in plain text gets the API's envelope.
+func TestMalformedHandshake(t *testing.T) {
+	const key = "dGhlIHNhbXBsZSBub25jZQ=="
+	for name, c := range map[string]struct {
+		proto, version string
+		keys           []string
+		field          string
+	}{
+		"good":           {"HTTP/1.1", "13", []string{key}, ""},
+		"HTTP/1.0":       {"HTTP/1.0", "13", []string{key}, "Upgrade"},
+		"older version":  {"HTTP/1.1", "8", []string{key}, "Sec-WebSocket-Version"},
+		"no version":     {"HTTP/1.1", "", []string{key}, "Sec-WebSocket-Version"},
+		"no key":         {"HTTP/1.1", "13", nil, "Sec-WebSocket-Key"},
+		"two keys":       {"HTTP/1.1", "13", []string{key, key}, "Sec-WebSocket-Key"},
+		"short key":      {"HTTP/1.1", "13", []string{"YQ=="}, "Sec-WebSocket-Key"},
+		"key not base64": {"HTTP/1.1", "13", []string{"!"}, "Sec-WebSocket-Key"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Proto = c.proto
+		r.ProtoMajor, r.ProtoMinor, _ = http.ParseHTTPVersion(c.proto)
+		r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Key": c.keys}
+		if c.version != "" {
+			r.Header.Set("Sec-WebSocket-Version", c.version)
+		}
+		w := httptest.NewRecorder()
+		err := api.RequireWebSocket(w, r, "")
+		if c.field == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != c.field || e.Hint == "" {
+			t.Errorf("%s: %#v, want field %s", name, err, c.field)
+		}
+		if offered := w.Header().Get("Sec-WebSocket-Version") == "13"; offered != (c.field == "Sec-WebSocket-Version") {
+			t.Errorf("%s: header %v", name, w.Header())
 		}
 	}
 }

@@ -2,6 +2,8 @@ package api
 
 import (
 	"bufio"
+	"encoding/base64"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -27,11 +29,11 @@ func OfferWebSocket(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// RequireWebSocket returns an error if a request does not ask for a WebSocket, and offers one in the response's header. instead
-// describes an alternative for the hint; "" means none.
+// RequireWebSocket returns an error if a request does not ask for a WebSocket, and offers one in the response's header, or if its
+// handshake is malformed. instead describes an alternative for the hint; "" means none.
 func RequireWebSocket(w http.ResponseWriter, r *http.Request, instead string) error {
 	if IsWebSocket(r) {
-		return nil
+		return checkHandshake(w, r)
 	}
 	OfferWebSocket(w, r)
 	return &belljar.Error{
@@ -39,6 +41,29 @@ func RequireWebSocket(w http.ResponseWriter, r *http.Request, instead string) er
 		Hint:    "connect by WebSocket" + instead + "; a proxy in front of the server must pass Upgrade and Connection on",
 		Details: map[string]any{"field": "Upgrade"},
 	}
+}
+
+// checkHandshake checks what the library would otherwise refuse in plain text.
+func checkHandshake(w http.ResponseWriter, r *http.Request) error {
+	keys, version := r.Header.Values("Sec-WebSocket-Key"), r.Header.Get("Sec-WebSocket-Version")
+	refused := func(field, message, hint string) error {
+		e := Refuse(field, "%s", message)
+		e.Hint = hint
+		return e
+	}
+	switch {
+	case !r.ProtoAtLeast(1, 1):
+		return refused("Upgrade", "a WebSocket needs HTTP/1.1, and the request is "+r.Proto, "a proxy in front of the server must use HTTP/1.1 for WebSockets")
+	case version != "13":
+		w.Header().Set("Sec-WebSocket-Version", "13")
+		return refused("Sec-WebSocket-Version", fmt.Sprintf("Sec-WebSocket-Version is %q, and only 13 is supported", version), "connect with a WebSocket client (RFC 6455)")
+	case len(keys) != 1:
+		return refused("Sec-WebSocket-Key", fmt.Sprintf("the request has %d Sec-WebSocket-Key headers, and needs one", len(keys)), "connect with a WebSocket client (RFC 6455)")
+	}
+	if key, err := base64.StdEncoding.DecodeString(keys[0]); err != nil || len(key) != 16 {
+		return refused("Sec-WebSocket-Key", "Sec-WebSocket-Key must be 16 bytes in base64", "connect with a WebSocket client (RFC 6455)")
+	}
+	return nil
 }
 
 // ForeignOrigin returns the error for a web page that may not open a WebSocket. what names the WebSocket, with an article.

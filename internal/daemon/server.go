@@ -279,6 +279,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 		Engine: d.service, Auth: callers, Downloads: d.streams.Downloads(), Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, Series: counter.Snapshot, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
 		Foreground: !cfg.BackgroundExecution, SpecVersions: cfg.SupportedSpecVersions, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
+		Events: events,
 	})
 	if err != nil {
 		return err

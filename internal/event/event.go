@@ -103,6 +103,7 @@ const (
 	HookSent        = "hook.sent"        // an event of an approval was sent to the webhook; Kind is delivered, failed or dropped
 	EgressDecided   = "egress.decided"   // a connection or name; Kind is allowed or denied
 	EgressBytes     = "egress.bytes"     // Kind is in or out
+	InlineFiles     = "run.files"        // files of a run's request were written to its sandbox; Kind is inline
 	WarmStart       = "run.warm"         // a run that could use an interpreter started in advance; Reason is hit or miss
 	Request         = "http.request"     // Kind is the route, Reason the status, Took the time
 

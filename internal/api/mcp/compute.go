@@ -173,13 +173,13 @@ func commandTool(runtimes []string) *tool {
 	return t
 }
 
-// checkForm refuses arguments that do not name a command and exactly one place.
-func (in *commandInput) checkForm() error {
+// checkForm refuses arguments that do not name a command and exactly one place. The operator's template has an image.
+func (in *commandInput) checkForm(template string) error {
 	message := "give command, and either session_id or base_image"
 	switch {
 	case in.SessionID != "" && in.BaseImage != "":
 		message = "session_id and base_image exclude each other: a session has its image"
-	case len(in.Command) > 0 && (in.SessionID != "" || in.BaseImage != ""):
+	case len(in.Command) > 0 && (in.SessionID != "" || in.BaseImage != "" || template != ""):
 		return nil
 	}
 	return &belljar.Error{
@@ -188,7 +188,7 @@ func (in *commandInput) checkForm() error {
 }
 
 func runCommand(c *call, in commandInput) (*reply, error) {
-	if err := in.checkForm(); err != nil {
+	if err := in.checkForm(c.terms.Template); err != nil {
 		return nil, err
 	}
 	timeout, err := c.terms.timeout("timeout_sec", float64(in.TimeoutSec))

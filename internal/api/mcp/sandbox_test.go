@@ -426,3 +426,27 @@ func TestIsolatedRestart(t *testing.T) {
 		})
 	}
 }
+
+// With a template, sandbox.run needs no image: the template has one.
+func TestCommandFromTemplate(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.as("ann").Templates().Build(t.Context(), belljar.TemplateSpec{Name: "t", BaseImage: "host", Run: []string{"echo kept > word"}}); err != nil {
+		t.Fatal(err)
+	}
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Template: "t"}})
+	for name, arguments := range map[string]map[string]any{
+		"no image":  {"command": []string{"cat", "word"}},
+		"its image": {"base_image": "host", "command": []string{"cat", "word"}},
+	} {
+		if got := p.tool("sandbox.run", arguments).good(t); !strings.Contains(got.text, "kept") {
+			t.Errorf("%s: %s", name, got.text)
+		}
+	}
+	p.tool("sandbox.run", map[string]any{}).refused(t, "invalid_request")
+	for _, x := range p.rpc("tools/list", map[string]any{}).Result["tools"].([]any) {
+		tool := x.(map[string]any)
+		if in := tool["inputSchema"].(map[string]any); tool["name"] == "sandbox.run" && (in["oneOf"] != nil || fmt.Sprint(in["required"]) != "[command]") {
+			t.Errorf("input schema %v", in)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -67,7 +68,7 @@ func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientS
 	s.server.AddReceivingMiddleware(s.receive)
 	for _, t := range k.tools {
 		if s.terms.offers(t.Name) {
-			s.server.AddTool(s.listed(t.Tool), func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			s.server.AddTool(s.listed(*t), func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 				return s.callTool(ctx, t, req)
 			})
 		}
@@ -77,13 +78,19 @@ func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientS
 }
 
 // listed returns a tool as it is for the client's terms.
-func (s *clientSession) listed(t sdk.Tool) *sdk.Tool {
+func (s *clientSession) listed(t tool) *sdk.Tool {
 	t.Description = s.terms.describe(t.Description)
+	if t.Name == runTool && s.terms.Template != "" {
+		in := maps.Clone(t.input)
+		delete(in, "oneOf") // the template has an image
+		in["required"] = []string{"command"}
+		t.InputSchema = in
+	}
 	if !s.terms.reaches() {
 		hints := *t.Annotations
 		t.Annotations, hints.OpenWorldHint = &hints, new(false)
 	}
-	return &t
+	return &t.Tool
 }
 
 // receive handles every message of the client before the SDK does.

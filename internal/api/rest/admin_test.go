@@ -2,9 +2,13 @@ package rest_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/api/rest"
+	"github.com/belljar/belljar/internal/event"
 )
 
 // The fields of docs/compatibility.md#administration are present in the list and in a single run, null if unset.
@@ -36,6 +40,32 @@ func TestPlainAdminRunFields(t *testing.T) {
 			if got, ok := run["image_digest"]; !ok || got != digest {
 				t.Errorf("%s: image_digest %v, want %v", id, got, digest)
 			}
+		}
+	}
+}
+
+// denials records events.
+type denials struct{ got []event.Event }
+
+func (d *denials) Record(e event.Event) { d.got = append(d.got, e) }
+
+// TestDeniedAdmin: a refused request for a route of operators is an event.
+func TestDeniedAdmin(t *testing.T) {
+	seen := &denials{}
+	b := newBench(t, func(o *rest.Options, _ *api.EdgeOptions) { o.Events = seen })
+	for _, path := range []string{prefix + "/admin/runs", "/metrics"} {
+		seen.got = nil
+		resp := b.send("GET", path, "alice", nil, "")
+		read(t, resp)
+		if resp.StatusCode != http.StatusForbidden || len(seen.got) != 1 {
+			t.Fatalf("%s answers %d with events %+v", path, resp.StatusCode, seen.got)
+		}
+		if e := seen.got[0]; e.Name != event.Denied || e.Caller.ID != "alice" || e.Component != "rest" || e.Reason != "forbidden" || e.Err == nil {
+			t.Errorf("%s: %+v", path, e)
+		}
+		read(t, b.send("GET", path, "root", nil, ""))
+		if len(seen.got) != 1 {
+			t.Errorf("%s of an operator: %+v", path, seen.got)
 		}
 	}
 }

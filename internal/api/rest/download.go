@@ -20,9 +20,6 @@ import (
 // sniffLen is how many bytes of a file are read to detect its media type.
 const sniffLen = 3072
 
-// minGzip is the minimum size of compressed text, in bytes.
-const minGzip = 1024
-
 // download sends an artifact: the whole, or one range.
 func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 	_, err := api.Query(r, "token")
@@ -80,7 +77,7 @@ func (d *Door) download(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := io.MultiReader(bytes.NewReader(head), content)
-	if isText(media) && found.Size >= minGzip && api.TakesGzip(r.Header.Get("Accept-Encoding")) {
+	if isText(media) && found.Size > 0 && api.TakesGzip(r.Header.Get("Accept-Encoding")) {
 		sendGzip(w, r, tag, body)
 		return
 	}
@@ -163,11 +160,12 @@ func mediaType(head []byte, name string) string {
 // isText reports whether a media type is worth compressing.
 func isText(media string) bool {
 	media, _, _ = strings.Cut(media, ";")
+	media = strings.TrimSpace(media)
 	switch media {
-	case "application/json", "application/xml", "application/x-ndjson", "image/svg+xml":
+	case "application/json", "application/xml", "application/x-ndjson":
 		return true
 	}
-	return strings.HasPrefix(media, "text/")
+	return strings.HasPrefix(media, "text/") || strings.HasSuffix(media, "+json") || strings.HasSuffix(media, "+xml")
 }
 
 func disposition(name string) string {

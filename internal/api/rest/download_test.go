@@ -129,7 +129,9 @@ func TestConditions(t *testing.T) {
 
 func TestCompression(t *testing.T) {
 	text := strings.Repeat("a line of text\n", 1000)
-	b := newBench(t).withArtifacts(map[string]string{"a.txt": text, "short.txt": "short", "noise": noise(5000), "data.json": `{"a": "` + strings.Repeat("b", 2000) + `"}`})
+	b := newBench(t).withArtifacts(map[string]string{"a.txt": text, "short.txt": "short", "empty.txt": "",
+		"map.geojson": `{"type": "FeatureCollection", "features": []}`, "feed.rss": `<?xml version="1.0"?><rss version="2.0"><channel/></rss>`,
+		"pic.svg": `<svg xmlns="http://www.w3.org/2000/svg"/>`, "noise": noise(5000), "data.json": `{"a": "` + strings.Repeat("b", 2000) + `"}`})
 	zipped := http.Header{"Accept-Encoding": {"br, gzip;q=0.5"}}
 	plain, _ := b.fetch("GET", "a.txt", nil)
 	resp, body := b.fetch("GET", "a.txt", zipped)
@@ -149,11 +151,13 @@ func TestCompression(t *testing.T) {
 	if resp, body := b.fetch("HEAD", "a.txt", zipped); resp.Header.Get("Content-Encoding") != "gzip" || len(body) > 0 {
 		t.Errorf("HEAD: %v", resp.Header)
 	}
-	if resp, _ := b.fetch("GET", "data.json", zipped); resp.Header.Get("Content-Encoding") != "gzip" {
-		t.Errorf("JSON: %v", resp.Header)
+	for _, name := range []string{"data.json", "short.txt", "map.geojson", "feed.rss", "pic.svg"} {
+		if resp, _ := b.fetch("GET", name, zipped); resp.Header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %v", name, resp.Header)
+		}
 	}
 	for name, header := range map[string]http.Header{
-		"short.txt": zipped, "noise": zipped,
+		"empty.txt": zipped, "noise": zipped,
 		"a.txt": {"Accept-Encoding": {"gzip;q=0, identity"}},
 	} {
 		if resp, _ := b.fetch("GET", name, header); resp.Header.Get("Content-Encoding") != "" {

@@ -38,8 +38,7 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 	known := queryNames(op)
 	admin := strings.HasPrefix(op.Path, api.Prefix+"/admin/")
 	d.guarded(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
-		if admin && !api.CallerOf(r.Context()).Admin() {
-			api.Fail(w, r, &belljar.Error{Code: belljar.CodeForbidden, Message: "this is for operators"})
+		if admin && !api.AdmitOperator(d.opts.Events, w, r, "this is for operators") {
 			return
 		}
 		if _, err := api.Query(r, known...); err != nil {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 )
 
@@ -45,11 +44,9 @@ func (d *Door) probes() {
 		return
 	}
 	d.guarded("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		if !api.CallerOf(r.Context()).Admin() {
-			api.Fail(w, r, &belljar.Error{Code: belljar.CodeForbidden, Message: "the metrics are for operators"})
-			return
+		if api.AdmitOperator(d.opts.Events, w, r, "the metrics are for operators") {
+			d.opts.Metrics.ServeHTTP(w, r)
 		}
-		d.opts.Metrics.ServeHTTP(w, r)
 	})
 }
 

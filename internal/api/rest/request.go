@@ -34,12 +34,22 @@ func checkVersion(d *Door, v string) error {
 // other fields, which are for other servers.
 func versionError(d *Door, body []byte) error {
 	var named struct {
-		SpecVersion string `json:"spec_version"`
+		SpecVersion json.RawMessage `json:"spec_version"`
 	}
-	if json.Unmarshal(body, &named) != nil || named.SpecVersion == "" {
+	if json.Unmarshal(body, &named) != nil || string(named.SpecVersion) == "null" {
 		return nil
 	}
-	return checkVersion(d, named.SpecVersion)
+	v := ""
+	if given := string(named.SpecVersion); given != "" && json.Unmarshal(named.SpecVersion, &v) != nil && d.opts.SpecVersions != nil {
+		return &belljar.Error{
+			Code: belljar.CodeInvalidSpecVersion, Message: "spec_version must be a string",
+			Details: map[string]any{"field": "spec_version", "supported": d.opts.SpecVersions, "provided": given},
+		}
+	}
+	if v == "" {
+		return nil
+	}
+	return checkVersion(d, v)
 }
 
 // RequireCleanPath rejects paths with dot segments or empty segments, which a mux would redirect.

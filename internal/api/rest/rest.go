@@ -43,6 +43,8 @@ type Options struct {
 	SpecVersions []string
 	// Series returns the metrics by name, for GET /admin/metrics; nil means that there are none.
 	Series func() (map[string][]event.Series, error)
+	// Events gets refused requests for operators' routes; nil discards them.
+	Events event.Sink
 	// MaxUpload limits the files of an upload, in bytes; 0 means 64 MiB. The door allows [framing] more, for the
 	// overhead of an archive or a form; the service enforces the exact limit.
 	MaxUpload int64
@@ -91,6 +93,9 @@ func New(opts Options) (*Door, error) {
 	}
 	if opts.Auth == nil {
 		return nil, errors.New("rest: no authenticator")
+	}
+	if opts.Events == nil {
+		opts.Events = event.Sinks{}
 	}
 	opts.Version = cmp.Or(opts.Version, "dev")
 	opts.Downloads = cmp.Or(opts.Downloads, opts.Auth)

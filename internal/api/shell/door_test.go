@@ -226,6 +226,42 @@ func TestTurns(t *testing.T) {
 	w.want(a, "echo $n", "16\n", 0)
 }
 
+// A command that never began reports the directory in which the shell is.
+func TestDirectoryOfCancelled(t *testing.T) {
+	w := newWorld(t)
+	session := w.open()
+	w.want(session, "mkfifo go; mkdir d; cd d", "", 0)
+	first, err := w.client.Do(w.request("alice", "POST", session+"/exec/stream", `{"cmd":"echo up; read x <../go"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Body.Close()
+	w.events(first, func(name, _, _ string) bool { return name == "chunk" })
+	second, err := w.client.Do(w.request("alice", "POST", session+"/exec/stream", `{"cmd":"echo never"}`, "Idempotency-Key", "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Body.Close()
+	if err := w.engine.As(belljar.Caller{ID: "alice", Role: belljar.RoleUser}).Runs().Cancel(t.Context(), second.Header.Get("Belljar-Run-Id")); err != nil {
+		t.Fatal(err)
+	}
+	done := map[string]any{}
+	w.events(second, func(name, _, data string) bool {
+		if name != "done" {
+			return false
+		}
+		if err := json.Unmarshal([]byte(data), &done); err != nil {
+			t.Error(err)
+		}
+		return true
+	})
+	again := w.ask(200, "POST", session+"/exec", `{"cmd":"echo never"}`, "Idempotency-Key", "k")
+	if done["cwd"] != "/workspace/d" || again.body["cwd"] != "/workspace/d" {
+		t.Errorf("stream %v, answer %s", done, again.raw)
+	}
+	w.poke(session)
+}
+
 // A command continues after its client disconnects.
 func TestClientGoesAway(t *testing.T) {
 	w := newWorld(t)

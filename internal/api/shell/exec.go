@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strings"
@@ -51,7 +52,7 @@ type Result struct {
 }
 
 // resultOf returns the result of a run that has ended, without its output.
-func resultOf(run belljar.Run) Result {
+func (c *call) resultOf(run belljar.Run) Result {
 	out := Result{
 		RunID: run.ID, ExitCode: noExitCode, Cwd: belljar.WorkspaceDir, TimedOut: run.Phase == belljar.PhaseTimedOut,
 		Truncated: run.Truncated, Signal: run.Signal, ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint, Warnings: run.Warnings,
@@ -61,6 +62,8 @@ func resultOf(run belljar.Run) Result {
 	}
 	if run.Shell != nil {
 		out.Cwd, out.Shell, out.Program = run.Shell.Cwd, run.Shell.State, run.Shell.Program
+	} else if session, err := c.Sessions().Get(c.r.Context(), c.id); err == nil { // the command never began
+		out.Cwd = cmp.Or(session.Cwd, out.Cwd)
 	}
 	switch {
 	case run.StartedAt == nil || run.FinishedAt == nil:
@@ -141,7 +144,7 @@ func (c *call) finish(in shellCommand) error {
 	if err != nil {
 		return err
 	}
-	out := resultOf(run)
+	out := c.resultOf(run)
 	out.Details = replay
 	out.Truncated = out.Truncated || output.StdoutTruncated || output.StderrTruncated
 	if in.Separate {

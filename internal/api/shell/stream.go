@@ -103,7 +103,7 @@ func (c *call) follow(in shellCommand) error {
 	if run, err = c.Runs().Get(c.r.Context(), run.ID); err != nil {
 		return c.broken(out, err)
 	}
-	result := resultOf(run)
+	result := c.resultOf(run)
 	result.Details = replay
 	_ = out.event(last, "done", result) // fails only if the client is gone
 	return nil

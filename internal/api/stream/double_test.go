@@ -110,8 +110,11 @@ func (r *run) last() uint64 { return r.first + uint64(len(r.frames)) - 1 }
 
 func (r *run) read(ctx context.Context, from uint64, yield func(belljar.Frame, error) bool) {
 	r.mu.Lock()
-	if from == belljar.Tail {
-		from = r.last() + 1
+	if next := r.last() + 1; from > next {
+		if r.sealed && from != belljar.Tail {
+			next = r.last()
+		}
+		from = next
 	}
 	from = max(from, r.first)
 	r.mu.Unlock()

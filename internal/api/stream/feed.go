@@ -40,7 +40,7 @@ func (f *feed) copy(ctx context.Context) error {
 		if f.until != 0 && frame.Seq > f.until {
 			return nil
 		}
-		if first && !f.from.tail() && frame.Seq > f.from.seq {
+		if first && !f.from.tail() && frame.Seq != f.from.seq {
 			note, err := gapNote(f.from.seq, frame.Seq)
 			if err != nil {
 				return err
@@ -114,10 +114,14 @@ func (m message) updatePooled() message {
 	return m
 }
 
-// gapNote returns the note that frames no longer exist (docs/compatibility.md#frames).
+// gapNote returns the note that the requested frame does not exist, because it is gone or beyond the log (docs/compatibility.md#frames).
 func gapNote(requested, delivered uint64) (message, error) {
+	lost := uint64(0)
+	if delivered > requested {
+		lost = delivered - requested
+	}
 	return noteOf(belljar.Frame{Seq: delivered, Type: belljar.FrameEvent, Event: belljar.EventResume, Data: map[string]any{
-		"requested_from_seq": requested, "delivered_from_seq": delivered, "lost_count": delivered - requested,
+		"requested_from_seq": requested, "delivered_from_seq": delivered, "lost_count": lost,
 	}})
 }
 

@@ -145,15 +145,17 @@ func TestInputLimit(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r", interactive)
 	r.print("hello")
-	conn, tail := b.open("r", ""), b.open("r", "?since_seq=1")
-	b.want(conn, hello)
-	b.diary.await(t, event.StreamOpened, 2)
+	r.print("more")
+	conn, next, tail, beyond := b.open("r", ""), b.open("r", "?since_seq=2"), b.open("r", "?from_seq=tail"), b.open("r", "?from_seq=9")
+	b.want(conn, hello, `{"type":"stdout","encoding":"utf8","data":"more","seq":2}`)
+	b.diary.await(t, event.StreamOpened, 4)
 	r.stdin.close("stdin_bps")
-	note := `{"type":"event","event":"stdin_closed","data":{"hint":"wait","maximum":5,"message":"too fast","reason":"stdin_bps"},"seq":1}`
-	b.want(conn, note)
-	b.want(tail, note)
+	note := `{"type":"event","event":"stdin_closed","data":{"hint":"wait","maximum":5,"message":"too fast","reason":"stdin_bps"},"seq":2}`
+	for _, reader := range []*websocket.Conn{conn, next, tail, beyond} {
+		b.want(reader, note)
+	}
 	r.end()
-	b.want(conn, `{"type":"event","event":"end","data":{"exit_code":0},"seq":2}`)
+	b.want(conn, `{"type":"event","event":"end","data":{"exit_code":0},"seq":3}`)
 }
 
 // A signed URL only reads: it may be in a log or a history. A ticket sends input.

@@ -78,6 +78,9 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	defer release()
 
 	s := &socket{door: d, caller: caller, run: run, out: newOutbox(), ending: make(chan closeReason, 1), next: from.seq}
+	if !from.tail() {
+		s.next = min(from.seq, run.LastSeq+1) // there is no later frame yet
+	}
 	s.signed = strings.HasPrefix(query.Get("token"), signedPrefix)
 	if run.Interactive && !run.Phase.Terminal() {
 		s.stdin, err = runs.Stdin(r.Context(), run.ID)
@@ -277,9 +280,9 @@ func (s *socket) noteStdinClosed() error {
 	}
 	s.stdinNoted = true
 	reason := cmp.Or(s.stdin.Reason(), "run_ended")
-	seq := uint64(1)
-	if s.next > 1 && s.next != belljar.Tail {
-		seq = s.next - 1
+	seq := max(1, s.run.LastSeq) // for a reader at the tail without a frame
+	if s.next != belljar.Tail {
+		seq = max(2, s.next) - 1
 	}
 	data := map[string]any{"reason": reason}
 	if in, ok := s.stdin.(interface{ Refusal() error }); ok {

@@ -45,6 +45,7 @@ func TestStarts(t *testing.T) {
 	finished(b, "hinted").state.ResumeFromSeq = 2
 	swept := b.add("swept", func(r *run) { r.first = 3 })
 	swept.end()
+	const beyond = `{"type":"event","event":"resume","data":{"delivered_from_seq":3,"lost_count":0,"requested_from_seq":99},"seq":3}`
 	for _, test := range []struct {
 		id, query string
 		want      []string
@@ -56,7 +57,9 @@ func TestStarts(t *testing.T) {
 		{"r", "?since_seq=0", []string{hello, world, ended}},
 		{"r", "?since_seq=2", []string{ended}},
 		{"r", "?since_seq=3", nil},
-		{"r", "?from_seq=99", nil},
+		{"r", "?from_seq=4", nil},
+		{"r", "?from_seq=99", []string{beyond, ended}},
+		{"r", "?since_seq=98", []string{beyond, ended}},
 		{"r", "?from_seq=tail", nil},
 		{"hinted", "", []string{world, ended}},
 		{"hinted", "?from_seq=1", []string{hello, world, ended}},
@@ -78,6 +81,20 @@ func TestStarts(t *testing.T) {
 	}
 	if got := b.diary.reasons(event.StreamClosed); strings.Join(got, "") != strings.Repeat("end", len(got)) {
 		t.Errorf("streams closed by %v", got)
+	}
+}
+
+// A reader that asks for a frame beyond the log of a live run gets a note, and then what comes next.
+func TestBeyondTheLog(t *testing.T) {
+	b := newBench(t)
+	r := b.add("r")
+	r.print("before")
+	conn := b.open("r", "?from_seq=99")
+	b.diary.await(t, event.StreamOpened, 1)
+	r.end()
+	frames, closed := b.drain(conn)
+	if len(frames) != 2 || frames[0].Event != belljar.EventResume || frames[1].Event != belljar.EventEnd || closed.Code != websocket.StatusNormalClosure {
+		t.Errorf("%+v, %v", frames, closed)
 	}
 }
 
@@ -176,6 +193,10 @@ func TestRefusals(t *testing.T) {
 	answer, text := b.get(b.path("r", "stream"), as("ann"))
 	if answer.StatusCode != 400 || answer.Header.Get("Upgrade") != "websocket" || !strings.Contains(text, "WebSocket") {
 		t.Errorf("without an upgrade: %d %v %s", answer.StatusCode, answer.Header, text)
+	}
+	answer, text = b.get(b.path("r", "stream"), http.Header{"X-User": {"ann"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}})
+	if answer.StatusCode != 400 || answer.Header.Get("Sec-WebSocket-Version") != "13" || !strings.Contains(text, `"code":"invalid_request"`) {
+		t.Errorf("handshake without a version: %d %v %s", answer.StatusCode, answer.Header, text)
 	}
 	// After a reader has left, another one is admitted.
 	busy.CloseNow()

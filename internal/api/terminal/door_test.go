@@ -70,6 +70,18 @@ func TestRefusedBefore(t *testing.T) {
 	if resp.StatusCode != 400 || resp.Header.Get("Upgrade") != "websocket" {
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)
 	}
+	r, err := http.NewRequest(http.MethodGet, b.server.URL+api.Prefix+"/terminals", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"X-User": {"ann"}, "Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
+	if resp, err = http.DefaultClient.Do(r); err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != 400 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		t.Errorf("malformed handshake: %d %v", resp.StatusCode, resp.Header)
+	}
 	if err := b.door.Close(); err != nil {
 		t.Fatal(err)
 	}

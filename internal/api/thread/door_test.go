@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -445,4 +446,25 @@ func TestBodiesShareMemory(t *testing.T) {
 	w.send("bob", "POST", "/thread/cleanup", "application/json", strings.NewReader(`{"session_id":"x"}`)).want(t, 404, nil)
 	give()
 	w.run(id, "ls").want(t, 200, nil)
+}
+
+// list_files has the newest first within a second, and the letters of ls for special bits.
+func TestPlainListOrderAndModes(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.open("a")
+	w.run(id, `python3 -c '
+import os
+for name, ns, mode in ("b", 3, 0o1777), ("c", 5, 0o4755), ("a", 4, 0o2755), ("d", 2, 0o7000), ("e", 1, 0o644):
+    open(name, "w").close()
+    os.chmod(name, mode)
+    os.utime(name, ns=(10**18 + ns, 10**18 + ns))
+'`).want(t, 200, map[string]any{"exit_code": 0})
+	var got []string
+	for _, f := range w.get("list_files?session_id=" + id).body["files"].([]any) {
+		entry := f.(map[string]any)
+		got = append(got, fmt.Sprint(entry["name"], " ", entry["permissions"]))
+	}
+	if want := []string{"c -rwsr-xr-x", "a -rwxr-sr-x", "b -rwxrwxrwt", "d ---S--S--T", "e -rw-r--r--"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 }

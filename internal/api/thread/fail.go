@@ -51,6 +51,7 @@ func (c *call) gone(err error, id string) bool {
 	return true
 }
 
+// aboutFile reports whether an error is about a path.
 func aboutFile(err error) bool {
 	var e *belljar.Error
 	if !errors.As(err, &e) {

@@ -90,7 +90,7 @@ func (c *call) list() {
 		return
 	}
 	slices.SortStableFunc(found.Entries, func(a, b belljar.FileEntry) int {
-		return cmp.Or(cmp.Compare(b.MtimeUnix, a.MtimeUnix), strings.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(b.MtimeNs, a.MtimeNs), strings.Compare(a.Path, b.Path))
 	})
 	total, files := int64(0), []map[string]any{}
 	for _, e := range found.Entries {
@@ -117,6 +117,9 @@ func permissions(e belljar.FileEntry) string {
 		bit := byte('-')
 		if mode&(1<<i) != 0 {
 			bit = "rwxrwxrwx"[8-i]
+		}
+		if i%3 == 0 && mode&(1<<(9+i/3)) != 0 { // the sticky bit, setgid, setuid
+			bit = map[byte]string{'x': "tss", '-': "TSS"}[bit][i/3]
 		}
 		out = append(out, bit)
 	}

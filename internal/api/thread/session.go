@@ -110,6 +110,9 @@ func (c *call) get() {
 		if api.SessionEnded(err) {
 			found, err = false, nil // it has ended meanwhile
 		}
+		if aboutFile(err) && belljar.CodeOf(err) != belljar.CodeInternal {
+			files, err = 0, nil // its programs made the workspace unreadable, which does not end it
+		}
 	}
 	switch {
 	case err != nil:

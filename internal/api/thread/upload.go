@@ -103,12 +103,12 @@ func (c *call) uploadFailed(f *form, err error) {
 	switch {
 	case c.gone(err, f.session):
 	case belljar.CodeOf(err) == belljar.CodeDiskFull:
-		_, bytes, listErr := c.usage(f.session)
-		if listErr != nil {
+		space, spaceErr := c.Files().Space(c.r.Context(), f.session) // hidden files and /tmp count, too
+		if spaceErr != nil {
 			c.fail(err)
 			return
 		}
-		c.full(f, bytes)
+		c.full(f, space.Bytes)
 	default:
 		c.limited(err, f.session, "")
 		c.fail(err)

@@ -71,11 +71,11 @@ func (d *Door) Close() error {
 // over the WebSocket.
 func (d *Door) admit(w http.ResponseWriter, r *http.Request) (caller belljar.Caller, unknown, err error) {
 	caller, unknown = d.opts.Auth.Authenticate(r)
-	if !api.IsWebSocket(r) {
-		if unknown != nil {
-			return caller, nil, unknown
-		}
-		return caller, nil, api.RequireWebSocket(w, r, "")
+	if !api.IsWebSocket(r) && unknown != nil {
+		return caller, nil, unknown
+	}
+	if err := api.RequireWebSocket(w, r, ""); err != nil {
+		return caller, nil, err
 	}
 	if !d.opts.OriginAllowed(r) {
 		return caller, nil, api.ForeignOrigin("a tunnel")

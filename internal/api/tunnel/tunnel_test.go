@@ -238,6 +238,16 @@ func TestRefused(t *testing.T) {
 		if resp.StatusCode != status {
 			t.Errorf("without an upgrade, %q: %d", key, resp.StatusCode)
 		}
+		// A malformed handshake gets the API's envelope, too.
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", "websocket")
+		if resp, err = http.DefaultClient.Do(r); err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 400 || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+			t.Errorf("malformed handshake, %q: %d %v", key, resp.StatusCode, resp.Header)
+		}
 	}
 	_, resp, err := websocket.Dial(b.context(), b.url+api.Prefix+"/sessions/"+b.session+"/ports/80/tunnel", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"https://evil.example"}}})
 	if err == nil || resp.StatusCode != 403 {

@@ -74,7 +74,7 @@ func (c *Counter) Record(e event.Event) {
 		c.m.queueFull.WithLabelValues(component, rt, queueReasons().or(e.Reason, "queue_full")).Inc()
 	case event.QueueTTLExpired:
 		c.m.queueExpired.WithLabelValues(component, rt, queueReasons().or(e.Reason, "queue_ttl_expired")).Inc()
-	case event.Uploaded:
+	case event.Uploaded, event.InlineFiles:
 		kind := uploadKinds().or(e.Kind, "file")
 		c.m.uploadBytes.WithLabelValues(kind).Add(float64(max(e.Count, 0)))
 		c.m.uploadFiles.WithLabelValues(kind).Add(float64(max(e.Files, 0)))

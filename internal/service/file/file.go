@@ -74,6 +74,7 @@ var _ belljar.Files = view{}
 // entryOf converts a file's description for callers.
 func entryOf(f wire.FileInfo) belljar.FileEntry {
 	return belljar.FileEntry{
-		Path: f.Path, Type: f.Type, Size: f.Size, Mode: fmt.Sprintf("%04o", f.Mode&0o7777), MtimeUnix: time.Unix(0, f.ModTime).Unix(), Target: f.Target,
+		Path: f.Path, Type: f.Type, Size: f.Size, Mode: fmt.Sprintf("%04o", f.Mode&0o7777), MtimeUnix: time.Unix(0, f.ModTime).Unix(), MtimeNs: f.ModTime,
+		Target: f.Target,
 	}
 }

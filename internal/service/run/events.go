@@ -72,3 +72,15 @@ func (s *recorder) logEnded(r *Run, program string, last belljar.Run) {
 func (s *recorder) count(name, runtime, reason string, n int64) {
 	s.record(event.Event{Name: name, Runtime: runtime, Reason: reason, Count: n})
 }
+
+// recordFiles counts the files of a request that have reached the sandbox.
+func (s *recorder) recordFiles(runtime string, files []belljar.InlineFile) {
+	if len(files) == 0 {
+		return
+	}
+	e := event.Event{Name: event.InlineFiles, Runtime: runtime, Kind: "inline", Files: int64(len(files))}
+	for _, f := range files {
+		e.Count += int64(len(f.Content))
+	}
+	s.record(e)
+}

@@ -15,10 +15,10 @@ import (
 func isEnd(f belljar.Frame) bool { return f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd }
 
 // Follow yields the log of a live run from a frame on, and follows it to its end. It holds the end event back until the run's end is
-// on record.
+// on record. A frame that no log can have yet is the tail.
 func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[belljar.Frame, error] {
-	if from == belljar.Tail {
-		from = r.log.Last() + 1
+	if next := r.log.Last() + 1; from > next { // also belljar.Tail
+		from = next
 		r.mu.Lock()
 		if r.lastSeq > 0 {
 			from = min(from, r.lastSeq)
@@ -79,11 +79,11 @@ func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2
 	// A slow reader must not keep the rest in memory, such as thousands of artifacts.
 	row = store.Run{Run: belljar.Run{ID: row.ID}, Log: row.Log, LogGone: row.LogGone}
 	return func(yield func(belljar.Frame, error) bool) {
-		if from == belljar.Tail || from == end.Seq {
-			yield(end, nil)
+		if from == end.Seq+1 { // the reader has all
 			return
 		}
-		if from > end.Seq {
+		if from >= end.Seq { // also belljar.Tail
+			yield(end, nil)
 			return
 		}
 		next := max(from, 1)

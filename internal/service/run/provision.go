@@ -67,7 +67,11 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 	if err := tree.Unpack(ctx, b); err != nil {
 		return b, err
 	}
-	return b, b.Upload(ctx, p.request.Upload, p.files)
+	if err := b.Upload(ctx, p.request.Upload, p.files); err != nil {
+		return b, err
+	}
+	s.recordFiles(p.Host.Name(), p.request.Files)
+	return b, nil
 }
 
 // startup bounds all steps before the command runs.

@@ -77,6 +77,8 @@ async def test_a_log_of_a_stranger(connect: Any, stage: Any) -> None:
 async def test_a_log_that_has_no_more(connect: Any, stage: Any) -> None:
     s = stage(once(204, None))
     assert [f async for f in each(connect(s.url).runs.logs("r1", since_seq=9))] == []
+    s = stage(cut(STREAM, chunk(event(2, "event", event="resume"), event(2, "event", **END))))
+    assert [f.seq async for f in each(connect(s.url).runs.logs("r1", since_seq=9))] == [2]
 
 
 async def test_the_tail_of_a_log(connect: Any, stage: Any) -> None:

@@ -92,6 +92,7 @@ class Follower {
       if (typeof raw.seq !== "number" || typeof raw.type !== "string") throw foreign("the stream cannot be read");
       if (isNote(raw)) {
         resumed ||= raw.event === "resume";
+        if (raw.event === "resume") this.next = Math.min(this.next, raw.seq); // lower if the log is shorter than that
         continue;
       }
       if (raw.seq < this.next) continue;

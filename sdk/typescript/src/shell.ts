@@ -165,8 +165,13 @@ class Command {
     const took = run.resource_usage
       ? run.resource_usage.wall_time_sec * 1000
       : Date.parse(run.finished_at ?? "") - Date.parse(run.started_at ?? "");
+    let cwd = run.shell?.cwd;
+    if (!cwd && run.session_id) { // the command never began; the session may have ended
+      const ask: Ask = { method: "GET", path: route("sessions", run.session_id) };
+      cwd = (await this.connection.json<{ cwd?: string }>(ask, { signal: this.call.signal }).catch(() => undefined))?.cwd;
+    }
     return {
-      exit_code: run.exit_code ?? 125, cwd: run.shell?.cwd ?? "/workspace", truncated: run.truncated ?? false,
+      exit_code: run.exit_code ?? 125, cwd: cwd || "/workspace", truncated: run.truncated ?? false,
       duration_ms: Math.round(took) || 0, run_id: run.id, shell: run.shell?.state, timed_out: run.phase === "timed_out",
       signal: run.signal, reason_code: run.reason_code, message: run.message, hint: run.hint, warnings: run.warnings,
     };

@@ -35,6 +35,18 @@ test("a client that closes has cancelled what was given up before", async (t) =>
   assert.equal(cancelled.length, 2);
 });
 
+test("a command that never began has the directory of its shell, also after a broken connection", async (t) => {
+  const server = await fake(t, (request, response) => {
+    if (request.url!.endsWith("/sessions/s")) return json(response, 200, { session_id: "s", cwd: "/workspace/d" });
+    if (request.url!.endsWith("/runs/r7")) return json(response, 200, { id: "r7", session_id: "s", phase: "killed", exit_code: null });
+    response.writeHead(200, { "Content-Type": "text/event-stream" });
+    if (request.url!.endsWith("/shell")) response.write('event: start\ndata: {"run_id":"r7"}\n\n', () => response.destroy());
+    else response.end('data: {"type":"event","event":"end","seq":1}\n\n');
+  });
+  const { cwd, exitCode } = await within("the command", client(t, server.url).sessions.use("s").exec("x"));
+  assert.deepEqual([cwd, exitCode], ["/workspace/d", 125]);
+});
+
 test("a stream that is cancelled while its server says nothing is left at once", async (t) => {
   const server = await fake(t, (_, response) => void response.writeHead(200, { "Content-Type": "application/octet-stream" }).write("first"));
   const stream = await client(t, server.url, { silenceMs: Infinity }).sessions.use("s").files.open("f");

@@ -135,6 +135,12 @@ test("types and fields of a newer server are passed on, and what is no log is an
   await assert.rejects(all(client(t, page.url).runs.frames("r")), InternalError);
   const over = await fake(t, (_, response) => void response.writeHead(204).end());
   assert.deepEqual(await all(client(t, over.url).runs.frames("r", { from: 10 })), []);
+  const beyond = await fake(t, (_, response) => {
+    begin(response);
+    response.end('data: {"type":"event","event":"resume","seq":2}\n\ndata: {"type":"event","event":"end","seq":2}\n\n');
+  });
+  assert.deepEqual(await all(client(t, beyond.url).runs.frames("r", { from: 10 })), [2]);
+  assert.equal(beyond.asked.length, 1);
 });
 
 test("refusals in the midst of it are waited out, and what will not change ends it", async (t) => {

@@ -337,6 +337,8 @@ class AsyncRuns:
                         for _, data in events:
                             frame = _frame(data)
                             received = True
+                            if frame.event == "resume":  # since is lower if the log is shorter than that
+                                since = min(since, frame.seq - 1)
                             if frame.note or frame.seq <= since:
                                 continue
                             since = frame.seq
