@@ -12,7 +12,7 @@ type FileEntry struct {
 	Size      int64  `json:"size"` // bytes
 	Mode      string `json:"mode"` // octal permission bits: "0644"
 	MtimeUnix int64  `json:"mtime_unix"`
-	MtimeNs   int64  `json:"-"`                // the same in nanoseconds, for order; 0 through a client
+	MtimeNs   int64  `json:"-"`                // the same in nanoseconds, to sort lists; 0 through a client
 	Target    string `json:"target,omitempty"` // of a symlink. Belljar's own
 	ETag      string `json:"etag,omitempty"`   // SHA-256 of the content in hexadecimal, in quotes; none after a write of over 8 MiB. Belljar's own
 }
