@@ -273,6 +273,11 @@ func TestErrors(t *testing.T) {
 	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 1000)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) || !strings.Contains(got.body, "1000 bytes") {
 		t.Error(got.status, got.body)
 	}
+	for path, allowed := range map[string]string{"/api/file": "GET, HEAD, PUT, DELETE", "/workspace/healthz": "GET, HEAD", "/workspace/__meta/version": "GET, HEAD", "/ws/pty": "GET, HEAD"} {
+		if got := w.ask("alice", "PATCH", path, ""); got.status != 405 || got.header.Get("Allow") != allowed {
+			t.Errorf("PATCH %s: %d, Allow %s", path, got.status, got.header.Get("Allow"))
+		}
+	}
 	for path, body := range map[string]string{"/workspace/healthz": `{"status":"ok"}`, "/workspace/__meta/version": `{"version":"` + workspace.APIVersion + `"}`} {
 		if got := w.ask("bob", "GET", path, ""); got.status != 200 || got.body != body || got.header.Get("X-Workspace-API-Version") != workspace.APIVersion {
 			t.Error(path, got)
