@@ -66,9 +66,9 @@ type chat struct {
 	greeted bool
 }
 
-// running returns the runs of a chat that have not ended, or of all chats for "", the newest first.
-func (c *call) running(id string) ([]belljar.Run, error) {
-	page, err := c.Engine.Runs().List(c.r.Context(), belljar.RunQuery{SessionID: c.Session, Phase: belljar.PhaseRunning, Limit: belljar.MaxPage})
+// chats returns the runs of a chat in a phase, or of all chats for "", the newest first.
+func (c *call) chats(phase belljar.Phase, id string) ([]belljar.Run, error) {
+	page, err := c.Engine.Runs().List(c.r.Context(), belljar.RunQuery{SessionID: c.Session, Phase: phase, Limit: belljar.MaxPage})
 	return slices.DeleteFunc(page.Items, func(r belljar.Run) bool {
 		return r.Labels[label] != "chat" || id != "" && r.Labels[chatLabel] != id
 	}), err
@@ -89,7 +89,7 @@ func (c *call) chat() (socket.Peer, error) {
 		return nil, err
 	}
 	defer unlock()
-	runs, err := c.running(x.id)
+	runs, err := c.chats(belljar.PhaseRunning, x.id)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +149,14 @@ func (x *chat) reserve(ctx context.Context) error {
 		}
 	}
 	d.mu.Unlock()
-	runs, err := x.running("")
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
-		all[r.Labels[chatLabel]] = true
+	for _, phase := range []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning} { // in the order of a run
+		runs, err := x.chats(phase, "")
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			all[r.Labels[chatLabel]] = true
+		}
 	}
 	if len(all) >= maxChats {
 		return &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
@@ -309,7 +311,7 @@ func (x *chat) successor(ctx context.Context, old *program) (*program, error) {
 	defer unlock()
 	next, had := x.current(), x.options
 	if next == old {
-		runs, err := x.running(x.id)
+		runs, err := x.chats(belljar.PhaseRunning, x.id)
 		if err != nil || len(runs) == 0 {
 			return nil, nil
 		}

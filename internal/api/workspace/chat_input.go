@@ -319,7 +319,7 @@ func (x *chat) restart(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	runs, err := x.running(x.id) // another client may have restarted it in the meantime
+	runs, err := x.chats(belljar.PhaseRunning, x.id) // another client may have restarted it in the meantime
 	if err != nil {
 		return err
 	}
