@@ -31,13 +31,8 @@ type message struct {
 	Command   string          `json:"command"`
 	Subtype   string          `json:"subtype"`
 	RequestID string          `json:"request_id"`
+	ToolID    string          `json:"tool_id"` // another name of request_id
 	Response  json.RawMessage `json:"response"`
-
-	// Fields of approval_response.
-	Decision string          `json:"decision"`
-	Approved *bool           `json:"approved"`
-	Reason   string          `json:"reason"`
-	Input    json.RawMessage `json:"updatedInput"`
 }
 
 type image struct {
@@ -92,7 +87,7 @@ func (m message) line(raw []byte) (any, error) {
 	case "control":
 		return m.control(raw)
 	case "control_response", "approval_response":
-		return m.answer()
+		return m.answer(raw)
 	}
 	return nil, errors.New("type is none of user, command, control, control_response, approval_response, ping, interrupt, restart")
 }
@@ -165,34 +160,6 @@ func (m message) control(raw []byte) (any, error) {
 	delete(request, "type")
 	delete(request, "request_id")
 	return map[string]any{"type": "control_request", "request_id": cmp.Or(m.RequestID, belljar.NewID()), "request": request}, nil
-}
-
-// answer returns the line for the answer to a question of the program.
-func (m message) answer() (any, error) {
-	if m.RequestID == "" {
-		return nil, errors.New("request_id is missing")
-	}
-	response := m.Response
-	if m.Type == "approval_response" {
-		own := map[string]any{"behavior": "deny", "message": m.Reason}
-		if m.Approved != nil && *m.Approved || slices.Contains([]string{"allow", "approve", "approved"}, m.Decision) {
-			input := json.RawMessage("{}")
-			if m.Input != nil {
-				input = m.Input
-			}
-			own = map[string]any{"behavior": "allow", "updatedInput": input}
-		}
-		response, _ = json.Marshal(own) // own comes from JSON
-	}
-	var is struct {
-		Behavior string `json:"behavior"`
-	}
-	if json.Unmarshal(response, &is) != nil || is.Behavior != "allow" && is.Behavior != "deny" {
-		return nil, errors.New("response.behavior is neither allow nor deny")
-	}
-	return map[string]any{
-		"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": m.RequestID, "response": response},
-	}, nil
 }
 
 // tellGrace is how long a client that leaves within its message waits for the program to read the rest. The server stops in that time, too.
