@@ -94,6 +94,9 @@ func (c *call) chat() (socket.Peer, error) {
 		return nil, err
 	}
 	provider := q.Get("provider")
+	if c.flag("force_new", false) && (len(runs) == 0 || provider != "" && provider != runs[0].Labels[templateLabel]) {
+		runs, claims, x.id = nil, socket.Claims{}, belljar.NewID() // there is nothing to continue
+	}
 	if x.resumed = len(runs) > 0; x.resumed {
 		provider = runs[0].Labels[templateLabel]
 		if x.fromSeq > 0 && claims.Run != "" && claims.Run != runs[0].ID { // the number is one of a former program
@@ -174,11 +177,37 @@ func optionsHad(run belljar.Run) options {
 	return had
 }
 
-// resume attaches to a run. If the client requests options other than the run's, resume starts a new program in its place.
+// keep records the option that a control message has set in the program of a run.
+func (d *Door) keep(runID string, l controlLine) {
+	if name, value := l.sets(); name != "" {
+		next := maps.Clone(d.kept(runID))
+		next[name] = value
+		d.set.Store(runID, next)
+	}
+}
+
+// kept returns the options that control messages have set in the program of a run, "" for a default of the program.
+func (d *Door) kept(runID string) options {
+	if v, ok := d.set.Load(runID); ok {
+		return v.(options)
+	}
+	return options{}
+}
+
+// resume attaches to a run. If the client requests options other than the run's, or force_new, resume starts a new program in its place.
 func (x *chat) resume(run belljar.Run, template Template) (err error) {
-	had, asked, ctx := optionsHad(run), x.options, x.r.Context()
+	set := x.door.kept(run.ID)
+	had, asked, ctx := template.with(optionsHad(run), set), x.options, x.r.Context()
 	x.options = had
-	if len(asked) == 0 || maps.Equal(asked, had) {
+	if len(asked) == 0 {
+		asked = had
+	}
+	for name := range set { // a client need not repeat what a message has set
+		if v := had[name]; v != "" && asked[name] == "" {
+			asked[name] = v
+		}
+	}
+	if maps.Equal(asked, had) && !x.flag("force_new", false) {
 		x.program, err = x.follows(ctx, run.ID, x.fromSeq, false)
 		return err
 	}
@@ -234,7 +263,9 @@ type system struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // error | interrupted | restarted | echo | stderr
 	Message string `json:"message,omitempty"`
-	Payload string `json:"payload,omitempty"`
+	Payload any    `json:"payload,omitempty"` // the line, or the client's message
+	// SessionID is a new token, in interrupted and restarted.
+	SessionID string `json:"session_id,omitempty"`
 }
 
 func chatError(text string) system { return system{Type: "system", Subtype: "error", Message: text} }
@@ -253,7 +284,9 @@ func (x *chat) Close() {
 }
 
 // Greet implements [socket.Peer].
-func (x *chat) Greet() any {
+func (x *chat) Greet() any { return x.greeting() }
+
+func (x *chat) greeting() connected {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	token, expires := x.token(socket.Claims{Kind: kindChat, ID: x.id, Run: x.shown.runID})
@@ -261,8 +294,15 @@ func (x *chat) Greet() any {
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},
 	}
-	for name, v := range x.options {
+	now := maps.Clone(x.options)
+	maps.Copy(now, x.door.kept(x.shown.runID))
+	for name, v := range now {
 		m.Settings[name] = v
+		if n, err := strconv.Atoi(v); err == nil && name == "max_thinking_tokens" {
+			m.Settings[name] = n
+		} else if v == "" {
+			m.Settings[name] = nil
+		}
 	}
 	if !x.greeted {
 		x.greeted = true
@@ -283,8 +323,9 @@ func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 			next, err = x.successor(ctx, p)
 		}
 		if err == nil && next != nil {
-			if err = emit(system{Type: "system", Subtype: "restarted"}); err == nil {
-				err = emit(x.Greet())
+			now := x.greeting()
+			if err = emit(system{Type: "system", Subtype: "restarted", SessionID: now.SessionID}); err == nil {
+				err = emit(now)
 			}
 		}
 		switch {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -58,13 +59,15 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return emit(chatError("a field of the message has the wrong type"))
 	}
-	switch m.Type {
-	case "ping":
+	switch {
+	case m.Type == "ping":
 		return emit(socket.Typed{Type: "pong"})
-	case "interrupt":
+	case m.Type == "interrupt", m.Type == "control" && m.Subtype == "interrupt":
 		return x.interrupt(ctx, emit)
-	case "restart":
+	case m.Type == "restart":
 		return x.restart(ctx)
+	case m.Type == "control" && m.Subtype == "initialize": // clients send it with each connection, and the program has begun
+		return emit(system{Type: "system", Subtype: "echo", Payload: json.RawMessage(raw)})
 	}
 	line, err := m.line(raw)
 	if err != nil {
@@ -129,6 +132,11 @@ func (m message) blocks() (blocks []any, err error) {
 		blocks = slices.Insert(blocks, 0, textBlock(strings.Join(names, " ")))
 	}
 	for _, i := range m.Images {
+		if url, ok := strings.CutPrefix(i.Data, "data:"); ok {
+			kind, data, _ := strings.Cut(url, ",")
+			i = image{Data: data, Mime: cmp.Or(i.Mime, strings.TrimSuffix(kind, ";base64"))}
+		}
+		i.Mime = cmp.Or(i.Mime, "image/png")
 		switch {
 		case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, i.Mime):
 			return nil, errors.New("an image is png, jpeg, gif or webp")
@@ -148,18 +156,44 @@ func (m message) blocks() (blocks []any, err error) {
 	return blocks, nil
 }
 
+// controlLine is the line for a control message.
+type controlLine struct {
+	Type      string         `json:"type"` // control_request
+	RequestID string         `json:"request_id"`
+	Request   map[string]any `json:"request"`
+	subtype   string
+}
+
+// sets returns the option that a control message sets, "" for one that is kept nowhere. Without a value, the program has its default.
+func (l controlLine) sets() (name, value string) {
+	name = map[string]string{"set_model": "model", "set_max_thinking_tokens": "max_thinking_tokens"}[l.subtype]
+	switch v := l.Request[name].(type) {
+	case nil:
+	case string:
+		value = v
+	case float64:
+		value = strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return "", ""
+	}
+	if len(value) > maxValue {
+		return "", ""
+	}
+	return name, value
+}
+
 // control returns the line for a control message: the message's own fields below request.
 func (m message) control(raw []byte) (any, error) {
-	if !slices.Contains([]string{"initialize", "set_permission_mode", "set_model", "set_max_thinking_tokens"}, m.Subtype) {
-		return nil, errors.New("subtype is none of initialize, set_permission_mode, set_model, set_max_thinking_tokens")
+	if !slices.Contains([]string{"set_permission_mode", "set_model", "set_max_thinking_tokens"}, m.Subtype) {
+		return nil, errors.New("subtype is none of initialize, interrupt, set_permission_mode, set_model, set_max_thinking_tokens")
 	}
-	var request map[string]any
-	if err := json.Unmarshal(raw, &request); err != nil {
+	line := controlLine{Type: "control_request", RequestID: cmp.Or(m.RequestID, belljar.NewID()), subtype: m.Subtype}
+	if err := json.Unmarshal(raw, &line.Request); err != nil {
 		return nil, errors.New("message is not an object")
 	}
-	delete(request, "type")
-	delete(request, "request_id")
-	return map[string]any{"type": "control_request", "request_id": cmp.Or(m.RequestID, belljar.NewID()), "request": request}, nil
+	delete(line.Request, "type")
+	delete(line.Request, "request_id")
+	return line, nil
 }
 
 // tellGrace is how long a client that leaves within its message waits for the program to read the rest. The server stops in that time, too.
@@ -189,6 +223,9 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	// A write that the program does not read ends.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellGrace, p.release) })()
 	if err = writeLine(p.stdin, raw); err == nil {
+		if l, ok := line.(controlLine); ok {
+			x.door.keep(p.runID, l)
+		}
 		return nil
 	}
 	if ctx.Err() == nil {
@@ -239,7 +276,7 @@ func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
 	if !sent {
 		return emit(chatError("the chat program could not be interrupted"))
 	}
-	return emit(system{Type: "system", Subtype: "interrupted"})
+	return emit(system{Type: "system", Subtype: "interrupted", SessionID: x.greeting().SessionID})
 }
 
 // signal executes the interruption, and reports whether it has found a process. It uses a terminal: with a quota of one run, a new run would
@@ -291,6 +328,9 @@ func (x *chat) restart(ctx context.Context) error {
 		return err
 	}
 	for _, run := range runs {
+		x.mu.Lock()
+		x.options = x.door.opts.Templates[x.template].with(x.options, x.door.kept(run.ID))
+		x.mu.Unlock()
 		if err := x.end(ctx, run.ID); err != nil {
 			return err
 		}

@@ -80,6 +80,7 @@ type Door struct {
 	locks   keylock.Locks[string] // by the id of a chat, a pending session, or a session in which a chat begins
 	inputs  keylock.Locks[string] // by the id of a chat's run: held while a line is written to its program
 	cut     sync.Map              // ids of chats' runs whose input ends within a line: few, so they are kept
+	set     sync.Map              // options by ids of chats' runs: what control messages have set in their programs
 
 	mu       sync.Mutex
 	clients  map[string]int    // by chat id

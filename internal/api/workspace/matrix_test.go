@@ -354,7 +354,8 @@ func TestShortMaximum(t *testing.T) {
 	}
 }
 
-// A chat can be interrupted even if its user may have only one run, and whether or not one more terminal is allowed.
+// A chat can be interrupted even if its user may have only one run, and whether or not one more terminal is allowed. Both forms of the
+// message do so.
 func TestInterruptWithinQuotas(t *testing.T) {
 	for name, change := range map[string]func(*service.Options){
 		"one run":   func(o *service.Options) { o.Quota.ConcurrentRuns = 1 },
@@ -368,7 +369,7 @@ func TestInterruptWithinQuotas(t *testing.T) {
 		}
 		conn := w.socket("/ws/claude-stream")
 		w.await(conn, "system", "init")
-		w.say(conn, `{"type":"interrupt"}`)
+		w.say(conn, map[string]string{"one run": `{"type":"control","subtype":"interrupt"}`, "terminals": `{"type":"interrupt"}`}[name])
 		// The program may answer more than one signal before the server does.
 		for result, interrupted := false, false; !result || !interrupted; {
 			switch m, closed := w.next(conn); {
@@ -377,6 +378,11 @@ func TestInterruptWithinQuotas(t *testing.T) {
 			case m["type"] == "result":
 				result = true
 			case m["type"] == "system" && m["subtype"] == "interrupted":
+				token, _ := m["session_id"].(string)
+				if token == "" {
+					t.Fatalf("%s: %v", name, m)
+				}
+				w.await(w.socket("/ws/claude-stream?session_id="+token), "system", "connected")
 				interrupted = true
 			}
 		}
