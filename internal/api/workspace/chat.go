@@ -173,7 +173,9 @@ func (x *chat) reserve(ctx context.Context) error {
 // optionsHad returns the options of a chat's run.
 func optionsHad(run belljar.Run) options {
 	had := options{}
-	_ = json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) // this door sets the label
+	if json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) != nil || had == nil { // a run of the user's own may have any label
+		return options{}
+	}
 	return had
 }
 

@@ -97,6 +97,17 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// A run of the user's own may have the labels of a chat: control messages can set options in it.
+func TestOptionsOfAnyLabel(t *testing.T) {
+	template := Template{Parameters: map[string]Parameter{"model": {Values: []string{"m"}}}}
+	for _, text := range []string{"null", "", "[]", `{"model":"x"}`} {
+		had := optionsHad(belljar.Run{Labels: map[string]string{optionsLabel: text}})
+		if got := template.with(had, options{"model": "m"}); got["model"] != "m" {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 func TestLines(t *testing.T) {
 	var l lines
 	var got []string
