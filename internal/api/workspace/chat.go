@@ -66,9 +66,9 @@ type chat struct {
 	greeted bool
 }
 
-// running returns the runs of a chat that have not ended, or of all chats for "", the newest first.
-func (c *call) running(id string) ([]belljar.Run, error) {
-	page, err := c.Engine.Runs().List(c.r.Context(), belljar.RunQuery{SessionID: c.Session, Phase: belljar.PhaseRunning, Limit: belljar.MaxPage})
+// chats returns the runs of a chat in a phase, or of all chats for "", the newest first.
+func (c *call) chats(phase belljar.Phase, id string) ([]belljar.Run, error) {
+	page, err := c.Engine.Runs().List(c.r.Context(), belljar.RunQuery{SessionID: c.Session, Phase: phase, Limit: belljar.MaxPage})
 	return slices.DeleteFunc(page.Items, func(r belljar.Run) bool {
 		return r.Labels[label] != "chat" || id != "" && r.Labels[chatLabel] != id
 	}), err
@@ -89,11 +89,14 @@ func (c *call) chat() (socket.Peer, error) {
 		return nil, err
 	}
 	defer unlock()
-	runs, err := c.running(x.id)
+	runs, err := c.chats(belljar.PhaseRunning, x.id)
 	if err != nil {
 		return nil, err
 	}
 	provider := q.Get("provider")
+	if c.flag("force_new", false) && (len(runs) == 0 || provider != "" && provider != runs[0].Labels[templateLabel]) {
+		runs, claims, x.id = nil, socket.Claims{}, belljar.NewID() // there is nothing to continue
+	}
 	if x.resumed = len(runs) > 0; x.resumed {
 		provider = runs[0].Labels[templateLabel]
 		if x.fromSeq > 0 && claims.Run != "" && claims.Run != runs[0].ID { // the number is one of a former program
@@ -149,12 +152,14 @@ func (x *chat) reserve(ctx context.Context) error {
 		}
 	}
 	d.mu.Unlock()
-	runs, err := x.running("")
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
-		all[r.Labels[chatLabel]] = true
+	for _, phase := range []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning} { // in the order of a run
+		runs, err := x.chats(phase, "")
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			all[r.Labels[chatLabel]] = true
+		}
 	}
 	if len(all) >= maxChats {
 		return &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
@@ -168,15 +173,43 @@ func (x *chat) reserve(ctx context.Context) error {
 // optionsHad returns the options of a chat's run.
 func optionsHad(run belljar.Run) options {
 	had := options{}
-	_ = json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) // this door sets the label
+	if json.Unmarshal([]byte(run.Labels[optionsLabel]), &had) != nil || had == nil { // a run of the user's own may have any label
+		return options{}
+	}
 	return had
 }
 
-// resume attaches to a run. If the client requests options other than the run's, resume starts a new program in its place.
+// keep records the option that a control message has set in the program of a run.
+func (d *Door) keep(runID string, l controlLine) {
+	if name, value := l.sets(); name != "" {
+		next := maps.Clone(d.kept(runID))
+		next[name] = value
+		d.set.Store(runID, next)
+	}
+}
+
+// kept returns the options that control messages have set in the program of a run, "" for a default of the program.
+func (d *Door) kept(runID string) options {
+	if v, ok := d.set.Load(runID); ok {
+		return v.(options)
+	}
+	return options{}
+}
+
+// resume attaches to a run. If the client requests options other than the run's, or force_new, resume starts a new program in its place.
 func (x *chat) resume(run belljar.Run, template Template) (err error) {
-	had, asked, ctx := optionsHad(run), x.options, x.r.Context()
+	set := x.door.kept(run.ID)
+	had, asked, ctx := template.with(optionsHad(run), set), x.options, x.r.Context()
 	x.options = had
-	if len(asked) == 0 || maps.Equal(asked, had) {
+	if len(asked) == 0 {
+		asked = had
+	}
+	for name := range set { // a client need not repeat what a message has set
+		if v := had[name]; v != "" && asked[name] == "" {
+			asked[name] = v
+		}
+	}
+	if maps.Equal(asked, had) && !x.flag("force_new", false) {
 		x.program, err = x.follows(ctx, run.ID, x.fromSeq, false)
 		return err
 	}
@@ -232,7 +265,9 @@ type system struct {
 	Type    string `json:"type"`    // system
 	Subtype string `json:"subtype"` // error | interrupted | restarted | echo | stderr
 	Message string `json:"message,omitempty"`
-	Payload string `json:"payload,omitempty"`
+	Payload any    `json:"payload,omitempty"` // the line, or the client's message
+	// SessionID is a new token, in interrupted and restarted.
+	SessionID string `json:"session_id,omitempty"`
 }
 
 func chatError(text string) system { return system{Type: "system", Subtype: "error", Message: text} }
@@ -251,7 +286,9 @@ func (x *chat) Close() {
 }
 
 // Greet implements [socket.Peer].
-func (x *chat) Greet() any {
+func (x *chat) Greet() any { return x.greeting() }
+
+func (x *chat) greeting() connected {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	token, expires := x.token(socket.Claims{Kind: kindChat, ID: x.id, Run: x.shown.runID})
@@ -259,8 +296,15 @@ func (x *chat) Greet() any {
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},
 	}
-	for name, v := range x.options {
+	now := maps.Clone(x.options)
+	maps.Copy(now, x.door.kept(x.shown.runID))
+	for name, v := range now {
 		m.Settings[name] = v
+		if n, err := strconv.Atoi(v); err == nil && name == "max_thinking_tokens" {
+			m.Settings[name] = n
+		} else if v == "" {
+			m.Settings[name] = nil
+		}
 	}
 	if !x.greeted {
 		x.greeted = true
@@ -281,8 +325,9 @@ func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 			next, err = x.successor(ctx, p)
 		}
 		if err == nil && next != nil {
-			if err = emit(system{Type: "system", Subtype: "restarted"}); err == nil {
-				err = emit(x.Greet())
+			now := x.greeting()
+			if err = emit(system{Type: "system", Subtype: "restarted", SessionID: now.SessionID}); err == nil {
+				err = emit(now)
 			}
 		}
 		switch {
@@ -309,7 +354,7 @@ func (x *chat) successor(ctx context.Context, old *program) (*program, error) {
 	defer unlock()
 	next, had := x.current(), x.options
 	if next == old {
-		runs, err := x.running(x.id)
+		runs, err := x.chats(belljar.PhaseRunning, x.id)
 		if err != nil || len(runs) == 0 {
 			return nil, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,13 +32,8 @@ type message struct {
 	Command   string          `json:"command"`
 	Subtype   string          `json:"subtype"`
 	RequestID string          `json:"request_id"`
+	ToolID    string          `json:"tool_id"` // another name of request_id
 	Response  json.RawMessage `json:"response"`
-
-	// Fields of approval_response.
-	Decision string          `json:"decision"`
-	Approved *bool           `json:"approved"`
-	Reason   string          `json:"reason"`
-	Input    json.RawMessage `json:"updatedInput"`
 }
 
 type image struct {
@@ -63,13 +59,15 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return emit(chatError("a field of the message has the wrong type"))
 	}
-	switch m.Type {
-	case "ping":
+	switch {
+	case m.Type == "ping":
 		return emit(socket.Typed{Type: "pong"})
-	case "interrupt":
+	case m.Type == "interrupt", m.Type == "control" && m.Subtype == "interrupt":
 		return x.interrupt(ctx, emit)
-	case "restart":
+	case m.Type == "restart":
 		return x.restart(ctx)
+	case m.Type == "control" && m.Subtype == "initialize": // clients send it with each connection, and the program has begun
+		return emit(system{Type: "system", Subtype: "echo", Payload: json.RawMessage(raw)})
 	}
 	line, err := m.line(raw)
 	if err != nil {
@@ -92,7 +90,7 @@ func (m message) line(raw []byte) (any, error) {
 	case "control":
 		return m.control(raw)
 	case "control_response", "approval_response":
-		return m.answer()
+		return m.answer(raw)
 	}
 	return nil, errors.New("type is none of user, command, control, control_response, approval_response, ping, interrupt, restart")
 }
@@ -134,6 +132,11 @@ func (m message) blocks() (blocks []any, err error) {
 		blocks = slices.Insert(blocks, 0, textBlock(strings.Join(names, " ")))
 	}
 	for _, i := range m.Images {
+		if url, ok := strings.CutPrefix(i.Data, "data:"); ok {
+			kind, data, _ := strings.Cut(url, ",")
+			i = image{Data: data, Mime: cmp.Or(i.Mime, strings.TrimSuffix(kind, ";base64"))}
+		}
+		i.Mime = cmp.Or(i.Mime, "image/png")
 		switch {
 		case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, i.Mime):
 			return nil, errors.New("an image is png, jpeg, gif or webp")
@@ -153,46 +156,44 @@ func (m message) blocks() (blocks []any, err error) {
 	return blocks, nil
 }
 
-// control returns the line for a control message: the message's own fields below request.
-func (m message) control(raw []byte) (any, error) {
-	if !slices.Contains([]string{"initialize", "set_permission_mode", "set_model", "set_max_thinking_tokens"}, m.Subtype) {
-		return nil, errors.New("subtype is none of initialize, set_permission_mode, set_model, set_max_thinking_tokens")
-	}
-	var request map[string]any
-	if err := json.Unmarshal(raw, &request); err != nil {
-		return nil, errors.New("message is not an object")
-	}
-	delete(request, "type")
-	delete(request, "request_id")
-	return map[string]any{"type": "control_request", "request_id": cmp.Or(m.RequestID, belljar.NewID()), "request": request}, nil
+// controlLine is the line for a control message.
+type controlLine struct {
+	Type      string         `json:"type"` // control_request
+	RequestID string         `json:"request_id"`
+	Request   map[string]any `json:"request"`
+	subtype   string
 }
 
-// answer returns the line for the answer to a question of the program.
-func (m message) answer() (any, error) {
-	if m.RequestID == "" {
-		return nil, errors.New("request_id is missing")
+// sets returns the option that a control message sets, "" for one that is kept nowhere. Without a value, the program has its default.
+func (l controlLine) sets() (name, value string) {
+	name = map[string]string{"set_model": "model", "set_max_thinking_tokens": "max_thinking_tokens"}[l.subtype]
+	switch v := l.Request[name].(type) {
+	case nil:
+	case string:
+		value = v
+	case float64:
+		value = strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return "", ""
 	}
-	response := m.Response
-	if m.Type == "approval_response" {
-		own := map[string]any{"behavior": "deny", "message": m.Reason}
-		if m.Approved != nil && *m.Approved || slices.Contains([]string{"allow", "approve", "approved"}, m.Decision) {
-			input := json.RawMessage("{}")
-			if m.Input != nil {
-				input = m.Input
-			}
-			own = map[string]any{"behavior": "allow", "updatedInput": input}
-		}
-		response, _ = json.Marshal(own) // own comes from JSON
+	if len(value) > maxValue {
+		return "", ""
 	}
-	var is struct {
-		Behavior string `json:"behavior"`
+	return name, value
+}
+
+// control returns the line for a control message: the message's own fields below request.
+func (m message) control(raw []byte) (any, error) {
+	if !slices.Contains([]string{"set_permission_mode", "set_model", "set_max_thinking_tokens"}, m.Subtype) {
+		return nil, errors.New("subtype is none of initialize, interrupt, set_permission_mode, set_model, set_max_thinking_tokens")
 	}
-	if json.Unmarshal(response, &is) != nil || is.Behavior != "allow" && is.Behavior != "deny" {
-		return nil, errors.New("response.behavior is neither allow nor deny")
+	line := controlLine{Type: "control_request", RequestID: cmp.Or(m.RequestID, belljar.NewID()), subtype: m.Subtype}
+	if err := json.Unmarshal(raw, &line.Request); err != nil {
+		return nil, errors.New("message is not an object")
 	}
-	return map[string]any{
-		"type": "control_response", "response": map[string]any{"subtype": "success", "request_id": m.RequestID, "response": response},
-	}, nil
+	delete(line.Request, "type")
+	delete(line.Request, "request_id")
+	return line, nil
 }
 
 // tellGrace is how long a client that leaves within its message waits for the program to read the rest. The server stops in that time, too.
@@ -222,6 +223,9 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	// A write that the program does not read ends.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellGrace, p.release) })()
 	if err = writeLine(p.stdin, raw); err == nil {
+		if l, ok := line.(controlLine); ok {
+			x.door.keep(p.runID, l)
+		}
 		return nil
 	}
 	if ctx.Err() == nil {
@@ -272,7 +276,7 @@ func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
 	if !sent {
 		return emit(chatError("the chat program could not be interrupted"))
 	}
-	return emit(system{Type: "system", Subtype: "interrupted"})
+	return emit(system{Type: "system", Subtype: "interrupted", SessionID: x.greeting().SessionID})
 }
 
 // signal executes the interruption, and reports whether it has found a process. It uses a terminal: with a quota of one run, a new run would
@@ -319,11 +323,14 @@ func (x *chat) restart(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	runs, err := x.running(x.id) // another client may have restarted it in the meantime
+	runs, err := x.chats(belljar.PhaseRunning, x.id) // another client may have restarted it in the meantime
 	if err != nil {
 		return err
 	}
 	for _, run := range runs {
+		x.mu.Lock()
+		x.options = x.door.opts.Templates[x.template].with(x.options, x.door.kept(run.ID))
+		x.mu.Unlock()
 		if err := x.end(ctx, run.ID); err != nil {
 			return err
 		}

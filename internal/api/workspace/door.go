@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,6 +80,7 @@ type Door struct {
 	locks   keylock.Locks[string] // by the id of a chat, a pending session, or a session in which a chat begins
 	inputs  keylock.Locks[string] // by the id of a chat's run: held while a line is written to its program
 	cut     sync.Map              // ids of chats' runs whose input ends within a line: few, so they are kept
+	set     sync.Map              // options by ids of chats' runs: what control messages have set in their programs
 
 	mu       sync.Mutex
 	clients  map[string]int    // by chat id
@@ -135,17 +137,24 @@ func (d *Door) Register(mux *http.ServeMux) {
 		{"POST", "/api/login", d.logIn}, {"POST", "/api/logout", d.logOut},
 		{"GET", "/ws/pty", d.socket((*call).pty, ptyDialect{}.Failed)}, {"GET", "/ws/claude-stream", d.socket((*call).chat, chatFailed)},
 	} {
-		allowed[r.path] = append(allowed[r.path], r.method)
+		if allowed[r.path] = append(allowed[r.path], r.method); r.method == http.MethodGet {
+			allowed[r.path] = append(allowed[r.path], http.MethodHead)
+		}
 		for _, mount := range mounts {
 			mux.HandleFunc(r.method+" "+mount+r.path, r.handler)
 		}
 	}
-	mux.HandleFunc("GET "+Prefix+"/healthz", d.meta(struct {
-		Status string `json:"status"`
-	}{"ok"}))
-	mux.HandleFunc("GET "+Prefix+"/__meta/version", d.meta(struct {
-		Version string `json:"version"`
-	}{workspace.APIVersion}))
+	for path, answer := range map[string]any{
+		"/healthz": struct {
+			Status string `json:"status"`
+		}{"ok"},
+		"/__meta/version": struct {
+			Version string `json:"version"`
+		}{workspace.APIVersion},
+	} {
+		mux.HandleFunc("GET "+Prefix+path, d.meta(answer))
+		mux.HandleFunc(Prefix+path, notAllowed([]string{http.MethodGet, http.MethodHead}))
+	}
 	for path, methods := range allowed {
 		for _, mount := range mounts {
 			mux.HandleFunc(mount+path, notAllowed(methods))
@@ -160,7 +169,7 @@ func (d *Door) Register(mux *http.ServeMux) {
 func notAllowed(methods []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		api.Route(r.Context(), "ANY "+r.Pattern)
-		w.Header()["Allow"] = methods
+		w.Header().Set("Allow", strings.Join(methods, ", "))
 		write(w, http.StatusMethodNotAllowed, detailed{"Method Not Allowed"})
 	}
 }

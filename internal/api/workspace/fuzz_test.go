@@ -26,7 +26,10 @@ func seeds(f *testing.F) {
 		`{"type":"user","message":"x"}`, `{"type":"user","message":[{"type":"text"}]}`, `{"type":"user","message":{"content":"x"}}`, `{"type":"user","message":null}`,
 		`{"type":"user","message":"x","context_files":["../x"],"images":[{"data":"!","mimeType":"image/png"}]}`, `{"type":"command","command":"/x"}`,
 		`{"type":"control","subtype":"initialize","capabilities":{}}`, `{"type":"control_response","request_id":"r","response":{"behavior":"allow"}}`,
-		`{"type":"approval_response","request_id":"r","approved":true,"updatedInput":{"a":1}}`, "\xff", `{"type":"user","message":"\ud800"}`,
+		`{"type":"approval_response","request_id":"r","approved":true,"updatedInput":{"a":1}}`,
+		`{"type":"control_response","tool_id":"r","decision":"always","tool_input":{ },"permission_suggestions":[ 1 ]}`,
+		`{"type":"control_response","response":{"subtype":"success","request_id":"r","response": {}}}`, `{"type":"control_response","request_id":"r","answers":{"0":"x"}}`,
+		`{"type":"user","images":[{"data":"data:;base64,aGk="}]}`, `{"type":"control","subtype":"set_model","model":"x"}`, "\xff", `{"type":"user","message":"\ud800"}`,
 	} {
 		f.Add(true, []byte(s))
 	}
@@ -52,7 +55,7 @@ func FuzzChatMessage(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, text bool, raw []byte) {
 		var m message
-		if json.Unmarshal(raw, &m) == nil && (m.Type == "interrupt" || m.Type == "restart") {
+		if json.Unmarshal(raw, &m) == nil && (m.Type == "interrupt" || m.Type == "restart" || m.Subtype == "interrupt") {
 			return // such messages need an engine
 		}
 		in := &fakeInput{}

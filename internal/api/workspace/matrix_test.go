@@ -273,6 +273,11 @@ func TestErrors(t *testing.T) {
 	if got := w.ask("alice", "PUT", "/api/file?path=x", `{"content":"`+strings.Repeat("x", 1000)+`"}`); got.status != 413 || !strings.HasPrefix(got.body, `{"detail":"`) || !strings.Contains(got.body, "1000 bytes") {
 		t.Error(got.status, got.body)
 	}
+	for path, allowed := range map[string]string{"/api/file": "GET, HEAD, PUT, DELETE", "/workspace/healthz": "GET, HEAD", "/workspace/__meta/version": "GET, HEAD", "/ws/pty": "GET, HEAD"} {
+		if got := w.ask("alice", "PATCH", path, ""); got.status != 405 || got.header.Get("Allow") != allowed {
+			t.Errorf("PATCH %s: %d, Allow %s", path, got.status, got.header.Get("Allow"))
+		}
+	}
 	for path, body := range map[string]string{"/workspace/healthz": `{"status":"ok"}`, "/workspace/__meta/version": `{"version":"` + workspace.APIVersion + `"}`} {
 		if got := w.ask("bob", "GET", path, ""); got.status != 200 || got.body != body || got.header.Get("X-Workspace-API-Version") != workspace.APIVersion {
 			t.Error(path, got)
@@ -349,7 +354,8 @@ func TestShortMaximum(t *testing.T) {
 	}
 }
 
-// A chat can be interrupted even if its user may have only one run, and whether or not one more terminal is allowed.
+// A chat can be interrupted even if its user may have only one run, and whether or not one more terminal is allowed. Both forms of the
+// message do so.
 func TestInterruptWithinQuotas(t *testing.T) {
 	for name, change := range map[string]func(*service.Options){
 		"one run":   func(o *service.Options) { o.Quota.ConcurrentRuns = 1 },
@@ -363,7 +369,7 @@ func TestInterruptWithinQuotas(t *testing.T) {
 		}
 		conn := w.socket("/ws/claude-stream")
 		w.await(conn, "system", "init")
-		w.say(conn, `{"type":"interrupt"}`)
+		w.say(conn, map[string]string{"one run": `{"type":"control","subtype":"interrupt"}`, "terminals": `{"type":"interrupt"}`}[name])
 		// The program may answer more than one signal before the server does.
 		for result, interrupted := false, false; !result || !interrupted; {
 			switch m, closed := w.next(conn); {
@@ -372,6 +378,11 @@ func TestInterruptWithinQuotas(t *testing.T) {
 			case m["type"] == "result":
 				result = true
 			case m["type"] == "system" && m["subtype"] == "interrupted":
+				token, _ := m["session_id"].(string)
+				if token == "" {
+					t.Fatalf("%s: %v", name, m)
+				}
+				w.await(w.socket("/ws/claude-stream?session_id="+token), "system", "connected")
 				interrupted = true
 			}
 		}

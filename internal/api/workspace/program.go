@@ -151,6 +151,7 @@ func (p *program) release() {
 
 // ended is the verdict for a program that has ended.
 func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
+	x.door.set.Delete(runID)
 	v := socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "the program has ended"}
 	run, err := x.Engine.Runs().Get(ctx, runID)
 	switch {
@@ -180,6 +181,7 @@ func (x *chat) end(ctx context.Context, runID string) error {
 			return err
 		}
 	}
+	x.door.set.Delete(runID)
 	return nil
 }
 

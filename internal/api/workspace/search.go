@@ -61,6 +61,9 @@ func (c *call) search(p string) (any, error) {
 			below = strings.TrimPrefix(f.Path, p+"/")
 		}
 		f.Name, f.Dir = path.Base(f.Path), path.Dir(f.Path)
+		if f.Dir == "." {
+			f.Dir = ""
+		}
 		switch {
 		case strings.Count(below, "/") > maxDepth:
 			if !out.Truncated {

@@ -32,11 +32,15 @@ func (c *call) token(claims socket.Claims) (string, time.Time) {
 // the client starts a new one.
 func (c *call) returns(kind string) (socket.Claims, error) {
 	token := c.r.URL.Query().Get("session_id")
-	if token == "" || c.flag("force_new", false) {
+	if token == "" {
 		return socket.Claims{}, nil
 	}
 	claims, ok := c.door.tokens.Read(token, socket.Claims{Provider: c.door.opts.Source.Mode(), User: c.caller.ID, Session: c.Session})
-	if !ok || claims.Kind != kind && claims.Kind != kindPending {
+	ok = ok && (claims.Kind == kind || claims.Kind == kindPending)
+	switch {
+	case c.flag("force_new", false) && !(ok && claims.Kind == kindChat): // a chat gets a new program
+		return socket.Claims{}, nil
+	case !ok:
 		return socket.Claims{}, socket.NotFound()
 	}
 	return claims, nil

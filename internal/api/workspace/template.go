@@ -203,6 +203,20 @@ func (t Template) command(o options, chat string, more []string) ([]string, erro
 	return out, nil
 }
 
+// with returns options with those of set that the template allows. An empty value removes an option.
+func (t Template) with(o, set options) options {
+	for name, v := range set {
+		next := maps.Clone(o)
+		if next[name] = v; v == "" {
+			delete(next, name)
+		}
+		if _, err := t.command(next, "", nil); err == nil {
+			o = next
+		}
+	}
+	return o
+}
+
 // allows reports whether a parameter may have a value.
 func (p Parameter) allows(v string) bool {
 	if p.matches != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -96,6 +97,17 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
+// A run of the user's own may have the labels of a chat: control messages can set options in it.
+func TestOptionsOfAnyLabel(t *testing.T) {
+	template := Template{Parameters: map[string]Parameter{"model": {Values: []string{"m"}}}}
+	for _, text := range []string{"null", "", "[]", `{"model":"x"}`} {
+		had := optionsHad(belljar.Run{Labels: map[string]string{optionsLabel: text}})
+		if got := template.with(had, options{"model": "m"}); got["model"] != "m" {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+}
+
 func TestLines(t *testing.T) {
 	var l lines
 	var got []string
@@ -153,6 +165,29 @@ func TestRestartEndsWhatRuns(t *testing.T) {
 	}
 	if err := x.restart(t.Context()); !errors.Is(err, io.EOF) || !slices.Equal(b.canceled, []string{"second"}) {
 		t.Errorf("%v ended, %v", b.canceled, err)
+	}
+}
+
+// crowded is an engine with seven running chats and one in the queue.
+type crowded struct{ workspace.Engine }
+
+func (crowded) Runs() belljar.Runs { return crowdedRuns{} }
+
+type crowdedRuns struct{ belljar.Runs }
+
+func (crowdedRuns) List(_ context.Context, q belljar.RunQuery) (page belljar.RunPage, err error) {
+	for i := range map[belljar.Phase]int{belljar.PhaseQueued: 1, belljar.PhaseRunning: maxChats - 1}[q.Phase] {
+		page.Items = append(page.Items, belljar.Run{Labels: map[string]string{label: "chat", chatLabel: string(q.Phase) + strconv.Itoa(i)}})
+	}
+	return page, nil
+}
+
+// A chat in the queue counts, also after its client has left.
+func TestQueuedChatsCount(t *testing.T) {
+	x := chatWith(t, crowded{}, nil)
+	x.door.starting = map[string]string{}
+	if err := x.reserve(t.Context()); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+		t.Errorf("a ninth chat: %v", err)
 	}
 }
 

@@ -113,9 +113,10 @@ func templates(t *testing.T) door.Templates {
 		"claude": map[string]any{
 			"kind": "chat", "command": []string{"/bin/sh", "-c", program, "chat"}, "start": []string{"--session-id", "{chat}"}, "resume": []string{"--resume", "{chat}"},
 			"parameters": map[string]any{
-				"model":     map[string]any{"values": []string{"small", "large"}, "arguments": []string{"--model", "{value}"}},
-				"file":      map[string]any{"pattern": "[a-z./]+", "arguments": []string{"--file", "{value}"}},
-				"max_turns": map[string]any{"pattern": "[0-9]{1,3}", "arguments": []string{"--max-turns={value}"}},
+				"model":               map[string]any{"values": []string{"small", "large"}, "arguments": []string{"--model", "{value}"}},
+				"file":                map[string]any{"pattern": "[a-z./]+", "arguments": []string{"--file", "{value}"}},
+				"max_turns":           map[string]any{"pattern": "[0-9]{1,3}", "arguments": []string{"--max-turns={value}"}},
+				"max_thinking_tokens": map[string]any{"pattern": "[0-9]{1,5}", "arguments": []string{"--thinking={value}"}},
 			},
 		},
 		"broken": map[string]any{"kind": "chat", "command": []string{"/no/such/program"}},
