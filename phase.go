@@ -18,11 +18,7 @@ const (
 
 // Terminal reports whether the phase is final.
 func (p Phase) Terminal() bool {
-	switch p {
-	case PhaseCompleted, PhaseFailed, PhaseKilled, PhaseTimedOut:
-		return true
-	}
-	return false
+	return p == PhaseCompleted || p == PhaseFailed || p == PhaseKilled || p == PhaseTimedOut
 }
 
 // next lists every phase that may follow p. A queued run can also be cancelled or expire.

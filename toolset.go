@@ -1,5 +1,7 @@
 package belljar
 
+import "cmp"
+
 // ToolMode selects the tools of a model (docs/compatibility.md#two-modes).
 type ToolMode string
 
@@ -38,12 +40,7 @@ type Toolset struct {
 }
 
 // InMode returns the mode in force.
-func (t Toolset) InMode() ToolMode {
-	if t.Mode == "" {
-		return ToolsCompute
-	}
-	return t.Mode
-}
+func (t Toolset) InMode() ToolMode { return cmp.Or(t.Mode, ToolsCompute) }
 
 // Scope returns the scope of the session in which the tools work (docs/compatibility.md#scopes): the workflow's, or the agent run's own with
 // [DefaultKey].

@@ -85,8 +85,7 @@ func Collect(ctx context.Context, runs Runs, id string) (Run, Output, error) {
 func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 	var stdout, stderr excerpt
 	var results ResultReader
-	shown := 0
-	capped := false
+	shown, capped := 0, false
 	for f, err := range log {
 		if err != nil {
 			return Output{}, err
@@ -111,8 +110,8 @@ func Printed(log iter.Seq2[Frame, error]) (out Output, err error) {
 			capped = true
 		}
 	}
-	out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes = stdout.text()
-	out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes = stderr.text()
+	out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes = stdout.text(capped)
+	out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes = stderr.text(capped)
 	out.StdoutTruncated = capped || out.StdoutOmittedBytes > 0
 	out.StderrTruncated = capped || out.StderrOmittedBytes > 0
 	out.ResultsTruncated = out.ResultsTruncated || capped && shown > 0
@@ -145,8 +144,8 @@ func (e *excerpt) add(b []byte) {
 }
 
 // text returns the kept bytes: as they are if they are UTF-8, else as base64. Characters that the gap splits become part of the
-// gap.
-func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
+// gap. It leaves out a character that the log's cap splits.
+func (e *excerpt) text(capped bool) (kept, encoding string, at, omitted int64) {
 	head := e.head
 	tail := append(e.tail[e.next:len(e.tail):len(e.tail)], e.tail[:e.next]...)
 	if e.total > inlineBytes {
@@ -157,6 +156,9 @@ func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
 		at = 0
 	}
 	whole := append(head[:len(head):len(head)], tail...)
+	if end := wholeEnd(whole); capped && utf8.Valid(end) {
+		whole = end
+	}
 	if utf8.Valid(whole) {
 		return string(whole), "utf8", at, omitted
 	}
@@ -165,13 +167,12 @@ func (e *excerpt) text() (kept, encoding string, at, omitted int64) {
 
 // wholeEnd removes an incomplete character at the end of b.
 func wholeEnd(b []byte) []byte {
-	for i := len(b) - 1; i >= 0 && len(b)-i < utf8.UTFMax; i-- {
-		if utf8.RuneStart(b[i]) {
-			if !utf8.FullRune(b[i:]) {
-				return b[:i]
-			}
-			break
-		}
+	i := len(b) - 1
+	for i > 0 && len(b)-i < utf8.UTFMax && !utf8.RuneStart(b[i]) {
+		i--
+	}
+	if i >= 0 && !utf8.FullRune(b[i:]) {
+		return b[:i]
 	}
 	return b
 }

@@ -115,6 +115,27 @@ func TestCollectReportsCapAndFailure(t *testing.T) {
 	}
 }
 
+// The cap of a log may split a character. The rest is text nevertheless.
+func TestCollectCappedInACharacter(t *testing.T) {
+	long := strings.Repeat("€", belljar.InlineBytes)
+	for _, test := range []struct{ whole, part string }{
+		{"€€€", "\xe2"}, {"€€€", "\xe2\x82"}, {"", "\xf0\x9f\x98"}, {"€€€", ""}, {long, "\xe2"}, {long, ""},
+	} {
+		frames := append(inFrames(test.whole+test.part, belljar.MaxFrameBytes), belljar.Frame{Type: belljar.FrameTruncated, Reason: "log_cap"})
+		_, out, err := belljar.Collect(t.Context(), reports{frames: frames}, "r")
+		at := out.StdoutOmittedAt
+		if want := test.whole[:at] + test.whole[at+out.StdoutOmittedBytes:]; err != nil || out.StdoutEncoding != "utf8" || out.Stdout != want {
+			t.Errorf("%d bytes and %q: %d bytes, %s, %v", len(test.whole), test.part, len(out.Stdout), out.StdoutEncoding, err)
+		}
+	}
+	for _, binary := range []string{"€\xff\xe2", "€\x82"} {
+		frames := append(inFrames(binary, 7), belljar.Frame{Type: belljar.FrameTruncated, Reason: "log_cap"})
+		if _, out, err := belljar.Collect(t.Context(), reports{frames: frames}, "r"); err != nil || out.Stdout != base64.StdEncoding.EncodeToString([]byte(binary)) {
+			t.Errorf("%q: %q, %v", binary, out.Stdout, err)
+		}
+	}
+}
+
 // A caller that cancels the wait for a run must be able to cancel the run.
 func TestFinishGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
