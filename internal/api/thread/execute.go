@@ -1,12 +1,9 @@
 package thread
 
 import (
-	"encoding/base64"
 	"errors"
-	"fmt"
 	"math"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -68,7 +65,7 @@ func (c *call) execute() {
 		}
 		return
 	}
-	answer, code := c.outcome(run, *out)
+	answer, code, note := c.outcome(run)
 	answer["execution_time_ms"] = took.Milliseconds()
 	l.exit = code
 	if code == 0 {
@@ -76,7 +73,7 @@ func (c *call) execute() {
 	} else {
 		c.log("command_failed", l)
 	}
-	api.WriteJSON(c.w, http.StatusOK, answer)
+	c.respond(run, *out, answer, note)
 }
 
 // pass checks the command with the guard. If it is refused, pass responds and returns false.
@@ -98,58 +95,26 @@ func (c *call) pass(in execution) bool {
 	return false
 }
 
-// outcome returns the response for a run: the API's fields, and Belljar's extensions.
-func (c *call) outcome(run belljar.Run, out belljar.Output) (answer map[string]any, code int) {
-	stdout, stderr := text(out.Stdout, out.StdoutEncoding), text(out.Stderr, out.StderrEncoding)
+// outcome returns the response for a run, except its output: the API's fields, and Belljar's extensions. note is for the end of stderr.
+func (c *call) outcome(run belljar.Run) (answer map[string]any, code int, note string) {
 	answer = map[string]any{}
 	switch {
 	case run.Phase == belljar.PhaseTimedOut:
-		code = timedOut
+		code, note = timedOut, run.Message
 		answer["timed_out"] = true
-		stderr = addLine(stderr, run.Message)
 	case run.ExitCode != nil:
 		code = *run.ExitCode
 		if run.ReasonCode == belljar.ReasonExecFailed { // bash did not start, and so printed nothing
-			stderr = addLine(stderr, run.Message)
+			note = run.Message
 		}
 	default:
-		code = 1
-		stderr = addLine(stderr, run.Message)
+		code, note = 1, run.Message
 	}
 	if run.ReasonCode != "" {
 		answer["reason_code"] = run.ReasonCode
 	}
-	if out.StdoutTruncated {
-		answer["stdout_truncated"] = true
-	}
-	if out.StderrTruncated {
-		answer["stderr_truncated"] = true
-	}
-	answer["exit_code"], answer["stdout"], answer["stderr"] = code, stdout, stderr
-	return answer, code
-}
-
-// addLine appends a message of the server to a command's output.
-func addLine(text, message string) string {
-	if message == "" {
-		return text
-	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	return text + fmt.Sprintf("sandbox: %s\n", message)
-}
-
-// text returns output as UTF-8, with U+FFFD for invalid bytes.
-func text(data, encoding string) string {
-	if encoding != "base64" {
-		return data
-	}
-	raw, err := base64.StdEncoding.DecodeString(data)
-	if err != nil {
-		return data // cannot happen: the service encoded it
-	}
-	return strings.ToValidUTF8(string(raw), "\uFFFD")
+	answer["exit_code"] = code
+	return answer, code, note
 }
 
 // cut returns at most n characters of text.
