@@ -207,6 +207,23 @@ func TestNamesOfDownloads(t *testing.T) {
 	}
 }
 
+// A file of the list can be downloaded, also with a name that an upload refuses.
+func TestListedNames(t *testing.T) {
+	w := newWorld(t, nil)
+	id := w.open("a")
+	for _, name := range []string{`a\b`, "a..b", `\`, "..."} {
+		w.run(id, "printf x > '"+name+"'").want(t, 200, map[string]any{"exit_code": 0})
+		got := w.post("download_file", fmt.Sprintf(`{"session_id":%q,"filename":%q}`, id, name))
+		if _, params, err := mime.ParseMediaType(got.header.Get("Content-Disposition")); got.status != 200 || got.raw != "x" || err != nil || params["filename"] != name {
+			t.Errorf("%s: %d %s, %v", name, got.status, got.raw, err)
+		}
+		w.upload(field{"session_id", "", id}, field{"filename", "", name}, field{"file", "x", "y"}).want(t, 400, map[string]any{"error": "Invalid filename"})
+	}
+	for _, name := range []string{"../a", "a/../../b", "..", "/etc/passwd", "."} {
+		w.post("download_file", fmt.Sprintf(`{"session_id":%q,"filename":%q}`, id, name)).want(t, 400, map[string]any{"error": "Invalid filename"})
+	}
+}
+
 // TestImageWithoutBash checks that the result gives the reason why the command did not run.
 func TestImageWithoutBash(t *testing.T) {
 	ref, image := apitest.WithImage(t, map[string]any{"Env": []string{"PATH=/nowhere"}})

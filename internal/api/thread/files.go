@@ -65,12 +65,12 @@ func attachment(name string) string {
 func (c *call) downloadFailed(session, name string, err error) {
 	switch {
 	case c.gone(err, session):
+	case suspicious(name) && belljar.CodeOf(err) == belljar.CodeNotFound, belljar.CodeOf(err) == belljar.CodePathEscapes:
+		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
 	case aboutFile(err) && (belljar.CodeOf(err) == belljar.CodeNotFound || belljar.CodeOf(err) == belljar.CodeConflict):
 		api.WriteJSON(c.w, http.StatusNotFound, fault{
 			"error": "File not found in workspace", "filename": name, "workspace_dir": belljar.WorkspaceDir,
 		})
-	case belljar.CodeOf(err) == belljar.CodePathEscapes:
-		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid filename"})
 	default:
 		c.fail(err)
 	}

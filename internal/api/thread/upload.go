@@ -73,7 +73,7 @@ func (c *call) upload() {
 		return
 	}
 	clean, ok := cleanName(name)
-	if !ok {
+	if !ok || suspicious(name) {
 		api.WriteJSON(c.w, http.StatusBadRequest, fault{"error": "Invalid filename", "filename": cut(name, shownCommand)})
 		return
 	}
@@ -259,9 +259,14 @@ func (f *form) spool(part io.Reader, dir string, limit int64) (err error) {
 	return err
 }
 
+// suspicious reports whether a file name could leave a folder on some system. A program can make a file with such a name in the workspace.
+func suspicious(name string) bool {
+	return strings.Contains(name, "..") || strings.ContainsRune(name, '\\')
+}
+
 // cleanName returns a file name as a path in the workspace; false if it is not one.
 func cleanName(name string) (string, bool) {
-	if strings.Contains(name, "..") || strings.HasPrefix(name, "/") || strings.ContainsRune(name, '\\') {
+	if strings.HasPrefix(name, "/") {
 		return "", false
 	}
 	clean, err := belljar.CleanPath(name)
