@@ -93,6 +93,41 @@ func TestOutputIsASignOfLife(t *testing.T) {
 	b.follow(run.ID)
 }
 
+// A run over its log's cap keeps its session from the idle timeout, since its output no longer arrives: also after a restart.
+func TestCutOutputIsASignOfLife(t *testing.T) {
+	clock := newHourglass()
+	w := newWorld(t, func(o *service.Options) { o.Clock, o.Limits.LogBytes = clock, 100 })
+	p := w.boot()
+	s := p.open(func(r *belljar.SessionRequest) { r.IdleTimeoutSec = 60 })
+	run := p.start(in(s, `seq 100; while [ ! -e stop ]; do echo line; sleep 0.01; done`))
+	for f, err := range p.Frames(p.context(), run.ID, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Type == belljar.FrameTruncated {
+			break
+		}
+	}
+	idle := func() {
+		t.Helper()
+		for range 3 {
+			clock.pass(61 * time.Second)
+		}
+		p.state(s.ID, belljar.SessionActive)
+	}
+	idle()
+	p.kill()
+	p = w.boot()
+	idle()
+	if err := p.Cancel(p.context(), run.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.follow(run.ID)
+	p.service.WaitIdle()
+	clock.pass(61 * time.Second)
+	p.state(s.ID, belljar.SessionExpired)
+}
+
 // stirred waits until a session has had activity since a time.
 func (b *bench) stirred(id string, at time.Time) {
 	b.t.Helper()

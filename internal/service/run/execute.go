@@ -82,6 +82,7 @@ func (s *runner) execution(r *Run) *execution {
 		c.out.onOutput = p.session.KeepAlive
 	}
 	c.out.onCut = func(reason string) {
+		r.muted.Store(true)
 		s.record(event.Event{Name: event.LogTruncated, Runtime: p.Host.Name(), Component: "ws", Reason: reason, Count: 1})
 	}
 	return c

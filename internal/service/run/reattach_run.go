@@ -173,6 +173,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	c.box, c.proc, c.end.Started = b, proc, true
 	c.hideSecrets()
 	c.out = past.transcript(c.out, p.Limits.LogBytes)
+	r.muted.Store(c.out.cut)
 	c.watchNetwork()
 	if started.From > past.kept && !c.out.cut {
 		c.out.truncate(cutDamaged)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -43,6 +44,7 @@ type Run struct {
 	detached chan struct{} // closed when its command is left to the next process
 	endSent  chan struct{} // closed when its agent has the order to end its command
 	sendEnd  sync.Once     // closes endSent
+	muted    atomic.Bool   // its log is cut: the agent no longer sends what its command prints
 
 	mu        sync.Mutex
 	state     belljar.Run

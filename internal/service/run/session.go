@@ -12,12 +12,12 @@ import (
 
 var _ session.Runs = (*Runs)(nil)
 
-// ActiveIn reports whether a session has live runs, queued ones included, and whether one of them waits for an approval.
-func (s *Runs) ActiveIn(id string) (active, pending bool) {
+// ActiveIn reports whether a session has live runs, queued ones included, and whether one is quiet although it is not idle ([session.Runs]).
+func (s *Runs) ActiveIn(id string) (active, quiet bool) {
 	list := s.in(id)
 	return len(list) > 0, slices.ContainsFunc(list, func(r *Run) bool {
 		a := r.Snapshot().Approval
-		return a != nil && a.State == belljar.ApprovalPending
+		return r.muted.Load() || a != nil && a.State == belljar.ApprovalPending
 	})
 }
 
@@ -68,13 +68,5 @@ func (s *Runs) Orphaned(command string) bool {
 
 // in returns the live runs of a session.
 func (s *Runs) in(id string) []*Run {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []*Run
-	for _, r := range s.runs {
-		if r.belongsTo(id) {
-			list = append(list, r)
-		}
-	}
-	return list
+	return slices.DeleteFunc(s.all(), func(r *Run) bool { return !r.belongsTo(id) })
 }

@@ -55,9 +55,6 @@ func (c *execution) noteWarm() {
 	c.run.mu.Lock()
 	c.run.state.Warm = &warm
 	c.run.mu.Unlock()
-	result := "miss"
-	if warm {
-		result = "hit"
-	}
-	c.count(event.WarmStart, c.plan.Host.Name(), result, 1)
+	result := map[bool]string{false: "miss", true: "hit"}
+	c.count(event.WarmStart, c.plan.Host.Name(), result[warm], 1)
 }

@@ -118,15 +118,16 @@ func (x *Session) setTimer(now time.Time) {
 }
 
 // checkExpiry ends the session if it has expired, and else sets the timer again. The timer and the reaper call it. A queued run will use
-// the session, and keeps it. A run that waits for an approval keeps it from its idle timeout, too: only an operator can end that wait.
+// the session, and keeps it. A run that waits for an approval keeps it from its idle timeout, too: only an operator can end that wait. So does
+// a run over its log's cap: the agent does not report further output.
 func (x *Session) checkExpiry() {
 	x.mu.Lock()
 	why, unused := x.life.expired(x.all.now(), x.asleep.inUse())
 	x.mu.Unlock()
 	awaited := false
 	if why != "" {
-		active, pending := x.all.opts.Runs.ActiveIn(x.id)
-		awaited = unused && active || pending
+		active, quiet := x.all.opts.Runs.ActiveIn(x.id)
+		awaited = unused && active || quiet
 	}
 
 	x.mu.Lock()

@@ -59,7 +59,7 @@ func TestLifespan(t *testing.T) {
 // noRuns has no runs.
 type noRuns struct{ Runs }
 
-func (noRuns) ActiveIn(string) (active, pending bool) { return false, false }
+func (noRuns) ActiveIn(string) (active, quiet bool) { return false, false }
 
 // A session waits only once for its turn to hibernate, however long that takes.
 func TestRestsOnce(t *testing.T) {

@@ -39,8 +39,9 @@ import (
 
 // Runs are the runs in sessions.
 type Runs interface {
-	// ActiveIn reports whether a session has live runs, queued ones included, and whether one of them waits for an approval.
-	ActiveIn(session string) (active, pending bool)
+	// ActiveIn reports whether a session has live runs, queued ones included, and whether one of them shows no activity although it is not
+	// idle: it waits for an approval, or its output is no longer kept.
+	ActiveIn(session string) (active, quiet bool)
 	// StopIn stops the runs of a session.
 	StopIn(session string, why error)
 	// CountIn returns how many runs a session has had.
