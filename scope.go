@@ -124,6 +124,11 @@ func checkKeyPrefix(prefix string) error {
 	if len(prefix) > most {
 		return invalid("key_prefix", "key_prefix is longer than %d bytes", most)
 	}
+	if parts := strings.Split(prefix, ":"); len(parts) > 3 && parts[2] != IsolatedKey { // an isolated session's id is the fourth
+		e := invalid("key_prefix", "key_prefix %q has more than three parts", shortened(prefix))
+		e.Hint = "write a colon in an id or a key as %3A"
+		return e
+	}
 	if err := checkText(prefix); err != nil {
 		return invalid("key_prefix", "key_prefix: %v", err)
 	}

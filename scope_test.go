@@ -111,6 +111,7 @@ func TestScopeIsChecked(t *testing.T) {
 
 func TestCloseRequest(t *testing.T) {
 	for _, good := range []belljar.CloseRequest{
+		{KeyPrefix: "workflow:a%3Ab:"}, {KeyPrefix: "workflow:a:isolated:"}, {KeyPrefix: "workflow:a:isolated:x"}, {KeyPrefix: "workflow:a%3Ab:default"},
 		{KeyPrefix: "workflow:"}, {KeyPrefix: "workflow:run_123:"}, {KeyPrefix: "workflow:run_1"}, {KeyPrefix: "thread:日", RetainSec: 5},
 		{KeyPrefix: belljar.Scope{Namespace: "agent", ID: strings.Repeat("%", belljar.MaxScopeBytes)}.Prefix()},
 	} {
@@ -120,7 +121,7 @@ func TestCloseRequest(t *testing.T) {
 	}
 	for _, bad := range []belljar.CloseRequest{
 		{}, {KeyPrefix: ":"}, {KeyPrefix: "workflow"}, {KeyPrefix: "work:"}, {KeyPrefix: "x:workflow:"}, {KeyPrefix: "*"},
-		{KeyPrefix: "workflow:\x00"}, {KeyPrefix: "workflow:\xff"}, {KeyPrefix: "workflow:" + strings.Repeat("x", 10_000)},
+		{KeyPrefix: "workflow:a:b:"}, {KeyPrefix: "workflow:a:b:default"}, {KeyPrefix: "workflow:\x00"}, {KeyPrefix: "workflow:\xff"}, {KeyPrefix: "workflow:" + strings.Repeat("x", 10_000)},
 		{KeyPrefix: "workflow:", RetainSec: -1}, {KeyPrefix: "workflow:", RetainSec: math.NaN()}, {KeyPrefix: "workflow:", RetainSec: math.Inf(1)},
 	} {
 		if err := bad.Validate(); belljar.CodeOf(err) != belljar.CodeInvalidRequest {

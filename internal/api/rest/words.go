@@ -107,7 +107,7 @@ func words() map[string]string {
 		"idle_timeout_sec": "It ends after so many seconds without activity, output included; 0 is never",
 		"max_runs":         "Most runs in its lifetime; 0 is no limit", "max_concurrent_runs": "Most runs at once; further ones wait. 0 is the server's limit",
 		"Session.runs": "How many runs were started in it", "OpenedSession.runs": "How many runs were started in it",
-		"last_activity_at": "Time of its last activity", "key_prefix": "Prefix of their scope_key: at least a namespace and its colon",
+		"last_activity_at": "Time of its last activity", "key_prefix": "Prefix of their scope_key: at least a namespace and its colon; a colon in an id or a key is %3A, and % is %25",
 		"Session.cwd": "Working directory of its shell, after the shell's first command", "OpenedSession.cwd": "Working directory of its shell, after the shell's first command",
 		"ShellCommand.cmd": "The command line", "ShellCommand.separate": "Whether stdout and stderr are separate pipes, rather than one terminal",
 		"ShellState.cwd": "Working directory of the shell", "ShellState.state": "kept, or replaced if the shell was ended", "ShellState.program": "bash or sh",

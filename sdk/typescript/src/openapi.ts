@@ -2612,7 +2612,7 @@ export interface components {
             text: string;
         };
         CloseRequest: {
-            /** @description Prefix of their scope_key: at least a namespace and its colon */
+            /** @description Prefix of their scope_key: at least a namespace and its colon; a colon in an id or a key is %3A, and % is %25 */
             key_prefix: string;
             /**
              * Format: double

@@ -291,7 +291,7 @@ class Chunk(TypedDict):
 
 class _CloseRequest(TypedDict):
     key_prefix: str
-    """Prefix of their scope_key: at least a namespace and its colon."""
+    """Prefix of their scope_key: at least a namespace and its colon; a colon in an id or a key is %3A, and % is %25."""
 
 
 class CloseRequest(_CloseRequest, total=False):
