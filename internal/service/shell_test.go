@@ -5,6 +5,7 @@ package service_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
@@ -89,6 +90,22 @@ func TestShellLine(t *testing.T) {
 	}
 	if r := b.run(inShell(id, "echo $m$n")); r.stdout != "21\n" {
 		t.Errorf("%q", r.stdout)
+	}
+}
+
+// A command waits for its shell for as long as the one in front of it runs.
+func TestShellLineIsPatient(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	id := b.open().ID
+	b.run(inShell(id, "mkfifo go")).want(t, belljar.PhaseCompleted, 0, "")
+	first := b.start(inShell(id, "echo up; read x <go"))
+	b.waitFor(first.ID, "up")
+	second := b.start(inShell(id, "echo $x"))
+	clock.pass(121 * time.Second)
+	b.run(in(b.state(id, belljar.SessionActive), "echo late >go")).want(t, belljar.PhaseCompleted, 0, "")
+	if r := b.follow(second.ID); r.stdout != "late\n" {
+		t.Errorf("%+v, %q", r.Run, r.stdout)
 	}
 }
 

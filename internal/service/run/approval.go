@@ -78,7 +78,7 @@ func (w waiter) Decided(a belljar.Approval) {
 	if err != nil {
 		w.log.Error("quota of an approved run cannot be read", "run_id", r.id, "err", err)
 	}
-	r.cancelQueueTTL = w.clock.AfterFunc(w.queueTTL, func() { r.stop(fault.ErrQueueTTL) })
+	w.startQueueTTL(r)
 	r.ticket.Join(r.owner, quota.ConcurrentRuns)
 }
 

@@ -34,6 +34,7 @@ type Run struct {
 	asked  *approval.Entry      // its pending approval; nil if it needs none, or has it
 	parked bool                 // the ticket takes a place only after the approval
 
+	ordered        bool        // it is a command of a shell: its time in the queue has no bound
 	releaseBudget  func()      // stops counting its request; nil for one that does not count, may be called twice
 	cancelQueueTTL func() bool // stops the timer of its time in the queue
 
@@ -67,7 +68,7 @@ type Run struct {
 // create returns a queued run of a plan.
 func (s *Runs) create(caller belljar.Caller, p *plan, id string, created time.Time) *Run {
 	r := &Run{
-		id: id, owner: caller.ID, caller: caller, plan: p,
+		id: id, owner: caller.ID, caller: caller, plan: p, ordered: p.request.Shell != nil,
 		done: make(chan struct{}), stuck: make(chan struct{}), detached: make(chan struct{}), endSent: make(chan struct{}),
 	}
 	r.cancelQueueTTL = func() bool { return false }

@@ -147,9 +147,16 @@ func (s *Runs) launch(r *Run) {
 		s.startHeartbeat(r)
 	}
 	if r.ticket.Waited() && !r.parked {
-		r.cancelQueueTTL = s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })
+		s.startQueueTTL(r)
 	}
 	go s.carry(r)
+}
+
+// startQueueTTL bounds a run's time in the queue, unless it is a command of a shell: clients rely on each being run, in order.
+func (s *runner) startQueueTTL(r *Run) {
+	if !r.ordered {
+		r.cancelQueueTTL = s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })
+	}
 }
 
 // abandon cleans up after a run that is not started.
