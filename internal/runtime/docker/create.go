@@ -65,6 +65,12 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 			return nil, err
 		}
 		s, err := r.build(ctx, spec, f, p)
+		for r.fewerFiles(err, p, spec.Limits) {
+			if p, err = r.plan(spec, f, img, volume); err != nil {
+				return nil, err
+			}
+			s, err = r.build(ctx, spec, f, p)
+		}
 		refill = errors.Is(err, errNoAgent)
 		if again || !refill && !errors.Is(err, runtime.ErrNoImage) {
 			return s, err

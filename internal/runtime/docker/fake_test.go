@@ -202,7 +202,11 @@ func TestRefusedProtections(t *testing.T) {
 			if !errors.As(err, &step) || step.Step != c.step || step.Hint == "" {
 				t.Errorf("%v, hint %q", err, step)
 			}
-			if creates != 1 {
+			want := 1
+			if name == "limits refused" {
+				want = 3 // with fewer open files, down to what the sandbox needs
+			}
+			if creates != want {
 				t.Errorf("asked %d times", creates)
 			}
 			if e.made != nil {
