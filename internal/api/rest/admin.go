@@ -139,21 +139,10 @@ func (d *Door) admin() {
 		OperationID: "admin-set-quota", Method: http.MethodPut, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
 		Summary:     "Set a user's quota",
 		Description: "Replaces the whole quota. 0, or a field that is left out, means no limit.",
-	}, func(c *call, p *userPath, body *QuotaSpec) (belljar.Quota, error) {
+	}, func(c *call, p *userPath, body *api.QuotaSpec) (belljar.Quota, error) {
 		if err := c.Admin().SetQuota(c, p.ID, belljar.Quota(*body)); err != nil {
 			return belljar.Quota{}, err
 		}
 		return c.Admin().Quota(c, p.ID)
 	})
-}
-
-// QuotaSpec is a [belljar.Quota] in a request: each field may be left out.
-type QuotaSpec struct {
-	ConcurrentRuns   int     `json:"concurrent_runs,omitempty"`
-	CPUSecondsPerDay float64 `json:"cpu_seconds_per_day,omitempty"`
-	ArtifactMB       int     `json:"artifact_mb,omitempty"`
-	LogMB            int     `json:"log_mb,omitempty"`
-	MemoryMB         int     `json:"memory_mb,omitempty"`
-	CPU              float64 `json:"cpu,omitempty"`
-	EgressMBPerDay   int     `json:"egress_mb_per_day,omitempty"`
 }

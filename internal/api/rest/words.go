@@ -38,9 +38,6 @@ func annotate(schemas map[string]*huma.Schema) {
 	for name, s := range schemas {
 		for field, p := range s.Properties {
 			own := name + "." + field
-			if name == "QuotaSpec" { // a quota in a request
-				own = "Quota." + field
-			}
 			if p.Description == "" {
 				if p.Description = descriptions[own]; p.Description == "" {
 					p.Description = descriptions[field]
