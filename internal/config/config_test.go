@@ -286,6 +286,7 @@ func TestRefused(t *testing.T) {
 		"WS_SYNTHETIC_FRAMES_FOR_TESTS": {"true", "1"},
 		"STORE_BACKEND":                 {"postgres", "redis"},
 		"QUEUE_TTL_SEC":                 {"2m", "0"},
+		"DOCKER_APPARMOR_PROFILE":       {"unconfined", "mine-unconfined"},
 		"DEFAULT_CPU_TIME_SEC":          {"0.005", "-1", "1s", "31536001"},
 		"ALLOW_WEAK":                    {"Memory", "a b", "../x"},
 		"LOG_LEVEL":                     {"trace"},

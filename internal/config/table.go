@@ -157,7 +157,7 @@ func interactive(c *Config) []row {
 func capacity(c *Config) []row {
 	return []row{
 		{name: "MAX_CONCURRENT_RUNS", value: integer(&c.MaxConcurrentRuns, 1, 100000), unit: "runs", def: "8", doc: "Concurrent runs on this node. More wait in the queue."},
-		{name: "QUEUE_MAX_LENGTH", value: integer(&c.QueueMaxLength, 0, 1000000), unit: "runs", def: "100", doc: "Waiting runs. More are refused with 429 and Retry-After."},
+		{name: "QUEUE_MAX_LENGTH", value: integer(&c.QueueMaxLength, 0, 1000000), unit: "runs", def: "100", doc: "Waiting runs. More are refused with 429 and Retry-After. While a user has several, one of each user without any still waits, up to twice as many in all."},
 		{name: "QUEUE_TTL_SEC", value: span(&c.QueueTTL, time.Second, 0.001, 86400), unit: "seconds", def: "120", doc: "Time that a run may wait; then it fails with queue_ttl_expired. Commands wait for the shell of their session without this bound."},
 		{name: "SESSION_TTL_SEC", value: span(&c.SessionTTL, time.Second, 1, 31536000), unit: "seconds", def: "3600", doc: "Life of a session after its last use, if it sets none."},
 		{name: "HIBERNATE_SEC", value: span(&c.Hibernate, time.Second, 0, 31536000), unit: "seconds", def: "0", doc: "Time after which a session in which nothing runs and nothing happens hibernates: it is saved (docs/hibernation.md), and its sandbox is removed until the next request needs it. 0 is never."},

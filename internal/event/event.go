@@ -10,7 +10,7 @@ import (
 
 // The names of events of the audit trail (docs/compatibility.md#audit-trail).
 const (
-	SessionCreated = "sandbox.session.created"
+	SessionCreated = "sandbox.session.created" // Detail has allow_weak: the missing protections that the request waived, as in the next
 	RunCreated     = "sandbox.run.created"
 	RunQueued      = "sandbox.run.queued"
 	RunStarting    = "sandbox.run.starting" // Took is the wait in the queue

@@ -2,22 +2,24 @@ package service_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service"
 )
 
 // weakBench is a service without required protections, on a host that limits processes, memory partly, and CPU not at all.
-func weakBench(t *testing.T) *bench {
+func weakBench(t *testing.T, options ...func(*service.Options)) *bench {
 	rt := fake.New(fake.Options{
 		Dir: t.TempDir(), Enforces: []string{runtime.ProtectPids}, StandIns: map[string]string{runtime.ProtectMemory: runtime.ByRlimitData},
 	})
 	t.Cleanup(func() { rt.Close() })
-	return newBench(t, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} })
+	return newBench(t, append(options, func(o *service.Options) { o.Runtimes = []runtime.Runtime{rt} })...)
 }
 
 // A requested limit is enforced or refused, even if the server's policy waives the protection, unless the request waives it.
@@ -61,6 +63,27 @@ func TestAskedLimits(t *testing.T) {
 	spec := belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: belljar.SpecVersion, BaseImage: "host", Resources: belljar.Resources{MemoryMB: 64}}}
 	if _, err := user.Sessions().Create(b.context(), spec); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
 		t.Errorf("a session: %v", err)
+	}
+}
+
+// The audit trail has the protections that a request waived and the host lacks.
+func TestWaivedProtectionsAreAudited(t *testing.T) {
+	var events diary
+	b := weakBench(t, func(o *service.Options) { o.Events = &events })
+	b.run(shell("true"))
+	req := shell("true")
+	req.AllowWeak = []string{"pids"} // which this host enforces
+	b.run(req)
+	req.AllowWeak = []string{"pids", "memory", "cpu", "memory"}
+	b.run(req)
+	b.open()
+	b.open(func(r *belljar.SessionRequest) { r.AllowWeak = []string{"memory"} })
+	var got []string
+	for _, e := range append(events.named(event.RunCreated), events.named(event.SessionCreated)...) {
+		got = append(got, e.Detail["allow_weak"])
+	}
+	if want := []string{"", "", "cpu, memory", "", "memory"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

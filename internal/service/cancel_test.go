@@ -48,6 +48,26 @@ func TestCancelledCommandExits(t *testing.T) {
 	b.follow(run.ID).want(t, belljar.PhaseKilled, 7, belljar.ReasonCanceledByUser)
 }
 
+// A cancellation that arrives after the command's end, while its artifacts are copied, costs none of them.
+func TestCancelWhileArtifactsAreCopied(t *testing.T) {
+	held := &heldBlobs{begun: make(chan struct{}), proceed: make(chan struct{})}
+	b := newBench(t, func(o *service.Options) { held.Store, o.Blobs = o.Blobs, held })
+	req := shell("echo x > out; echo y > other")
+	req.CapturePatterns = []string{"o*"}
+	run := b.start(req)
+	<-held.begun
+	atOnce, stop := context.WithCancel(b.context())
+	stop() // do not wait for the end
+	if err := b.Cancel(atOnce, run.ID); belljar.CodeOf(err) != belljar.CodeCanceled {
+		t.Errorf("%v", err)
+	}
+	close(held.proceed)
+	b.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
+	if left, err := b.Artifacts.List(b.context(), run.ID); err != nil || len(left) != 2 || left[0].Skipped != "" || left[1].Skipped != "" {
+		t.Errorf("left %+v, %v", left, err)
+	}
+}
+
 func TestCancelStarting(t *testing.T) {
 	for name, obedient := range map[string]bool{"obedient runtime": true, "stubborn runtime": false} {
 		t.Run(name, func(t *testing.T) {

@@ -455,17 +455,20 @@ func TestTimeoutOverARestart(t *testing.T) {
 	last.end(s)
 }
 
-// heldBlobs is a blob store whose first write waits until its context ends.
+// heldBlobs is a blob store whose first write waits until its context ends, or proceed is closed.
 type heldBlobs struct {
 	blob.Store
-	once  sync.Once
-	begun chan struct{}
+	once           sync.Once
+	begun, proceed chan struct{}
 }
 
 func (b *heldBlobs) Put(ctx context.Context, k blob.Key, r io.Reader) (info blob.Info, err error) {
 	b.once.Do(func() {
 		close(b.begun)
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-b.proceed:
+		}
 	})
 	if ctx.Err() != nil {
 		return info, ctx.Err()

@@ -85,6 +85,9 @@ func TestQueuedForMemory(t *testing.T) {
 	b.recover()
 	_, end := b.busy()
 	second := b.start(shell("true"))
+	if second.Phase != belljar.PhaseQueued || second.EstimatedStartTime == nil || !second.EstimatedStartTime.After(second.CreatedAt) {
+		t.Errorf("accepted as %+v", second)
+	}
 	b.until(func() bool { return len(events.named(event.RunQueued)) > 0 })
 	clock.pass(3 * time.Second)
 	end()
@@ -95,6 +98,49 @@ func TestQueuedForMemory(t *testing.T) {
 	starts := events.named(event.RunStarting)
 	if len(starts) != 2 || starts[0].Took != 0 || starts[1].Run.ID != second.ID || starts[1].Took != 3*time.Second {
 		t.Errorf("%+v", starts)
+	}
+}
+
+// The waits for a slot and for memory together last no longer than the queue's TTL, and a run in either survives the server.
+func TestWaitsForMemoryLikeForASlot(t *testing.T) {
+	var o service.Options
+	var events diary
+	clock := newHourglass()
+	b := newBench(t, recorded(&records{}), func(o *service.Options) {
+		o.Clock, o.Events, o.MemoryAdmission, o.Concurrency = clock, &events, admission.AdmitCaps, 2
+		o.Limits.MemoryMB, o.Limits.WorkspaceMB, o.Limits.TmpMB = 100, 50, 50
+		o.NodeMemory = 400 << 20 // for one sandbox
+	}, parts(&o))
+	b.recover()
+	b.busy()
+	second := b.start(shell("true")) // has a slot
+	third := b.start(shell("true"))  // has none
+	b.until(func() bool { return len(events.named(event.RunQueued)) == 2 })
+	clock.pass(60 * time.Second)
+	if err := b.Cancel(t.Context(), second.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.follow(second.ID).want(t, belljar.PhaseKilled, -1, belljar.ReasonCanceledByUser)
+	fourth := b.start(shell("echo later"))
+	b.until(func() bool { return len(events.named(event.RunQueued)) == 3 })
+	clock.pass(61 * time.Second)
+	b.follow(third.ID).want(t, belljar.PhaseFailed, -1, belljar.ReasonQueueTTLExpired)
+
+	if err := b.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := service.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := next.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Runs = next.As(service.Local()).Runs()
+	r := b.follow(fourth.ID)
+	if r.want(t, belljar.PhaseCompleted, 0, ""); r.stdout != "later\n" || !strings.HasPrefix(r.events(), "phase queued, phase starting, phase running") {
+		t.Errorf("%s, printed %q", r.events(), r.stdout)
 	}
 }
 

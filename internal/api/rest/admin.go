@@ -139,8 +139,8 @@ func (d *Door) admin() {
 		OperationID: "admin-set-quota", Method: http.MethodPut, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
 		Summary:     "Set a user's quota",
 		Description: "Replaces the whole quota. 0, or a field that is left out, means no limit.",
-	}, func(c *call, p *userPath, body *belljar.Quota) (belljar.Quota, error) {
-		if err := c.Admin().SetQuota(c, p.ID, *body); err != nil {
+	}, func(c *call, p *userPath, body *api.QuotaSpec) (belljar.Quota, error) {
+		if err := c.Admin().SetQuota(c, p.ID, belljar.Quota(*body)); err != nil {
 			return belljar.Quota{}, err
 		}
 		return c.Admin().Quota(c, p.ID)

@@ -293,6 +293,13 @@ func TestOperators(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	b.ask(200, "GET", "/admin/runs/"+run.ID, "root", "", nil)
+	for body, want := range map[string]belljar.Quota{`{}`: {}, `{"concurrent_runs": 1}`: {ConcurrentRuns: 1}, `{"memory_mb": 4096}`: {MemoryMB: 4096}} { // what is left out has no limit
+		got := belljar.Quota{LogMB: -1}
+		b.ask(200, "PUT", "/admin/quotas/carol", "root", body, &got)
+		if got.LogMB = max(got.LogMB, 0); got != want {
+			t.Errorf("%s gives %+v", body, got)
+		}
+	}
 	b.ask(200, "PUT", "/admin/quotas/carol", "root", `{"concurrent_runs": 1, "cpu_seconds_per_day": 3600, "artifact_mb": 5}`, nil)
 	var me belljar.Me
 	b.ask(200, "GET", "/me", token.Secret, "", &me)

@@ -158,6 +158,9 @@ func cancelled(c *call, run belljar.Run) (string, belljar.Run, error) {
 		return "", run, err
 	}
 	run, err := c.Runs().Get(c, run.ID)
+	if run.Phase.Terminal() && run.ReasonCode != belljar.ReasonCanceledByUser { // its command ended first
+		return "finished", run, err
+	}
 	return "canceling", run, err
 }
 

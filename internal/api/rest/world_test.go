@@ -97,7 +97,7 @@ func (v runs) Start(_ context.Context, req belljar.RunRequest) (belljar.Run, err
 	v.requests = append(v.requests, req)
 	run := belljar.Run{
 		ID: fmt.Sprintf("run-%d", len(v.requests)), UserID: v.caller.ID, Phase: belljar.PhaseStarting, SpecVersion: req.SpecVersion,
-		Runtime: "native", BaseImage: req.BaseImage, SessionID: req.SessionID, Command: req.Command, PolicyHash: "9f86", CreatedAt: now(),
+		Runtime: "native", BaseImage: req.BaseImage, SessionID: req.SessionID, Command: req.Command, Labels: req.Labels, PolicyHash: "9f86", CreatedAt: now(),
 	}
 	if req.Labels["queued"] != "" {
 		run.Phase = belljar.PhaseQueued
@@ -204,6 +204,11 @@ func (v runs) Cancel(_ context.Context, id string) error {
 	run := v.runs[id]
 	if !run.Phase.Terminal() {
 		at := now()
+		if run.Labels["late"] != "" { // its command ends first
+			run.Phase, run.ExitCode, run.FinishedAt = belljar.PhaseCompleted, new(int), &at
+			v.runs[id] = run
+			return nil
+		}
 		run.Phase, run.ReasonCode, run.Message, run.FinishedAt = belljar.PhaseKilled, belljar.ReasonCanceledByUser, "canceled_by_user", &at
 		v.runs[id] = run
 	}

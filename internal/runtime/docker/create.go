@@ -48,7 +48,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 }
 
 // make builds a sandbox. It tries twice if the engine no longer has something that was cached as present: an image that
-// was removed, or an agent's volume that is empty.
+// was removed, or an agent's volume that is empty. So it does if the connection to the engine breaks.
 func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandbox, error) {
 	refill := false
 	for again := false; ; again = true {
@@ -65,8 +65,15 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 			return nil, err
 		}
 		s, err := r.build(ctx, spec, f, p)
+		for r.fewerFiles(err, p, spec.Limits) {
+			if p, err = r.plan(spec, f, img, volume); err != nil {
+				return nil, err
+			}
+			s, err = r.build(ctx, spec, f, p)
+		}
 		refill = errors.Is(err, errNoAgent)
-		if again || !refill && !errors.Is(err, runtime.ErrNoImage) {
+		dropped := err != nil && unreachable(err) && ctx.Err() == nil
+		if again || !refill && !dropped && !errors.Is(err, runtime.ErrNoImage) {
 			return s, err
 		}
 		r.forget(img.id)

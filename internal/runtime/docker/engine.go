@@ -30,6 +30,8 @@ type engine struct {
 	client *client.Client
 	facts  *facts // nil until the engine was queried
 	asking bool   // a goroutine is refreshing the facts
+
+	mostFiles int64 // that the engine can permit a sandbox, as far as it is known; 0 if no sandbox has failed for it
 }
 
 // newEngine prepares a connection. It sends nothing yet.

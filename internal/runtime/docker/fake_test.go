@@ -36,7 +36,7 @@ type engine struct {
 	info   system.Info
 	image  image.InspectResponse
 	images []image.Summary
-	create func(*container.InspectResponse) error // changes the reported container before it is returned
+	create func(*container.InspectResponse) error // changes the reported container before it is returned; errDropped closes the connection
 	pull   func(w http.ResponseWriter, r *http.Request)
 
 	mu    sync.Mutex
@@ -114,7 +114,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			e.made.Mounts = append(e.made.Mounts, container.MountPoint{Type: m.Type, Name: m.Source, Destination: m.Target, RW: !m.ReadOnly})
 		}
 		if e.create != nil {
-			if err := e.create(e.made); err != nil {
+			if err := e.create(e.made); err == errDropped {
+				panic(http.ErrAbortHandler)
+			} else if err != nil {
 				e.made = nil
 				fail(http.StatusInternalServerError, err.Error())
 				return
@@ -202,7 +204,11 @@ func TestRefusedProtections(t *testing.T) {
 			if !errors.As(err, &step) || step.Step != c.step || step.Hint == "" {
 				t.Errorf("%v, hint %q", err, step)
 			}
-			if creates != 1 {
+			want := 1
+			if name == "limits refused" {
+				want = 3 // with fewer open files, down to what the sandbox needs
+			}
+			if creates != want {
 				t.Errorf("asked %d times", creates)
 			}
 			if e.made != nil {

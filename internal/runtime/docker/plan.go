@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
@@ -145,7 +147,7 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 		Resources: container.Resources{
 			CgroupParent: e.opts.CgroupParent, Memory: memory, MemorySwap: memory, NanoCPUs: int64(cpu * 1e9), PidsLimit: &tasks,
 			Ulimits: []*container.Ulimit{
-				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: max(int64(l.NoFile), agentFiles)},
+				{Name: "nofile", Soft: max(int64(l.NoFile), agentFiles), Hard: e.files(l, f)},
 				{Name: "nproc", Soft: each, Hard: each},
 				{Name: "core", Soft: 0, Hard: 0},
 				{Name: "sigpending", Soft: 1024, Hard: 1024},
@@ -175,6 +177,30 @@ func (e *engine) hostConfig(spec runtime.Spec, f *facts, img image, volume strin
 
 // agentFiles is how many files the agent may open: streams and the pipes of commands.
 const agentFiles = 4096
+
+// files is the hard limit of open files in a sandbox. Commands may have more than the sandbox's own limit, so it is the most that requests may
+// ask for, as far as the engine can set that.
+func (e *engine) files(l belljar.Limits, f *facts) int64 {
+	least := max(int64(l.NoFile), agentFiles)
+	if f.has("rootless") { // it cannot exceed its user's limit
+		return least
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(least, cmp.Or(e.mostFiles, int64(belljar.MaxLimits().NoFile)))
+}
+
+// fewerFiles lowers the hard limit for the next sandboxes, if that of p may be the reason why it failed; false if it is not, or cannot be lower.
+func (e *engine) fewerFiles(err error, p *plan, l belljar.Limits) bool {
+	had := p.host.Ulimits[0].Hard
+	if err == nil || !strings.Contains(strings.ToLower(err.Error()), "rlimit") || had <= max(int64(l.NoFile), agentFiles) {
+		return false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.mostFiles = min(cmp.Or(e.mostFiles, had), had/4)
+	return true
+}
 
 func tmpfs(bytes, inodes int64, mode string, exec bool, uid, gid int) string {
 	can := "noexec"

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -167,6 +168,41 @@ func TestDifferencesOfAWeakEngine(t *testing.T) {
 		if p := caps.Protection(name); p.Enforced || p.Hint == "" {
 			t.Errorf("%+v", p)
 		}
+	}
+}
+
+// Commands may have more open files than their sandbox, as far as the engine can set that.
+func TestFilesOfCommands(t *testing.T) {
+	r, f, l := &engine{}, able(), belljar.DefaultLimits()
+	made := func() *plan {
+		p, err := r.plan(runtime.Spec{ID: belljar.NewID(), Limits: l}, f, image{id: "sha256:1"}, "agent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	refused := errors.New("runc create failed: error setting rlimit type 7: operation not permitted")
+	if r.fewerFiles(errors.New("no space left on device"), made(), l) || r.fewerFiles(nil, made(), l) {
+		t.Error("lowered for another reason")
+	}
+	for _, want := range []int64{65536, 16384, 4096} {
+		p, other := made(), made() // two at the same time
+		if got := p.host.Ulimits[0].Hard; got != want || r.files(l, f) != want {
+			t.Errorf("%d instead of %d", got, want)
+		}
+		for _, p := range []*plan{p, other} {
+			if lower := r.fewerFiles(refused, p, l); lower != (want > agentFiles) {
+				t.Errorf("lower than %d: %v", want, lower)
+			}
+		}
+	}
+	l.NoFile = 10000
+	if got := r.files(l, f); got != 10000 {
+		t.Errorf("a sandbox with 10000 gets %d", got)
+	}
+	f.SecurityOptions = append(f.SecurityOptions, "name=rootless")
+	if got := (&engine{}).files(belljar.DefaultLimits(), f); got != agentFiles {
+		t.Errorf("rootless: %d", got)
 	}
 }
 

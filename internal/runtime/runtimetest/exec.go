@@ -64,6 +64,11 @@ func testExec(t *testing.T, o Options) {
 		if got := j.run(e).out; got != "64\n64\n0\n" {
 			j.Errorf("%q", got)
 		}
+		e = j.sh("ulimit -n; ulimit -H -n; ulimit -c")
+		e.Rlimits = map[string]uint64{"nofile": 8192, "core": 0} // more than the sandbox's limits have
+		if got := j.run(e).out; got != "8192\n8192\n0\n" {
+			j.Errorf("%q", got)
+		}
 		e = j.command("true")
 		e.Rlimits = map[string]uint64{"nonsense": 1}
 		_, err := j.agent.Exec(j.ctx, e)

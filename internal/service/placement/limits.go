@@ -58,6 +58,16 @@ func Enforced(caps runtime.Capabilities) map[string]string {
 	return by
 }
 
+// Waived returns, for the audit trail, which of the protections that a request waives are missing; nil for none.
+func Waived(caps runtime.Capabilities, weak []string) map[string]string {
+	missing := slices.DeleteFunc(slices.Clone(weak), func(name string) bool { return caps.Protection(name).Enforced })
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return map[string]string{"allow_weak": strings.Join(slices.Compact(missing), ", ")}
+}
+
 // Unenforced returns a warning about the limits that a host cannot enforce, or "".
 func Unenforced(caps runtime.Capabilities) string {
 	var names, weak []string

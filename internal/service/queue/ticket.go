@@ -70,16 +70,16 @@ func (t *Ticket) Leave() {
 	q.leave(t.owner)
 }
 
-// Start estimates when the ticket will get its slot, from the recent durations of slots. For a ticket with a slot it returns when
-// it got it.
+// Start estimates when the work of a ticket that waits can start, from the recent durations of slots. A ticket with a slot waits for
+// something else, such as memory: another's slot, too, must become free.
 func (t *Ticket) Start() time.Time {
 	q := t.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if t.holds {
-		return t.since
+	rounds := 1
+	if !t.holds {
+		rounds += t.ahead() / q.opts.Slots
 	}
-	rounds := t.ahead()/q.opts.Slots + 1
 	return q.opts.Now().Add(time.Duration(rounds) * q.held.mean())
 }
 

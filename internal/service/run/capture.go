@@ -57,7 +57,14 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, captureTime)
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer context.AfterFunc(s.work.Closing(), func() { stop(fault.ErrShutdown) })()
+	defer context.AfterFunc(r.ctx, func() {
+		if why := context.Cause(r.ctx); !errors.Is(why, fault.ErrCanceled) { // the command has ended: its caller's cancellation is late
+			stop(why)
+		}
+	})()
+	ctx, cancel := context.WithTimeout(ctx, captureTime)
 	defer cancel()
 	found, warnings, err := find(ctx, b, p.patterns, matchTime)
 	var w *admission.Allowance

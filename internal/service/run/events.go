@@ -8,12 +8,17 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // happened records an event of a run.
 func (s *recorder) happened(name string, r *Run, took time.Duration) {
 	state := r.Snapshot()
-	s.record(event.Event{Name: name, Caller: r.caller, Run: &state, Runtime: state.Runtime, Took: took})
+	e := event.Event{Name: name, Caller: r.caller, Run: &state, Runtime: state.Runtime, Took: took}
+	if name == event.RunCreated {
+		e.Detail = placement.Waived(r.plan.Caps, r.plan.request.AllowWeak)
+	}
+	s.record(e)
 }
 
 // endEvent returns the event of a run that ended in a phase.

@@ -95,7 +95,9 @@ func (s *runner) carry(r *Run) {
 	defer r.ticket.Leave()
 	defer s.memory.Drop(r.id)
 	defer r.releaseRequest()
-	if r.ticket.Waited() && !s.wait(r) {
+	if !r.waiting() {
+		s.happened(event.RunStarting, r, 0)
+	} else if !s.wait(r) {
 		if err := s.flush(r, true); err != nil {
 			s.log.Error("queued run cannot be recorded", "run_id", r.id, "err", err)
 		}
@@ -123,9 +125,6 @@ func (c *execution) attend() {
 func (c *execution) start() bool {
 	e := &c.end
 	if e.Err = context.Cause(c.run.ctx); e.Err != nil {
-		return false
-	}
-	if e.Err = c.awaitMemory(c.run); e.Err != nil {
 		return false
 	}
 	if c.tree, e.Err = c.clone(); e.Err != nil {

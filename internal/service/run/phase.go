@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/service/outcome"
 )
 
-// become moves a run to a phase before its command runs.
+// become moves a run to a phase before its command runs. A run that must stop does not leave the queue: become returns why it must.
 func (s *recorder) become(r *Run, next belljar.Phase) error { return r.enter(next, nil) }
 
 // begin moves a run to running. sent is when its agent got the command: the response may arrive late, and a run must not look shorter than its
@@ -35,6 +36,9 @@ func (r *Run) enter(next belljar.Phase, started *time.Time) error {
 func (r *Run) advance(next belljar.Phase, started *time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.state.Phase == belljar.PhaseQueued && r.ctx.Err() != nil {
+		return context.Cause(r.ctx)
+	}
 	if err := r.move(next); err != nil {
 		return err
 	}

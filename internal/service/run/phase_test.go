@@ -21,7 +21,7 @@ func TestTransitions(t *testing.T) {
 	for _, from := range all {
 		for _, to := range all {
 			s := &recorder{clock: clock.Wall{}, log: slog.New(slog.DiscardHandler), record: func(event.Event) {}, unregister: func(*Run) {}}
-			r := &Run{id: "r", log: &memory.Log{}, plan: &plan{}, done: make(chan struct{})}
+			r := &Run{id: "r", log: &memory.Log{}, plan: &plan{}, ctx: t.Context(), done: make(chan struct{})}
 			r.state.Phase = from
 			var err error
 			if to.Terminal() {

@@ -1,12 +1,10 @@
 package run
 
 import (
-	"context"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
-	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/queue"
 )
 
@@ -85,27 +83,15 @@ func (s *Runs) withdraw(r *Run) {
 	r.leaveSession()
 }
 
-// awaitMemory waits until the node's memory has room for the run's sandbox, at most as long as a run may wait in the queue. The wait
-// for a slot and for memory is one: it ends with [event.RunStarting].
-func (s *runner) awaitMemory(r *Run) error {
-	ok, later := s.memory.Place(r.id, false)
-	if ok && !r.ticket.Waited() {
-		s.happened(event.RunStarting, r, 0)
-		return nil
-	}
-	if !r.ticket.Waited() {
-		s.happened(event.RunQueued, r, 0)
-	}
-	defer s.clock.AfterFunc(s.queueTTL, func() { r.stop(fault.ErrQueueTTL) })()
-	for ; !ok; ok, later = s.memory.Place(r.id, false) {
+// awaitMemory waits until the node's memory has room for the run's sandbox, or the run must stop.
+func (s *runner) awaitMemory(r *Run) {
+	for ok, later := s.memory.Place(r.id, false); !ok; ok, later = s.memory.Place(r.id, false) {
 		select {
 		case <-later:
 		case <-r.ctx.Done():
-			return context.Cause(r.ctx)
+			return
 		}
 	}
-	s.happened(event.RunStarting, r, s.now().Sub(r.queuedAt()))
-	return nil
 }
 
 // queuedAt returns when the run's time in the queue began: after its approval, if it needed one.

@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/approval"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
@@ -231,11 +232,22 @@ func (r *Run) belongsTo(session string) bool {
 	return r.plan != nil && r.plan.session != nil && r.plan.session.ID() == session
 }
 
-// waiting reports whether the run was queued and has not begun.
+// waiting reports whether the run is queued.
 func (r *Run) waiting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.ticket.Waited() && r.state.StartedAt == nil
+	return r.state.Phase == belljar.PhaseQueued
+}
+
+// stopQueued stops a run for the end of the server, if it is queued; false if it is not.
+func (r *Run) stopQueued() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	queued := r.state.Phase == belljar.PhaseQueued
+	if queued {
+		r.stop(fault.ErrShutdown)
+	}
+	return queued
 }
 
 // NotFound returns the error for a run that does not exist, or that the caller may not see.

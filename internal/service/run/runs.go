@@ -198,13 +198,8 @@ func (s *Runs) Refuse() (under []*Run) {
 	defer s.mu.Unlock()
 	s.work.Refuse()
 	for _, r := range s.runs {
-		select {
-		case <-r.ticket.Ready():
-			if !s.sessionsSurvive || !r.inSession() {
-				under = append(under, r)
-			}
-		default:
-			r.stop(fault.ErrShutdown)
+		if !r.stopQueued() && (!s.sessionsSurvive || !r.inSession()) {
+			under = append(under, r)
 		}
 	}
 	return under

@@ -30,6 +30,7 @@ func under(t *testing.T) (s *Runs, first, second *Run) {
 		}
 		list = append(list, r)
 	}
+	list[0].state.Phase, list[1].state.Phase = belljar.PhaseStarting, belljar.PhaseQueued
 	return s, list[0], list[1]
 }
 

@@ -86,7 +86,9 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		return first, err
 	}
 	if !r.ticket.Waited() {
-		r.state.Phase = belljar.PhaseStarting
+		if ok, _ := s.memory.Place(r.id, false); ok {
+			r.state.Phase = belljar.PhaseStarting
+		}
 	}
 	// Create the log first: a log without a record is swept, but a record must always have its log.
 	if r.log, err = s.newLog(r); err != nil {
@@ -146,7 +148,7 @@ func (s *Runs) launch(r *Run) {
 	} else {
 		s.startHeartbeat(r)
 	}
-	if r.ticket.Waited() && !r.parked {
+	if r.waiting() && !r.parked {
 		s.startQueueTTL(r)
 	}
 	go s.carry(r)
@@ -182,23 +184,22 @@ func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
 	}
 }
 
-// wait waits for the turn of a queued run. It returns false for a run that stays queued on record, for the next process.
+// wait waits for a slot for a queued run, and then for memory. It returns false for a run that stays queued on record, for the next process.
 func (s *runner) wait(r *Run) bool {
 	s.happened(event.RunQueued, r, 0)
 	select {
 	case <-r.ticket.Ready():
+		s.awaitMemory(r)
 	case <-r.ctx.Done():
 	}
-	why := context.Cause(r.ctx)
+	r.cancelQueueTTL()
+	why := s.become(r, belljar.PhaseStarting) // fails if the run must stop
 	stays := errors.Is(why, fault.ErrShutdown) && r.resumable() && s.recordsSurvive
 	r.withdrawApproval(stays)
-	r.cancelQueueTTL()
 	if why != nil {
 		return !stays
 	}
-	if err := s.become(r, belljar.PhaseStarting); err != nil {
-		s.log.Error("run cannot be started", "run_id", r.id, "err", err)
-	}
+	s.happened(event.RunStarting, r, s.now().Sub(r.queuedAt()))
 	s.note(r)
 	return true
 }

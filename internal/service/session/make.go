@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/service/git"
 	"github.com/belljar/belljar/internal/service/idempotency"
 	"github.com/belljar/belljar/internal/service/install"
+	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/snapshot"
 	"github.com/belljar/belljar/internal/store"
@@ -321,7 +322,10 @@ func recordCreated(x *Session) {
 		since = *a.DecidedAt
 	}
 	made.State = belljar.SessionActive
-	x.all.record(event.SessionCreated, x.caller, made, x.all.now().Sub(since))
+	x.all.opts.Record(event.Event{
+		Name: event.SessionCreated, Caller: x.caller, Session: &made, Runtime: made.Runtime, Took: x.all.now().Sub(since),
+		Detail: placement.Waived(x.Placement().Caps, x.spec.AllowWeak),
+	})
 }
 
 // begin makes a session active, unless it was ended while its sandbox was made.

@@ -1,6 +1,6 @@
 import type { CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
-import type { AdminPage, Approval, ApprovalDecision, ApprovalPage, DetailedRun, KeyEntry, Phase, Quota, Token, TokenSpec, UserUsage } from "./types.js";
+import type { AdminPage, Approval, ApprovalDecision, ApprovalPage, DetailedRun, KeyEntry, Phase, Quota, QuotaSpec, Token, TokenSpec, UserUsage } from "./types.js";
 
 /** A filter for the runs of all users. */
 export interface AdminRunQuery {
@@ -88,7 +88,7 @@ export class Admin {
   }
 
   /** setQuota replaces a user's whole quota: 0, or a field that is left out, means no limit. */
-  setQuota(userId: string, quota: Quota, options?: CallOptions): Promise<Quota> {
+  setQuota(userId: string, quota: QuotaSpec, options?: CallOptions): Promise<Quota> {
     return this.#connection.json({ method: "PUT", path: route("admin", "quotas", userId), json: quota }, options);
   }
 }

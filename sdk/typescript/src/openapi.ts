@@ -3953,6 +3953,43 @@ export interface components {
              */
             memory_mb?: number;
         };
+        QuotaSpec: {
+            /**
+             * Format: int64
+             * @description MiB of artifacts, snapshots and volumes on disk kept at once; 0 is no limit
+             */
+            artifact_mb?: number;
+            /**
+             * Format: int64
+             * @description Runs at once; in a quota, 0 is no limit
+             */
+            concurrent_runs?: number;
+            /**
+             * Format: double
+             * @description Cores that sandboxes may use together; 0 is no limit
+             */
+            cpu?: number;
+            /**
+             * Format: double
+             * @description CPU seconds per day; 0 is no limit
+             */
+            cpu_seconds_per_day?: number;
+            /**
+             * Format: int64
+             * @description MiB over the network per day; 0 is no limit
+             */
+            egress_mb_per_day?: number;
+            /**
+             * Format: int64
+             * @description MiB of logs kept at once; 0 is no limit
+             */
+            log_mb?: number;
+            /**
+             * Format: int64
+             * @description MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit
+             */
+            memory_mb?: number;
+        };
         ReadFile: {
             /**
              * Format: int64
@@ -5907,7 +5944,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["Quota"];
+                "application/json": components["schemas"]["QuotaSpec"];
             };
         };
         responses: {

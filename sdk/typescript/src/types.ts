@@ -108,6 +108,8 @@ export type ApprovalPage = Schemas["ApprovalPage"];
 export type UserUsage = Schemas["UserUsage"];
 /** The quota of one user. */
 export type Quota = Schemas["Quota"];
+/** A quota to set: a field that is left out means no limit. */
+export type QuotaSpec = Schemas["QuotaSpec"];
 /** A secret of a run or session: its value, or the name of a stored one. */
 export type Secret = Schemas["Secret"];
 /** The spec of a stored secret. */

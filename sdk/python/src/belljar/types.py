@@ -1489,6 +1489,23 @@ class Quota(_Quota, total=False):
     """MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit."""
 
 
+class QuotaSpec(TypedDict, total=False):
+    artifact_mb: int
+    """MiB of artifacts, snapshots and volumes on disk kept at once; 0 is no limit."""
+    concurrent_runs: int
+    """Runs at once; in a quota, 0 is no limit."""
+    cpu: float
+    """Cores that sandboxes may use together; 0 is no limit."""
+    cpu_seconds_per_day: float
+    """CPU seconds per day; 0 is no limit."""
+    egress_mb_per_day: int
+    """MiB over the network per day; 0 is no limit."""
+    log_mb: int
+    """MiB of logs kept at once; 0 is no limit."""
+    memory_mb: int
+    """MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit."""
+
+
 class _ReadFile(TypedDict):
     path: str
     """The file."""
