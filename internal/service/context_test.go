@@ -111,7 +111,12 @@ func TestContexts(t *testing.T) {
 			t.Errorf("%+v %+v", r.Run, r.Context)
 		}
 	}
-	b.run(inContext(id, "data", "x = 1"))
+	b.run(inContext(id, "data", "x = 1")) // replays begin here
+	b.run(inContext(id, "data", "import os; os._exit(0)"))
+	replay.Code = "x"
+	if r, list := b.shows(replay); len(list) != 1 || list[0].Data["text/plain"] != "1" || r.Context.Replayed != 1 {
+		t.Errorf("after a replay that failed: %s, %+v, %+v", r.Message, r.Context, list)
+	}
 	// With a language the context is created. bash keeps its state, too.
 	if _, err := b.service.As(service.Local()).Runs().Start(t.Context(), inContext(id, "none", "1")); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("%v", err)
