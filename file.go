@@ -36,7 +36,7 @@ type FileQuery struct {
 	Limit     int    // entries; 0 is 1000, at most 10000
 }
 
-// FileList is a listing, sorted by path, without following links. If one directory is truncated, its directories come ahead of the rest.
+// FileList is a listing, sorted by path, without following links. If one directory is truncated, its directories are kept before its files.
 type FileList struct {
 	Entries   []FileEntry `json:"entries"`
 	Truncated bool        `json:"truncated"` // entries are missing: more than the limit, or deeper than 255 directories

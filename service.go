@@ -65,9 +65,9 @@ type Runs interface {
 	Get(ctx context.Context, id string) (Run, error)
 	// List returns the caller's runs, newest first unless the query says otherwise.
 	List(ctx context.Context, q RunQuery) (RunPage, error)
-	// Frames yields the run's log from seq from (0 and 1 are the first, [Tail] is only future frames, as is a seq beyond the next). It then
-	// follows the log, and returns after the end event or with ctx's error. The first frame's seq is greater than from if frames are
-	// missing. After a log was swept, only the end event is left.
+	// Frames yields the run's log from seq from (0 and 1 are the first, [Tail] is only future frames). It then follows the log, and
+	// returns after the end event or with ctx's error. The first frame's seq is greater than from if frames are missing. After a log was
+	// swept, only the end event is left, as for a log that ends before from; from the seq after the end event there is nothing.
 	Frames(ctx context.Context, id string, from uint64) iter.Seq2[Frame, error]
 	// Stdin opens the standard input of an interactive run. [CodeConflict] if it is not interactive or has ended. Several may be open at
 	// the same time; their frames are interleaved.

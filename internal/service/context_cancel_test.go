@@ -111,11 +111,20 @@ func TestReplayAfterIdleEnd(t *testing.T) {
 
 // Code that began in a new interpreter without a replay is where replays begin, also in the next process: the variables before it are lost.
 func TestReplayAfterLoss(t *testing.T) {
+	t.Run("killed from outside", func(t *testing.T) { testReplayAfterLoss(t, false) })
+	t.Run("ended by code", func(t *testing.T) { testReplayAfterLoss(t, true) })
+}
+
+func testReplayAfterLoss(t *testing.T, byCode bool) {
 	w := newWorld(t)
 	p := w.boot()
 	x := p.open()
 	kill := func() {
 		t.Helper()
+		if byCode {
+			p.run(inContext(x.ID, "python", "import os; os._exit(0)"))
+			return
+		}
 		p.in(x.ID, "kill -9 "+p.run(inContext(x.ID, "python", "import os; print(os.getpid())")).stdout)
 		p.until(func() bool {
 			list, err := p.service.As(service.Local()).Contexts().List(p.context(), x.ID)
@@ -126,19 +135,23 @@ func TestReplayAfterLoss(t *testing.T) {
 	first.Language = "python"
 	p.run(first)
 	kill()
-	if r := p.run(inContext(x.ID, "python", "y = 2")); r.Context.State != belljar.ShellReplaced {
+	if r := p.run(inContext(x.ID, "python", "assert 'x' not in globals(); y = 2")); r.ExitCode == nil || *r.ExitCode != 0 || (r.Context.State == belljar.ShellReplaced) == byCode {
 		t.Errorf("%+v", r.Context)
 	}
 	p.run(inContext(x.ID, "python", "z = y + 1"))
 	again := inContext(x.ID, "python", "print(z, 'x' in globals())")
 	again.Replay = true
+	each := 3 // with the code that prints the process's id
+	if byCode {
+		each = 2
+	}
 	for n := range 2 {
 		kill()
 		if n == 1 {
 			p.kill()
 			p = w.boot()
 		}
-		if r := p.run(again); r.stdout != "3 False\n" || r.Context.Replayed != 3+2*n {
+		if r := p.run(again); r.stdout != "3 False\n" || r.Context.Replayed != each+n*(each-1) {
 			t.Errorf("%d: %q, %+v, %+v", n, r.stdout, r.Run, r.Context)
 		}
 	}

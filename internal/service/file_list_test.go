@@ -51,6 +51,11 @@ func TestFileList(t *testing.T) {
 			t.Errorf("%+v: %q, %v, %v", c.q, got, list.Truncated, err)
 		}
 	}
+	d.sh("mkdir -p many/src; cd many; seq -f a%04g 3000 | xargs touch")
+	list, err := d.List(ctx, d.ID, belljar.FileQuery{Path: "many", Limit: 100})
+	if got := paths(list); err != nil || len(got) != 100 || got[0] != "many/a0001" || got[98] != "many/a0099" || got[99] != "many/src" || !list.Truncated {
+		t.Errorf("a folder that is cut: %q, %v, %v", got, list.Truncated, err)
+	}
 	for path, code := range map[string]belljar.Code{"none": belljar.CodeNotFound, "a/1/x": belljar.CodeConflict, "..": belljar.CodePathEscapes} {
 		if _, err := d.List(ctx, d.ID, belljar.FileQuery{Path: path}); belljar.CodeOf(err) != code {
 			t.Errorf("%s: %v", path, err)

@@ -4,7 +4,6 @@ package service_test
 
 import (
 	"iter"
-	"strings"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -12,28 +11,34 @@ import (
 	"github.com/belljar/belljar/internal/service"
 )
 
-// A reader that asks for a frame beyond the log gets what comes next, at least the end. One that has read the end gets nothing.
+// A log starts at the requested frame, live or ended. One that ends in front of it yields the end; after the end there is nothing.
 func TestFramesBeyondTheLog(t *testing.T) {
 	b := newBench(t)
-	run := b.start(talk("echo ready; read line; echo $line"))
+	run := b.start(talk("echo ready; for i in 1 2 3; do read line; echo $line; done"))
 	b.waitFor(run.ID, "ready")
-	next, stop := iter.Pull2(b.Frames(b.context(), run.ID, 1000)) // has its position from here on
-	defer stop()
+	live, err := b.Get(b.context(), run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ahead, beyond := b.Frames(b.context(), run.ID, live.LastSeq+3), b.Frames(b.context(), run.ID, 1000) // positions from here on
 	in := b.stdin(run.ID)
-	b.say(in, "go\n")
-	var last uint64
-	printed := ""
-	for f, err, ok := next(); ok; f, err, ok = next() {
-		if err != nil {
-			t.Fatal(err)
+	for _, line := range []string{"one", "two", "three"} {
+		b.say(in, line+"\n")
+		b.waitFor(run.ID, line)
+	}
+	last := b.follow(run.ID).LastSeq
+	for from, frames := range map[uint64]iter.Seq2[belljar.Frame, error]{live.LastSeq + 3: ahead, last: beyond} {
+		next := from
+		for f, err := range frames {
+			if err != nil || f.Seq != next || f.Event == belljar.EventEnd != (f.Seq == last) {
+				t.Errorf("live, from %d of %d: %+v, %v", from, last, f, err)
+			}
+			next++
 		}
-		printed += string(f.Output)
-		last = f.Seq
+		if next != last+1 {
+			t.Errorf("live, from %d: frames up to %d, want %d", from, next-1, last)
+		}
 	}
-	if !strings.HasSuffix(printed, "go\n") || last == 0 {
-		t.Errorf("live: printed %q, last seq %d", printed, last)
-	}
-	b.follow(run.ID)
 	for from, want := range map[uint64]int{last: 1, last + 1: 0, last + 2: 1, 1000: 1, belljar.Tail: 1} {
 		n := 0
 		for f, err := range b.Frames(b.context(), run.ID, from) {

@@ -248,9 +248,9 @@ func TestTrustLevelAfterARestart(t *testing.T) {
 	}
 }
 
-// The session of an operator with a trust level below the default one reaches after a restart what it reached before. A user whose sandbox is
-// strong enough for the default one is no operator after it, though the request has the same trust level: its network has the default level's
-// rules, and its queued run no weaker runtime.
+// The sessions of an operator with a trust level below the default one reach after two restarts what they reached before, also in a sandbox that
+// is strong enough for the default one. A user with the same request is no operator after it: its network has the default level's rules, and its
+// queued run no weaker runtime.
 func TestOperatorsAfterARestart(t *testing.T) {
 	policy := func(o *service.Options) {
 		o.Policy, o.Concurrency = service.DefaultPolicy(), 1
@@ -267,18 +267,22 @@ func TestOperatorsAfterARestart(t *testing.T) {
 	}
 	w := newWorld(t)
 	p := w.boot(policy)
-	open := map[belljar.Role]belljar.Session{}
-	for role, name := range map[belljar.Role]string{belljar.RoleAdmin: "fake", belljar.RoleUser: "strong"} {
-		sessions, req := p.service.As(belljar.Caller{ID: "local", Role: role}).Sessions(), spec()
-		req.TrustLevel, req.Runtime = belljar.TrustTrusted, name
+	type place struct {
+		role    belljar.Role
+		runtime string
+	}
+	open := map[place]belljar.Session{}
+	asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{"api.example.com", "example.org"}}}
+	for _, at := range []place{{belljar.RoleAdmin, "fake"}, {belljar.RoleAdmin, "strong"}, {belljar.RoleUser, "strong"}} {
+		sessions, req := p.service.As(belljar.Caller{ID: "local", Role: at.role}).Sessions(), spec()
+		req.TrustLevel, req.Runtime = belljar.TrustTrusted, at.runtime
 		x, err := sessions.Create(p.context(), req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := belljar.NetworkSpec{NetworkPolicy: belljar.NetworkAllowlist, Egress: belljar.Egress{Hosts: []string{"api.example.com", "example.org"}}}
 		_, err = sessions.SetNetwork(p.context(), x.ID, asked)
 		refusedAs(t, "an agent without a relay", err, belljar.CodeRuntimeUnavailable)
-		open[role] = x
+		open[at] = x
 	}
 	p.Runs = p.service.As(belljar.Caller{ID: "local", Role: belljar.RoleUser}).Runs()
 	first, queued := shell("echo begun; exec sleep 1000"), shell("true")
@@ -286,20 +290,37 @@ func TestOperatorsAfterARestart(t *testing.T) {
 	running := p.start(first)
 	p.waitFor(running.ID, "begun")
 	waiting := p.start(queued)
-	for _, when := range []string{"before", "after"} {
-		for role, x := range open {
+	networked := queued
+	networked.Runtime, networked.NetworkPolicy, networked.Egress = "strong", asked.NetworkPolicy, asked.Egress
+	reaching := map[belljar.Role]string{}
+	for _, role := range []belljar.Role{belljar.RoleAdmin, belljar.RoleUser} {
+		run, err := p.service.As(belljar.Caller{ID: "local", Role: role}).Runs().Start(p.context(), networked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reaching[role] = run.ID
+	}
+	for restarts := range 3 {
+		for at, x := range open {
 			got, err := p.service.As(service.Local()).Node().CheckNetwork(p.context(), belljar.NetworkQuery{URL: "https://api.example.com/", SessionID: x.ID})
-			if err != nil || got.Allowed != (role == belljar.RoleAdmin) {
-				t.Errorf("%s a restart, a session with the role %s: %+v, %v", when, role, got, err)
+			if err != nil || got.Allowed != (at.role == belljar.RoleAdmin) {
+				t.Errorf("after %d restarts, a session of %v: %+v, %v", restarts, at, got, err)
 			}
 		}
-		if when == "before" {
+		for role, id := range reaching {
+			if r, err := p.Get(p.context(), id); err != nil || r.Phase != belljar.PhaseQueued || (len(r.Warnings) == 0) != (role == belljar.RoleAdmin) {
+				t.Errorf("after %d restarts, a queued run with the role %s: %s, %v, %v", restarts, role, r.Phase, r.Warnings, err)
+			}
+		}
+		if restarts < 2 {
 			p.kill()
 			p = w.boot(policy)
 		}
 	}
-	if err := p.Cancel(p.context(), running.ID); err != nil {
-		t.Fatal(err)
+	for _, id := range []string{reaching[belljar.RoleAdmin], reaching[belljar.RoleUser], running.ID} {
+		if err := p.Cancel(p.context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if r, _, err := belljar.Collect(p.context(), p, waiting.ID); err != nil || r.Phase != belljar.PhaseCompleted || r.Runtime != "strong" {
 		t.Errorf("the run: %s by %s, %s, %v", r.Phase, r.Runtime, r.Message, err)

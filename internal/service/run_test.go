@@ -160,7 +160,7 @@ func TestProcessLimitsOfShell(t *testing.T) {
 			for field, r := range map[string]belljar.Resources{"resources.nofile": {NoFile: 64}, "resources.nproc": {NProc: 64}} {
 				limited.Resources = r
 				var e *belljar.Error
-				if _, err := b.Start(b.context(), limited); !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != field {
+				if _, err := b.Start(b.context(), limited); !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["field"] != field || !strings.HasSuffix(e.Hint, "without a shell or context") {
 					t.Errorf("%s: %v", field, err)
 				}
 			}

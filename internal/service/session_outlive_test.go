@@ -189,11 +189,18 @@ func TestCopyHasTheLimitsOfItsSession(t *testing.T) {
 	if r := p.run(in(fork.Sessions[0], "ulimit -n")); r.stdout != "500\n" || r.ResourceUsage.Limits.TimeoutSec != 500 {
 		t.Errorf("%q, %+v", r.stdout, r.ResourceUsage.Limits)
 	}
+	asked := p.open(func(r *belljar.SessionRequest) { r.Resources.NoFile = 500 })
 	p.kill()
 	p = w.boot(limit(300, 400))
-	_, err = p.snapshots().Fork(p.context(), s.ID, belljar.ForkSpec{})
-	refusedAs(t, "a copy above the maximum", err, belljar.CodePolicyDenied)
-	p.end(s, fork.Sessions[0])
+	for _, x := range []belljar.Session{s, asked} {
+		_, err = p.snapshots().Fork(p.context(), x.ID, belljar.ForkSpec{})
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Code != belljar.CodePolicyDenied || e.Details["field"] != nil || e.Details["maximum"] != 400.0 ||
+			e.Message != "the session has resources.nofile 500, above this server's maximum of 400 now" {
+			t.Errorf("a copy above the maximum: %+v", err)
+		}
+	}
+	p.end(s, fork.Sessions[0], asked)
 }
 
 // slow is a store that runs due timers before it looks for unfinished runs.

@@ -95,6 +95,8 @@ type Run struct {
 	Image *Image
 	// Below is the folder of the initial files of its own sandbox's workspace; "" for none.
 	Below string
+	// Operator reports that its caller was an operator, until the run ends. Earlier builds have not recorded it.
+	Operator bool
 
 	// Charge is what the end of the run adds to its owner's daily usage, by the host's figures. A run with its own sandbox has only its
 	// CPUSeconds, 0 if the host has no figure. It is not stored with the run.
@@ -182,6 +184,7 @@ type Session struct {
 	EndedAt         *time.Time          // nil while it is open
 	Image           *Image              // of its sandbox; nil for host
 	Below           string              // folder of the workspace's initial files; "" for none
+	Operator        bool                // as in Run
 	Hibernation     *Hibernation        // the saved state of a hibernated session; for an active one only its contexts, nil without any
 
 	Tenant     string

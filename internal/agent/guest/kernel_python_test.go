@@ -56,6 +56,30 @@ func TestPythonDescriptors(t *testing.T) {
 	}
 }
 
+// Code after code that ended its interpreter begins in a new one, though it has not lost that itself. The first code, and a replay, do not.
+func TestPythonRenewed(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	for _, c := range []struct {
+		code              string
+		fresh             bool
+		replaced, renewed bool
+	}{
+		{"x = 1", false, false, false},
+		{"x = 2", false, false, false},
+		{"import os; os._exit(0)", false, true, false},
+		{"y = 1", false, false, true},
+		{"os = __import__('os'); os._exit(0)", false, true, false},
+		{"z = 1", true, false, false},
+		{"z = 2", false, false, false},
+	} {
+		spec := n.cell(c.code)
+		spec.Shell.Fresh = c.fresh
+		if got := n.follow(n.exec(spec), "").exit.Shell; got.Replaced != c.replaced || got.Renewed != c.renewed {
+			t.Errorf("%s: %+v", c.code, got)
+		}
+	}
+}
+
 // Code that ends its interpreter has its CPU time.
 func TestPythonUsageOfALastCell(t *testing.T) {
 	n := begin(t, guest.Config{}).notebook(wire.KernelPython)

@@ -31,6 +31,7 @@ type shell struct {
 
 	// Only the active command uses these.
 	proc *shellProcess // nil before the first command, and after a command has ended it
+	had  bool          // it has had a process
 	cwd  string        // where the next process starts; "" uses its command's
 }
 
@@ -49,6 +50,7 @@ type command struct {
 	result    chan int        // its status; of one element
 	survivors map[int]uint64  // processes that earlier commands left: pid and start time
 	replaced  bool            // it started in a new shell, although the previous command had left one
+	renewed   bool            // it started in a new shell, and an earlier command in another
 	used      cpuTime         // by the shell and its dead children, when it started
 	streams   streams
 

@@ -90,7 +90,8 @@ func (c *command) provide() error {
 		if err != nil {
 			return err
 		}
-		sh.proc = p
+		c.renewed = sh.had && !c.e.spec.Shell.Fresh
+		sh.proc, sh.had = p, true
 		sh.live(p)
 		if dir := p.dir(); dir != "" {
 			sh.cwd = dir
@@ -286,7 +287,7 @@ func (c *command) finish(exit *wire.Exit) {
 	e := c.e
 	exit.WallMS = float64(time.Since(e.began)) / float64(time.Millisecond)
 	exit.Cwd = c.shell.cwd
-	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Renewed: c.replaced && c.shell.proc != nil, Program: c.proc.program()}
+	exit.Shell = &wire.ShellExit{Replaced: c.replaced, Renewed: c.renewed && c.shell.proc != nil, Program: c.proc.program()}
 	c.release()
 	c.proc.drainTerminal()
 	e.drainOutlets()

@@ -258,7 +258,7 @@ type Exit struct {
 // ShellExit is the state of a shell after a command.
 type ShellExit struct {
 	Replaced bool   `json:"replaced,omitempty"` // the command has ended its shell, or began in a new one because the earlier one had ended
-	Renewed  bool   `json:"renewed,omitempty"`  // it began in a new one, and has not ended that; older agents never send this
+	Renewed  bool   `json:"renewed,omitempty"`  // it began in a new one, not the first, and has not ended that; older agents never send this
 	Program  string `json:"program"`            // the shell's program: bash or sh
 }
 

@@ -110,11 +110,8 @@ func (r *run) last() uint64 { return r.first + uint64(len(r.frames)) - 1 }
 
 func (r *run) read(ctx context.Context, from uint64, yield func(belljar.Frame, error) bool) {
 	r.mu.Lock()
-	if next := r.last() + 1; from > next {
-		if r.sealed && from != belljar.Tail {
-			next = r.last()
-		}
-		from = next
+	if from == belljar.Tail {
+		from = r.last() + 1
 	}
 	from = max(from, r.first)
 	r.mu.Unlock()
@@ -137,6 +134,9 @@ func (r *run) read(ctx context.Context, from uint64, yield func(belljar.Frame, e
 			yield(belljar.Frame{}, fail)
 			return
 		case sealed:
+			if r.last()+1 < from {
+				yield(r.frames[len(r.frames)-1], nil)
+			}
 			return
 		default:
 			select {

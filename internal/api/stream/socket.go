@@ -38,6 +38,7 @@ type socket struct {
 	received atomic.Int64     // number of the client's messages
 
 	next       uint64 // seq of the first frame that is not written
+	last       uint64 // seq of the latest frame for the reader; without one, of its neighbour
 	stdinNoted bool   // the note stdin_closed was written
 	spare      []message
 }
@@ -78,9 +79,7 @@ func (d *Door) serveSocket(w http.ResponseWriter, r *http.Request) error {
 	defer release()
 
 	s := &socket{door: d, caller: caller, run: run, out: newOutbox(), ending: make(chan closeReason, 1), next: from.seq}
-	if !from.tail() {
-		s.next = min(from.seq, run.LastSeq+1) // there is no later frame yet
-	}
+	s.last = max(1, min(run.LastSeq, from.seq-1))
 	s.signed = strings.HasPrefix(query.Get("token"), signedPrefix)
 	if run.Interactive && !run.Phase.Terminal() {
 		s.stdin, err = runs.Stdin(r.Context(), run.ID)
@@ -264,7 +263,7 @@ func (s *socket) writeBatch(items []message, closed bool) error {
 			return err
 		}
 		if !m.note {
-			s.next = m.seq + 1
+			s.last, s.next = m.seq, m.seq+1
 		}
 		if m.kind == belljar.FrameHeartbeat {
 			s.record(event.Event{Name: event.HeartbeatSent})
@@ -280,10 +279,6 @@ func (s *socket) noteStdinClosed() error {
 	}
 	s.stdinNoted = true
 	reason := cmp.Or(s.stdin.Reason(), "run_ended")
-	seq := max(1, s.run.LastSeq) // for a reader at the tail without a frame
-	if s.next != belljar.Tail {
-		seq = max(2, s.next) - 1
-	}
 	data := map[string]any{"reason": reason}
 	if in, ok := s.stdin.(interface{ Refusal() error }); ok {
 		var e *belljar.Error
@@ -291,7 +286,7 @@ func (s *socket) noteStdinClosed() error {
 			data["maximum"], data["message"], data["hint"] = e.Details["maximum"], e.Message, e.Hint
 		}
 	}
-	m, err := noteOf(belljar.Frame{Seq: seq, Type: belljar.FrameEvent, Event: belljar.EventStdinClosed, Data: data})
+	m, err := noteOf(belljar.Frame{Seq: s.last, Type: belljar.FrameEvent, Event: belljar.EventStdinClosed, Data: data})
 	if err != nil {
 		return err
 	}

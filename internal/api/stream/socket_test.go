@@ -84,14 +84,19 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// A reader that asks for a frame beyond the log of a live run gets a note, and then what comes next.
+// A reader that asks for a frame beyond the log of a live run waits for it. If the log ends in front of it, the reader gets a note and the end.
 func TestBeyondTheLog(t *testing.T) {
 	b := newBench(t)
 	r := b.add("r")
 	r.print("before")
-	conn := b.open("r", "?from_seq=99")
-	b.diary.await(t, event.StreamOpened, 1)
+	conn, ahead := b.open("r", "?from_seq=99"), b.open("r", "?from_seq=3")
+	b.diary.await(t, event.StreamOpened, 2)
+	r.print("not requested")
+	r.print("three")
 	r.end()
+	b.want(ahead, `{"type":"stdout","encoding":"utf8","data":"three","seq":3}`)
+	b.want(ahead, `{"type":"event","event":"end","data":{"exit_code":0},"seq":4}`)
+	b.wantClose(ahead, websocket.StatusNormalClosure, "end of log")
 	frames, closed := b.drain(conn)
 	if len(frames) != 2 || frames[0].Event != belljar.EventResume || frames[1].Event != belljar.EventEnd || closed.Code != websocket.StatusNormalClosure {
 		t.Errorf("%+v, %v", frames, closed)

@@ -364,8 +364,15 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// The message of a run that could not start repeats its command.
+// The message of a run that could not start may repeat its command. That of one whose context could not continue does not.
 func TestNoCommand(t *testing.T) {
+	trail := open(t, Options{})
+	run := sampleRun()
+	run.Phase, run.ReasonCode, run.ExitCode, run.Message = belljar.PhaseFailed, belljar.ReasonExecFailed, nil, "the code cannot be executed again"
+	trail.Record(event.Event{Name: event.RunFailed, Run: run, Reason: string(run.ReasonCode)})
+	if got := lines(t, trail, noon.Format(dayFormat)); len(got) != 1 || got[0]["message"] != run.Message {
+		t.Errorf("a replay: %v", got)
+	}
 	for _, redact := range []bool{false, true} {
 		trail := open(t, Options{RedactPaths: redact})
 		run := sampleRun()

@@ -127,7 +127,7 @@ func (l *line) run(r *belljar.Run) {
 	l.RunID, l.Phase, l.ExitCode, l.ReasonCode = r.ID, string(r.Phase), r.ExitCode, string(r.ReasonCode)
 	l.UserID = cmp.Or(r.UserID, l.UserID)
 	l.SessionID = cmp.Or(r.SessionID, l.SessionID)
-	if r.ReasonCode != belljar.ReasonExecFailed { // its message begins with the command, or its folder
+	if r.ReasonCode != belljar.ReasonExecFailed || r.ExitCode == nil { // with an exit code, the message may begin with the command, or its folder
 		l.Message = cmp.Or(r.Message, l.Message)
 	}
 	l.Runtime = cmp.Or(r.Runtime, l.Runtime)

@@ -68,6 +68,7 @@ func (r *Rules) boundOf(caller belljar.Caller, w requirements) (b bound) {
 
 // Recovered returns the caller of a request on record, as an operator if it needed one: for missing protections, or for the isolation on record,
 // below the default trust level. Under another policy than the one on record, it may only be older than the default, and is checked again.
+// Records of earlier builds show an operator by nothing else.
 func (r *Rules) Recovered(caller belljar.Caller, request Request, isolation string, samePolicy bool) belljar.Caller {
 	weak := false
 	if usual := r.Policy.DefaultTrust; usual != "" && request.Trust != "" && samePolicy {

@@ -56,6 +56,9 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 	// An older run may have started later: it waited for an approval.
 	slices.SortStableFunc(code, func(a, b belljar.Run) int { return a.StartedAt.Compare(*b.StartedAt) })
 	defer func() {
+		t.mu.Lock()
+		e.failed = err != nil && (n > 0 || e.failed)
+		t.mu.Unlock()
 		if err != nil && n > 0 { // otherwise half of the variables would pass for all of them, also if the run was cancelled
 			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
 			err = errors.Join(err, agent.EndShell(ending, b.Agent, prefix+name))

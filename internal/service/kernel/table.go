@@ -47,6 +47,7 @@ type entry struct {
 	made                time.Time
 	since               time.Time // earlier code is not replayed
 	queue               *queue.Queue
+	failed              bool // its code could not be executed again, and its interpreter was removed
 	lost                bool // its session was hibernated, and it has not run code since
 	users               int  // requests that made or used it, without those that failed to start it; at least 1 if it was restored
 }
@@ -210,18 +211,21 @@ func (t *Table) leave(e *entry) (gone bool) {
 func (t *Table) restart(e *entry, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e.since, e.lost = now, false
+	e.since, e.lost, e.failed = now, false, false
 }
 
 // Renew prevents the replay of code from before a run that began in a new interpreter without a replay. It reports whether the table has changed.
-func (t *Table) Renew(name string, began time.Time) bool {
+func (t *Table) Renew(name string, began time.Time, exit *wire.ShellExit) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.list[name]
 	if e == nil || !began.After(e.since) { // it was deleted or restarted meanwhile
 		return false
 	}
-	e.since = began
+	if !exit.Renewed && (!e.failed || exit.Replaced) { // after a failed replay, the agent takes the next interpreter for the first
+		return false
+	}
+	e.since, e.failed = began, false
 	return true
 }
 

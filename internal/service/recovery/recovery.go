@@ -58,9 +58,13 @@ func Run(ctx context.Context, parts ...Part) error {
 	return nil
 }
 
-// Caller returns the caller that acts for a user during the recovery.
-func Caller(user string) belljar.Caller {
-	return belljar.Caller{ID: user, Role: belljar.RoleUser, Source: "recovery"}
+// Caller returns the caller that acts for a user during the recovery, as an operator if the request on record was one's.
+func Caller(user string, operator bool) belljar.Caller {
+	caller := belljar.Caller{ID: user, Role: belljar.RoleUser, Source: "recovery"}
+	if operator {
+		caller.Role = belljar.RoleAdmin
+	}
+	return caller
 }
 
 // ForEach calls do with each element of a list, [Parallelism] at a time, and returns after all calls.

@@ -165,7 +165,7 @@ func (s *admitter) join(caller belljar.Caller, p *plan) error {
 		if f.asked && (f.name == "resources.nofile" || f.name == "resources.nproc") {
 			return &belljar.Error{
 				Code: belljar.CodeInvalidRequest, Message: f.name + " cannot be set for a command of a shell or a context: one process executes all of its commands",
-				Details: map[string]any{"field": f.name, "session_id": req.SessionID}, Hint: "set it when the session is made, or run the command without the shell",
+				Details: map[string]any{"field": f.name, "session_id": req.SessionID}, Hint: "set it when the session is made, or start a run in the session without a shell or context",
 			}
 		}
 		if f.asked && (f.name == "files" || f.name == "code") {

@@ -15,10 +15,10 @@ import (
 func isEnd(f belljar.Frame) bool { return f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd }
 
 // Follow yields the log of a live run from a frame on, and follows it to its end. It holds the end event back until the run's end is
-// on record. A frame that no log can have yet is the tail.
+// on record. A log that ends in front of the frame yields its end.
 func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[belljar.Frame, error] {
-	if next := r.log.Last() + 1; from > next { // also belljar.Tail
-		from = next
+	if from == belljar.Tail {
+		from = r.log.Last() + 1
 		r.mu.Lock()
 		if r.lastSeq > 0 {
 			from = min(from, r.lastSeq)
@@ -51,7 +51,7 @@ func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[bellja
 				return
 			}
 		}
-		if last := r.end(); from <= last.Seq {
+		if last := r.end(); from != last.Seq+1 { // else the reader has all
 			yield(last, nil)
 		}
 	}

@@ -97,7 +97,7 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 		}
 		p.Env = install.Environment(presets)
 		network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-		caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+		caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
 		if p.Egress, err = s.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, presets); err != nil {
 			s.log.Warn("run of a former process has no network any longer", "run_id", row.ID, "err", err)
 		}
@@ -122,7 +122,7 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 	if p.session != nil {
 		return p.session.Acquire(ctx)
 	}
-	return s.boxes.Reattach(ctx, box.Order{ID: row.ID, Caller: recovery.Caller(row.UserID), Placement: &p.Placement})
+	return s.boxes.Reattach(ctx, box.Order{ID: row.ID, Caller: recovery.Caller(row.UserID, row.Operator), Placement: &p.Placement})
 }
 
 // resume continues a run whose command was found.
@@ -135,7 +135,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	if err != nil {
 		return err
 	}
-	r := s.create(recovery.Caller(row.UserID), p, row.ID, row.CreatedAt)
+	r := s.create(recovery.Caller(row.UserID, row.Operator), p, row.ID, row.CreatedAt)
 	if r.kept, err = s.accounts.AllowLog(context.Background(), r.owner, quota); err != nil {
 		return err
 	}

@@ -48,6 +48,7 @@ func (s *recorder) row(r *Run) store.Run {
 		spec.Secrets = nil
 		row.Spec, row.Secrets, row.Limits = &spec, p.sealed, &p.Limits
 		row.Image, row.Below = r.noted()
+		row.Operator = r.caller.Admin()
 	}
 	return row
 }

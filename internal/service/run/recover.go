@@ -106,7 +106,7 @@ func (s Recovery) openLog(id string) (logbook.Log, error) {
 
 // requeue queues a queued run again. It repeats the admission: a run that is no longer permitted fails.
 func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (err error) {
-	caller := s.rules.Recovered(recovery.Caller(row.UserID), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+	caller := s.rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
 	spec := *row.Spec
 	var broker *placement.Broker
 	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {

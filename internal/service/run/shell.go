@@ -59,7 +59,7 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 // renewContext records that the run's context began anew with it: the code of the interpreter before must not be replayed.
 func renewContext(c *execution) {
 	name, exit, began := c.plan.request.Context, c.end.Exit, c.run.Snapshot().StartedAt
-	if name == "" || exit == nil || exit.Shell == nil || !exit.Shell.Renewed || began == nil || !c.plan.session.Contexts.Renew(name, *began) {
+	if name == "" || exit == nil || exit.Shell == nil || began == nil || !c.plan.session.Contexts.Renew(name, *began, exit.Shell) {
 		return
 	}
 	if err := session.RecordContexts(c.plan.session); err != nil {

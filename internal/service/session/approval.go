@@ -176,7 +176,7 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	}
 	ask := admission.RequestOfSession(row.Spec)
 	ask.Digest = row.ImageDigest
-	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID), ask, row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), ask, row.Isolation, row.PolicyHash == s.opts.PolicyHash)
 	p, err := s.opts.Rules.Place(ctx, caller, ask)
 	if err != nil {
 		return nil, err

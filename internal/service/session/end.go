@@ -199,6 +199,7 @@ func (x *Session) row() store.Session {
 	} else {
 		row.Secrets, row.Hibernation = x.sealed, cmp.Or(row.Hibernation, awake(x))
 	}
+	row.Operator = x.caller.Admin()
 	row.Key, row.Image = row.ScopeKey, placement.NoteImage(x.Placement().Image)
 	return row
 }

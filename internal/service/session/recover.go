@@ -177,7 +177,7 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 	p.SetDisk(row.Workspace, row.Workspace.MB)
 	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID), admission.RequestOfSession(row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfSession(row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
 	if p.Egress, err = s.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, row.Presets); err != nil {
 		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
 	}
@@ -205,7 +205,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 		})
 	}
 	if made {
-		s.record(event.SessionEnded, recovery.Caller(row.UserID), row.Session, now.Sub(row.CreatedAt))
+		s.record(event.SessionEnded, recovery.Caller(row.UserID, row.Operator), row.Session, now.Sub(row.CreatedAt))
 	}
 }
 

@@ -32,7 +32,7 @@ func (s *Recovery) revive(ctx context.Context, row store.Session, p *placement.P
 	}
 	now := s.now()
 	t := s.termsOf(row.Spec)
-	x := s.bare(row.ID, recovery.Caller(row.UserID), row.Spec, p, t)
+	x := s.bare(row.ID, recovery.Caller(row.UserID, row.Operator), row.Spec, p, t)
 	x.state, x.scope, x.sealed = row.Session, row.Key, row.Secrets
 	x.state.Runs = s.runsOf(ctx, row)
 	x.Network.warn(p.Egress)

@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -159,7 +160,26 @@ func Copy(ctx context.Context, x *Session, caller belljar.Caller, from *snapshot
 		spec.Workspace = belljar.Workspace{Medium: w.Medium, MB: w.MB}
 	}
 	spec.Secrets, spec.Git, spec.Snapshot, spec.Template, spec.Scope = nil, nil, "", "", belljar.Scope{}
-	return create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, of)
+	made, err := create(ctx, x.all, caller, belljar.SessionRequest{SessionSpec: spec}, of)
+	return made, refusedLimit(x.id, err)
+}
+
+// refusedLimit returns the error of a copy whose original has a limit above the maximum: the caller's request has no such field.
+func refusedLimit(id string, err error) error {
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodePolicyDenied {
+		return err
+	}
+	has, known := e.Details["provided"].(float64)
+	most, limited := e.Details["maximum"].(float64)
+	if !known || !limited {
+		return err
+	}
+	return &belljar.Error{
+		Code:    e.Code,
+		Message: fmt.Sprintf("the session has %v %.15g, above this server's maximum of %.15g now", e.Details["field"], has, most),
+		Details: map[string]any{"session_id": id, "maximum": most}, Hint: "make a snapshot of the session, and a session of that",
+	}
 }
 
 // Discard ends a session that is not needed, without waiting.

@@ -46,6 +46,8 @@ type runDetail struct {
 	Image   *store.Image    `json:"image,omitempty"`
 	Below   string          `json:"below,omitempty"`
 	Secrets []byte          `json:"sealed_secrets,omitempty"`
+
+	Operator bool `json:"operator,omitempty"`
 }
 
 func encodeRun(r *store.Run) (row runRow, err error) {
@@ -57,7 +59,7 @@ func encodeRun(r *store.Run) (row runRow, err error) {
 	if err != nil {
 		return row, err
 	}
-	detail, err := marshal(runDetail{rest, failure, r.Limits, r.Image, r.Below, r.Secrets})
+	detail, err := marshal(runDetail{rest, failure, r.Limits, r.Image, r.Below, r.Secrets, r.Operator})
 	if err != nil {
 		return row, err
 	}

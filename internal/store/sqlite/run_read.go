@@ -42,7 +42,7 @@ func scanSealedRun(row scanner, more ...any) (r store.Run, failure json.RawMessa
 	if err := unmarshal("detail", detail, &rest); err != nil {
 		return store.Run{}, nil, fmt.Errorf("run %q: %w", id, err)
 	}
-	r.Run, r.Limits, r.Image, r.Below, r.Secrets = rest.Run, rest.Limits, rest.Image, rest.Below, rest.Secrets
+	r.Run, r.Limits, r.Image, r.Below, r.Secrets, r.Operator = rest.Run, rest.Limits, rest.Image, rest.Below, rest.Secrets, rest.Operator
 	r.ID, r.UserID, r.SessionID, r.SpecVersion, r.Runtime, r.RuntimeVersion = id, owner, session.String, specVersion, runtime, runtimeVersion
 	r.BaseImage, r.ImageDigest, r.Phase, r.Message, r.PolicyHash = image, digest, belljar.Phase(phase), message, policy
 	r.LastSeq = uint64(seq)

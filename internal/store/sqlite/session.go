@@ -23,6 +23,7 @@ type sessionDetail struct {
 	Secrets []byte       `json:"sealed_secrets,omitempty"`
 
 	Below       string             `json:"below,omitempty"`
+	Operator    bool               `json:"operator,omitempty"`
 	Hibernation *store.Hibernation `json:"hibernation,omitempty"`
 }
 
@@ -31,7 +32,7 @@ func sessionRow(s *store.Session) ([]any, error) {
 	rest := s.Session // fields with a column are not stored twice
 	rest.ID, rest.UserID, rest.State, rest.Message, rest.Runtime, rest.BaseImage = "", "", "", "", "", ""
 	rest.CreatedAt, rest.ExpiresAt = time.Time{}, time.Time{}
-	detail, err := marshal(sessionDetail{rest, s.Image, s.Secrets, s.Below, s.Hibernation})
+	detail, err := marshal(sessionDetail{rest, s.Image, s.Secrets, s.Below, s.Operator, s.Hibernation})
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +57,7 @@ func scanSession(row scanner) (s store.Session, err error) {
 	var errs [6]error
 	var rest sessionDetail
 	errs[0] = unmarshal("detail", detail, &rest)
-	s.Session, s.Image, s.Secrets, s.Below, s.Hibernation = rest.Session, rest.Image, rest.Secrets, rest.Below, rest.Hibernation
+	s.Session, s.Image, s.Secrets, s.Below, s.Operator, s.Hibernation = rest.Session, rest.Image, rest.Secrets, rest.Below, rest.Operator, rest.Hibernation
 	errs[1] = unmarshal("spec", spec, &s.Spec)
 	s.ID, s.UserID, s.State, s.Message, s.Runtime, s.BaseImage, s.Key = id, owner, belljar.SessionState(state), message, runtime, image, key.String
 	s.CreatedAt, errs[2] = parseTime(created)

@@ -235,6 +235,11 @@ func (w *walker) names(dir *os.Root, foldersFirst bool) (names []string, more bo
 		return nil, false, err
 	}
 	defer d.Close()
+	return w.first(d, foldersFirst)
+}
+
+// first is names of an open directory. After the limit, it reads only until it knows of a further entry.
+func (w *walker) first(d fs.ReadDirFile, foldersFirst bool) (names []string, more bool, err error) {
 	if w.until.IsZero() {
 		w.until = time.Now().Add(walkTime)
 	}
@@ -271,10 +276,10 @@ func (w *walker) names(dir *os.Root, foldersFirst bool) (names []string, more bo
 		if err != nil {
 			return nil, false, err
 		}
-		if len(folders)+len(names) > 2*keep {
+		if w.left > 0 && len(folders)+len(names) > 2*keep {
 			prune()
 		}
-		if w.held+size > walkNames || len(folders)+len(names) > keep && time.Now().After(w.until) {
+		if w.held+size > walkNames || len(folders)+len(names) > keep && (w.left == 0 || time.Now().After(w.until)) {
 			more = true
 			break
 		}
