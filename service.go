@@ -170,8 +170,8 @@ type FileWriter interface {
 	Mkdir(ctx context.Context, sessionID, path string, mode uint32) error
 	// Rename moves a file or directory. It replaces an existing target only if overwrite is set.
 	Rename(ctx context.Context, sessionID, from, to string, overwrite bool) error
-	// Delete removes a file, or with recursive a directory with its content. Without it, any directory is refused. It does not follow
-	// links, and refuses the workspace itself.
+	// Delete removes a file or directory, with its content if recursive is set. It does not follow links, and refuses the workspace
+	// itself.
 	Delete(ctx context.Context, sessionID, path string, recursive bool) error
 }
 

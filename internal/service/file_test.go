@@ -286,8 +286,7 @@ func TestFileChanges(t *testing.T) {
 	codes("delete the workspace", d.Delete(ctx, d.ID, "/workspace/.", true), belljar.CodeInvalidRequest)
 	codes("delete", d.Delete(ctx, d.ID, "deep", true), "")
 	codes("delete again", d.Delete(ctx, d.ID, "deep", true), belljar.CodeNotFound)
-	codes("delete an empty folder", d.Delete(ctx, d.ID, "m/n", false), belljar.CodeConflict)
-	codes("delete an empty folder and its contents", d.Delete(ctx, d.ID, "m/n", true), "")
+	codes("delete an empty folder", d.Delete(ctx, d.ID, "m/n", false), "")
 	codes("delete a file", d.Delete(ctx, d.ID, "b", false), "")
 	if got := d.sh("ls"); got != "m\n" {
 		t.Errorf("%q", got)

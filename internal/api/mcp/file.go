@@ -207,6 +207,15 @@ func deleteFile(c *call, in deleteInput) (*reply, error) {
 	if err := c.authorize(in.SandboxID, false); err != nil {
 		return nil, err
 	}
+	if !in.Recursive { // a folder needs it, even one that is empty: the service would remove that
+		at, err := c.Files().Stat(c, in.SandboxID, in.Path)
+		if err == nil && at.Type == "dir" && at.Path != "." {
+			return nil, &belljar.Error{
+				Code: belljar.CodeConflict, Message: fmt.Sprintf("%.200q is a folder", in.Path), Details: map[string]any{"field": "recursive"},
+				Hint: "set recursive to delete a folder with all that is in it",
+			}
+		}
+	}
 	if err := c.Files().Delete(c, in.SandboxID, in.Path, in.Recursive); err != nil {
 		return nil, sandboxError(err)
 	}

@@ -81,7 +81,7 @@ func declareShellSessions(doc *huma.OpenAPI) {
 			Parameters: []*huma.Param{inQuery("path", "The folder; default: the workspace", textField("")), inQuery("recursive", "Whether to list its subfolders, too", booleanField("")), list},
 			Responses:  jsonResponse("The entries", objectOf(fields{"entries": listOf(&huma.Schema{Ref: "#/components/schemas/FileEntry"}), "truncated": booleanField("Whether there are more entries")}, "entries", "truncated"))},
 		{OperationID: "v1-delete-file", Method: http.MethodDelete, Path: session + "/fs/delete", Summary: "Delete a file or folder",
-			Parameters: []*huma.Param{path, inQuery("recursive", "Whether to delete a folder with its contents; required for every folder", booleanField(""))}, Responses: done},
+			Parameters: []*huma.Param{path, inQuery("recursive", "Whether to delete a folder with its contents", booleanField(""))}, Responses: done},
 	} {
 		op.Tags = []string{"shell"}
 		if op.Path != sessions {

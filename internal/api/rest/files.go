@@ -111,7 +111,7 @@ type renameFile struct {
 // deleteFile is sandbox_fs_delete.
 type deleteFile struct {
 	Path      string `json:"path" doc:"The file or folder"`
-	Recursive bool   `json:"recursive,omitempty" doc:"Whether to delete a folder with its contents; required for every folder"`
+	Recursive bool   `json:"recursive,omitempty" doc:"Whether to delete a folder with its contents"`
 }
 
 type fileDeleted struct {

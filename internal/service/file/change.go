@@ -64,7 +64,7 @@ func (v view) Rename(ctx context.Context, id, from, to string, overwrite bool) e
 	return nil
 }
 
-// Delete removes a file, or with recursive a directory. Even an empty one needs it, as in docs/compatibility.md#tools.
+// Delete removes a file or a directory.
 func (v view) Delete(ctx context.Context, id, path string, recursive bool) error {
 	clean, err := namedPath("path", path)
 	if err != nil {
@@ -76,17 +76,6 @@ func (v view) Delete(ctx context.Context, id, path string, recursive bool) error
 	}
 	defer u.end()
 	req := u.File(clean)
-	if !recursive {
-		at, err := u.Agent.Stat(u.ctx, req)
-		if err != nil {
-			return u.fault(clean, err)
-		}
-		if at.Type == "dir" {
-			return u.fail(clean, nil, refusal{
-				belljar.CodeConflict, "folder", fmt.Sprintf("%q is a folder", cutText(clean, 200)), "set recursive to delete a folder with all that is in it",
-			})
-		}
-	}
 	req.Recursive = recursive
 	if err := u.Agent.Delete(u.ctx, req); err != nil {
 		return u.fault(clean, err)

@@ -148,7 +148,7 @@ export class Files {
     await this.#post("rename", { from, to, overwrite: options.overwrite }, options, true);
   }
 
-  /** delete removes a file or folder. A folder needs `recursive`. */
+  /** delete removes a file or folder. A folder that is not empty needs `recursive`. */
   async delete(path: string, options: CallOptions & { recursive?: boolean } = {}): Promise<void> {
     await this.#post("delete", { path, recursive: options.recursive }, options, true);
   }

@@ -2712,7 +2712,7 @@ export interface components {
         DeleteFile: {
             /** @description The file or folder */
             path: string;
-            /** @description Whether to delete a folder with its contents; required for every folder */
+            /** @description Whether to delete a folder with its contents */
             recursive?: boolean;
         };
         DetailedRun: {
@@ -9366,7 +9366,7 @@ export interface operations {
             query: {
                 /** @description The file or folder: x and /workspace/x are the same */
                 path: string;
-                /** @description Whether to delete a folder with its contents; required for every folder */
+                /** @description Whether to delete a folder with its contents */
                 recursive?: boolean;
             };
             header?: never;

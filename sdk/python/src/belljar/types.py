@@ -398,7 +398,7 @@ class _DeleteFile(TypedDict):
 
 class DeleteFile(_DeleteFile, total=False):
     recursive: bool
-    """Whether to delete a folder with its contents; required for every folder."""
+    """Whether to delete a folder with its contents."""
 
 
 class _DetailedRun(TypedDict):

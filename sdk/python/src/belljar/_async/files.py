@@ -135,7 +135,7 @@ class AsyncFiles:
         await self._ask("rename", {"from": source, "to": to, "overwrite": overwrite}, False)
 
     async def delete(self, name: str, *, recursive: bool = False) -> None:
-        """Removes a file, or with ``recursive`` a folder with its contents."""
+        """Removes a file or folder; with ``recursive`` also the contents of the folder."""
         await self._ask("delete", {"path": name, "recursive": recursive}, False)
 
     async def search(

@@ -136,7 +136,7 @@ class Files:
         self._ask("rename", {"from": source, "to": to, "overwrite": overwrite}, False)
 
     def delete(self, name: str, *, recursive: bool = False) -> None:
-        """Removes a file, or with ``recursive`` a folder with its contents."""
+        """Removes a file or folder; with ``recursive`` also the contents of the folder."""
         self._ask("delete", {"path": name, "recursive": recursive}, False)
 
     def search(
