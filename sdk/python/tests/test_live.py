@@ -248,13 +248,17 @@ async def test_ports(belljar: Any, session: Any) -> None:
 async def test_usage(belljar: Any) -> None:
     session = await got(belljar.sessions.create())
     run = await got(session.start(["sh", "-c", "while :; do :; done"]))
+    busy = idle = 0
     async for sample in each(run.usage()):
         assert sample["scope"] == "session" and "at" in sample
         if sample.get("cpu_percent"):
+            busy += 1
             await got(run.cancel())
     async for sample in each(session.usage()):
         assert sample["memory_bytes"] >= 0 and sample["pids"] >= 0
+        idle += 1
         await got(session.close())
+    assert busy and idle
     with pytest.raises(b.NotFoundError):
         async for sample in each(belljar.runs.usage("01900000-0000-7000-8000-000000000000")):
             raise AssertionError(sample)
@@ -485,6 +489,7 @@ async def test_images(belljar: Any) -> None:
     told: list[Any] = []
     image = await got(belljar.images.import_(archive.getvalue(), "python-sdk:1", progress=told.append))
     assert image["ref"].endswith("python-sdk:1")
+    assert told[-1] == {"phase": "done", "done": 6, "total": 6}, told
     archive.seek(0)
     assert (await got(belljar.images.import_(archive, "python-sdk:2")))["digest"] == image["digest"]
     await got(belljar.images.tag("python-sdk:1", "python-sdk:3"))
