@@ -484,14 +484,19 @@ test("links to downloads", async (t) => {
 test("what sandboxes use", async (t) => {
   const session = await keep(t);
   const run = await session.start(["sh", "-c", "while :; do :; done"]);
+  let [busy, idle] = [0, 0];
   for await (const sample of belljar.runs.usage(run.id)) {
     assert.equal(sample.scope, "session");
     assert.ok(Date.parse(sample.at) > 0);
-    if (sample.cpu_percent) await belljar.runs.cancel(run.id);
+    if (!sample.cpu_percent) continue;
+    busy++;
+    await belljar.runs.cancel(run.id);
   }
   for await (const sample of session.usage()) {
     assert.ok(sample.memory_bytes! >= 0 && sample.pids! >= 0); // no program is running any longer
+    idle++;
     await session.destroy();
   }
+  assert.ok(busy > 0 && idle > 0, `${busy} busy samples, ${idle} idle ones`);
   await assert.rejects(belljar.runs.usage("01900000-0000-7000-8000-000000000000").next(), NotFoundError);
 });
