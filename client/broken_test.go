@@ -234,9 +234,7 @@ func TestKeyStays(t *testing.T) {
 	if e := want(t, err, belljar.CodeInternal); !strings.Contains(e.Hint, elsewhere) {
 		t.Errorf("%+v", e)
 	}
-	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		want(t, err, belljar.CodeInternal)
-	}
+	want(t, endOfLog(t, c, "x"), belljar.CodeInternal)
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -248,9 +246,7 @@ func TestNoServer(t *testing.T) {
 	if e := want(t, err, belljar.CodeRuntimeUnavailable); e.Hint == "" || !strings.Contains(e.Message, address) {
 		t.Errorf("%+v", e)
 	}
-	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		want(t, err, belljar.CodeRuntimeUnavailable)
-	}
+	want(t, endOfLog(t, c, "x"), belljar.CodeRuntimeUnavailable)
 }
 
 // taken returns an address without a listener, reserved for the test by a bound socket.
@@ -339,9 +335,7 @@ func TestSilence(t *testing.T) {
 		c := open(t, double(t, silent), short)
 		_, err := c.Node().Me(within(t))
 		want(t, err, belljar.CodeRuntimeUnavailable)
-		for _, err := range c.Runs().Frames(within(t), "x", 1) {
-			want(t, err, belljar.CodeRuntimeUnavailable)
-		}
+		want(t, endOfLog(t, c, "x"), belljar.CodeRuntimeUnavailable)
 	})
 	t.Run("half an answer", func(t *testing.T) {
 		c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
