@@ -491,7 +491,7 @@ async def test_images(belljar: Any) -> None:
     await got(belljar.images.tag("python-sdk:1", "python-sdk:3"))
     assert (await got(belljar.images.inspect("python-sdk:3")))["digest"] == image["digest"]
     await got(belljar.images.remove("python-sdk:3"))
-    with pytest.raises(b.BelljarError):
+    with pytest.raises(b.NotFoundError):
         await got(belljar.images.inspect("python-sdk:3"))
     with pytest.raises(b.InvalidRequestError):
         await got(belljar.images.prune())
