@@ -10,8 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -306,6 +308,17 @@ func serveOn(t *testing.T, l net.Listener, answer http.HandlerFunc) *httptest.Se
 	return s
 }
 
+// unreached returns a context of requests, and a channel that is closed when one of them has not reached its server.
+func unreached(ctx context.Context) (context.Context, <-chan struct{}) {
+	failed := make(chan struct{})
+	done := sync.OnceFunc(func() { close(failed) })
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
+		if err != nil {
+			done()
+		}
+	}}), failed
+}
+
 // TestRestart: the client waits for a server that has responded before.
 func TestRestart(t *testing.T) {
 	answer := says(200, "application/json", `{"user_id":"alice"}`)
@@ -319,10 +332,12 @@ func TestRestart(t *testing.T) {
 	}
 	first.Close()
 	done := make(chan error, 1)
+	ctx, failed := unreached(within(t))
 	go func() {
-		_, err := c.Node().Me(within(t))
+		_, err := c.Node().Me(ctx)
 		done <- err
 	}()
+	<-failed
 	serveOn(t, shared(t, port), answer)
 	if err := <-done; err != nil {
 		t.Error(err)
