@@ -10,8 +10,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -234,9 +236,7 @@ func TestKeyStays(t *testing.T) {
 	if e := want(t, err, belljar.CodeInternal); !strings.Contains(e.Hint, elsewhere) {
 		t.Errorf("%+v", e)
 	}
-	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		want(t, err, belljar.CodeInternal)
-	}
+	want(t, endOfLog(t, c, "x"), belljar.CodeInternal)
 	http.DefaultClient.CloseIdleConnections()
 }
 
@@ -248,9 +248,7 @@ func TestNoServer(t *testing.T) {
 	if e := want(t, err, belljar.CodeRuntimeUnavailable); e.Hint == "" || !strings.Contains(e.Message, address) {
 		t.Errorf("%+v", e)
 	}
-	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		want(t, err, belljar.CodeRuntimeUnavailable)
-	}
+	want(t, endOfLog(t, c, "x"), belljar.CodeRuntimeUnavailable)
 }
 
 // taken returns an address without a listener, reserved for the test by a bound socket.
@@ -310,6 +308,17 @@ func serveOn(t *testing.T, l net.Listener, answer http.HandlerFunc) *httptest.Se
 	return s
 }
 
+// unreached returns a context of requests, and a channel that is closed when one of them has not reached its server.
+func unreached(ctx context.Context) (context.Context, <-chan struct{}) {
+	failed := make(chan struct{})
+	done := sync.OnceFunc(func() { close(failed) })
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{ConnectDone: func(_, _ string, err error) {
+		if err != nil {
+			done()
+		}
+	}}), failed
+}
+
 // TestRestart: the client waits for a server that has responded before.
 func TestRestart(t *testing.T) {
 	answer := says(200, "application/json", `{"user_id":"alice"}`)
@@ -323,10 +332,12 @@ func TestRestart(t *testing.T) {
 	}
 	first.Close()
 	done := make(chan error, 1)
+	ctx, failed := unreached(within(t))
 	go func() {
-		_, err := c.Node().Me(within(t))
+		_, err := c.Node().Me(ctx)
 		done <- err
 	}()
+	<-failed
 	serveOn(t, shared(t, port), answer)
 	if err := <-done; err != nil {
 		t.Error(err)
@@ -339,9 +350,7 @@ func TestSilence(t *testing.T) {
 		c := open(t, double(t, silent), short)
 		_, err := c.Node().Me(within(t))
 		want(t, err, belljar.CodeRuntimeUnavailable)
-		for _, err := range c.Runs().Frames(within(t), "x", 1) {
-			want(t, err, belljar.CodeRuntimeUnavailable)
-		}
+		want(t, endOfLog(t, c, "x"), belljar.CodeRuntimeUnavailable)
 	})
 	t.Run("half an answer", func(t *testing.T) {
 		c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {

@@ -126,10 +126,8 @@ func TestLocalDies(t *testing.T) {
 			t.Errorf("%+v\n%v", e, e)
 		}
 	}
-	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, "has ended") {
-			t.Errorf("%+v", e)
-		}
+	if e := want(t, endOfLog(t, c, "x"), belljar.CodeRuntimeUnavailable); !strings.Contains(e.Message, "has ended") {
+		t.Errorf("%+v", e)
 	}
 	if err := c.Close(); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
 		t.Errorf("close: %v", err)

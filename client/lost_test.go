@@ -212,7 +212,9 @@ func TestRestartOnce(t *testing.T) {
 	}
 	first.Close()
 	done := make(chan error, 1)
-	go func() { done <- c.Files().Rename(within(t), "x", "a", "b", false) }()
+	ctx, failed := unreached(within(t))
+	go func() { done <- c.Files().Rename(ctx, "x", "a", "b", false) }()
+	<-failed
 	serveUnix(t, dir+"/s", answer)
 	if err := <-done; err != nil {
 		t.Error(err)

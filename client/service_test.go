@@ -65,9 +65,7 @@ func TestRefusals(t *testing.T) {
 
 	_, err := other.Runs().Get(within(t), run.ID)
 	want(t, err, belljar.CodeNotFound)
-	for _, err := range other.Runs().Frames(within(t), run.ID, 1) {
-		want(t, err, belljar.CodeNotFound)
-	}
+	want(t, endOfLog(t, other, run.ID), belljar.CodeNotFound)
 	_, err = other.Runs().Stdin(within(t), run.ID)
 	want(t, err, belljar.CodeNotFound)
 	_, err = c.Runs().Stdin(within(t), run.ID)

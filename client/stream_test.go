@@ -100,9 +100,7 @@ func TestStreamEnds(t *testing.T) {
 func TestFramesGivesUp(t *testing.T) {
 	answer, _ := script(says(502, "text/html", "<html>"))
 	c := open(t, double(t, answer), patience(50*time.Millisecond))
-	for _, err := range c.Runs().Frames(within(t), "x", 1) {
-		want(t, err, belljar.CodeRuntimeUnavailable)
-	}
+	want(t, endOfLog(t, c, "x"), belljar.CodeRuntimeUnavailable)
 }
 
 // A caller gets one report for each retried request, with the time for retries, but none if the first retry succeeds.

@@ -269,6 +269,18 @@ func want(t *testing.T, err error, code belljar.Code) *belljar.Error {
 	return e
 }
 
+// endOfLog returns the error of a log without frames; nil if there is none.
+func endOfLog(t *testing.T, service belljar.Service, id string) (end error) {
+	t.Helper()
+	for f, err := range service.Runs().Frames(within(t), id, 1) {
+		if err == nil || end != nil {
+			t.Errorf("%+v, %v after %v", f, err, end)
+		}
+		end = err
+	}
+	return end
+}
+
 // archive returns a tar stream of files, by name.
 func archive(t *testing.T, files map[string]string) io.Reader {
 	t.Helper()

@@ -135,6 +135,9 @@ func TestNonsenseEngine(t *testing.T) {
 	if status := c.ended(t); status != 125 {
 		t.Errorf("status %d", status)
 	}
+	if !strings.HasPrefix(c.stderr.String(), "belljar: ") {
+		t.Errorf("printed %q", c.stderr.String())
+	}
 	for line := range strings.Lines(c.stderr.String()) {
 		if !strings.HasPrefix(line, "belljar: ") && !strings.HasPrefix(line, "hint: ") {
 			t.Errorf("printed %q", line)

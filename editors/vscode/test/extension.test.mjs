@@ -335,13 +335,16 @@ test("the manifest, the code and the document agree", () => {
   for (const name of declared) assert.ok(editor.commands.has(name), name);
   const page = readFileSync(new URL("../../../docs/ide.md", import.meta.url), "utf8");
   const code = readFileSync(new URL("../src/settings.ts", import.meta.url), "utf8");
-  for (const [name, setting] of Object.entries(manifest.contributes.configuration.properties)) {
+  const { properties } = manifest.contributes.configuration;
+  for (const name of Object.keys(properties)) {
     const short = name.replace("tldw.sandbox.", "");
     assert.ok(page.includes(`\`${name}\``), `docs/ide.md lacks ${name}`);
     assert.ok(code.includes(`"${short}"`), `src/settings.ts lacks ${short}`);
-    const chooses = /own(<[^(]*)?\(/.test(code.split("\n").find((line) => line.includes(`"${short}"`)) ?? "") && code.includes(`this.own("${short}"`);
-    if (chooses) assert.equal(setting.scope, "application", name);
   }
+  // What a folder must not choose.
+  const own = [...code.matchAll(/this\.own(?:<[^(]*>)?\("([\w.]+)"/g)].map(([, short]) => short);
+  assert.deepEqual(own.sort(), ["apiKey", "image", "path", "runtime", "serverUrl", "sync.allow"]);
+  for (const short of own) assert.equal(properties[`tldw.sandbox.${short}`].scope, "application", short);
   assert.equal(readFileSync(new URL(`../${manifest.icon}`, import.meta.url)).readUInt32BE(16), 128); // its width
-  for (const name of manifest.capabilities.untrustedWorkspaces.restrictedConfigurations) assert.equal(manifest.contributes.configuration.properties[name].scope, "application", name);
+  for (const name of manifest.capabilities.untrustedWorkspaces.restrictedConfigurations) assert.equal(properties[name].scope, "application", name);
 });

@@ -80,14 +80,19 @@ func TestApprovalOfASandbox(t *testing.T) {
 	p.answer(id).tool(t).good(t)
 	id = p.ask("tools/call", map[string]any{"name": "sandbox_open", "arguments": map[string]any{"session_key": "other"}})
 	until(t, "the other sandbox waits", func() bool { return len(w.sessions("ann")) == 2 })
+	waiting := 0
 	for _, s := range w.sessions("ann") {
 		if s.State != belljar.SessionStarting {
 			continue
 		}
+		waiting++
 		r := p.exec(s.ID, "true")
 		if r.refused(t, "waits for an operator's approval"); strings.Contains(r.text, "deleted") {
 			t.Errorf("a sandbox that is not made yet: %s", r.text)
 		}
+	}
+	if waiting != 1 {
+		t.Errorf("%d sandboxes wait", waiting)
 	}
 	decide(t, w, belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "one is enough"})
 	p.answer(id).tool(t).refused(t, "op denied it: one is enough")

@@ -443,10 +443,13 @@ func TestCommandFromTemplate(t *testing.T) {
 		}
 	}
 	p.tool("sandbox.run", map[string]any{}).refused(t, "invalid_request")
+	var in map[string]any
 	for _, x := range p.rpc("tools/list", map[string]any{}).Result["tools"].([]any) {
-		tool := x.(map[string]any)
-		if in := tool["inputSchema"].(map[string]any); tool["name"] == "sandbox.run" && (in["oneOf"] != nil || fmt.Sprint(in["required"]) != "[command]") {
-			t.Errorf("input schema %v", in)
+		if tool := x.(map[string]any); tool["name"] == "sandbox.run" {
+			in = tool["inputSchema"].(map[string]any)
 		}
+	}
+	if in["oneOf"] != nil || fmt.Sprint(in["required"]) != "[command]" {
+		t.Errorf("input schema %v", in)
 	}
 }

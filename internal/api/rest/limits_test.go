@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -117,29 +118,31 @@ func TestWaitEndsWithTheRun(t *testing.T) {
 
 // TestWaiterGoesAway: if the client disconnects, its wait ends but the run continues.
 func TestWaiterGoesAway(t *testing.T) {
-	b := newBench(t)
-	ctx, hangUp := context.WithCancel(b.context())
-	gone := make(chan error, 1)
-	go func() {
-		r, err := http.NewRequestWithContext(ctx, "POST", b.url+prefix+"/runs?wait=true", strings.NewReader(`{"base_image": "host", "command": ["a"], "labels": {"hold": "yes"}}`))
-		if err == nil {
-			r.Header.Set("X-API-KEY", "alice")
-			r.Header.Set("Content-Type", "application/json")
-			var resp *http.Response
-			if resp, err = b.http.Do(r); err == nil {
-				_ = resp.Body.Close()
+	onLine(t, func(t *testing.T, b *bench, _ *linetest.Line) {
+		ctx, hangUp := context.WithCancel(b.context())
+		gone := make(chan error, 1)
+		go func() {
+			r, err := http.NewRequestWithContext(ctx, "POST", b.url+prefix+"/runs?wait=true", strings.NewReader(`{"base_image": "host", "command": ["a"], "labels": {"hold": "yes"}}`))
+			if err == nil {
+				r.Header.Set("X-API-KEY", "alice")
+				r.Header.Set("Content-Type", "application/json")
+				var resp *http.Response
+				if resp, err = b.http.Do(r); err == nil {
+					_ = resp.Body.Close()
+				}
 			}
+			gone <- err
+		}()
+		b.waitForRun()
+		hangUp()
+		if err := <-gone; err == nil {
+			t.Error("answered")
 		}
-		gone <- err
-	}()
-	b.waitForRun()
-	hangUp()
-	if err := <-gone; err == nil {
-		t.Error("answered")
-	}
-	if b.world.held() != 1 {
-		t.Error("the run is over")
-	}
+		synctest.Wait() // for the server
+		if answer := b.get(prefix+"/runs/run-1", "alice"); !bytes.Contains(answer, []byte(`"phase":"starting"`)) {
+			t.Errorf("the run is over: %s", answer)
+		}
+	})
 }
 
 func TestForeground(t *testing.T) {
@@ -148,13 +151,13 @@ func TestForeground(t *testing.T) {
 		t.Errorf("answers %d: %s", status, answer)
 	}
 	for _, query := range []string{"?wait=false", "?wait=0"} {
-		if _, answer := b.start(query, `{"base_image": "host", "command": ["a"]}`); strings.Contains(answer, "stdout") {
-			t.Errorf("%s waits: %s", query, answer)
+		if status, answer := b.start(query, `{"base_image": "host", "command": ["a"]}`); status != http.StatusOK || strings.Contains(answer, "stdout") {
+			t.Errorf("%s answers %d: %s", query, status, answer)
 		}
 	}
 	const interactive = `{"spec_version": "1.1", "base_image": "host", "command": ["a"], "interactive": true}`
-	if _, answer := b.start("", interactive); strings.Contains(answer, "stdout") {
-		t.Errorf("waits for the end of a run whose input comes later: %s", answer)
+	if status, answer := b.start("", interactive); status != http.StatusOK || strings.Contains(answer, "stdout") {
+		t.Errorf("a run whose input comes later: %d, %s", status, answer)
 	}
 	if _, answer := b.start("?wait=true", interactive); !strings.Contains(answer, `"stdout":"a"`) {
 		t.Errorf("does not wait when asked to: %s", answer)

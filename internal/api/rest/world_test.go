@@ -440,13 +440,6 @@ func (v admin) RevokeToken(_ context.Context, id string) error {
 	return nil
 }
 
-// held returns how many runs are active.
-func (w *world) held() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.hold)
-}
-
 func (v sessions) Open(ctx context.Context, req belljar.SessionRequest) (belljar.Session, bool, error) {
 	if req.SpecVersion == "" {
 		req.SpecVersion = "1.1"

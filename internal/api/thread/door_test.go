@@ -59,11 +59,16 @@ func TestConversation(t *testing.T) {
 	})
 	list := w.get("list_files?session_id=" + id)
 	list.want(t, 200, map[string]any{"session_id": id, "workspace_dir": "/workspace", "total_files": 2})
+	var names []string
 	for _, f := range list.body["files"].([]any) {
 		entry := f.(map[string]any)
+		names = append(names, fmt.Sprint(entry["name"]))
 		if _, err := time.Parse(time.RFC3339, entry["modified"].(string)); err != nil || !strings.HasPrefix(entry["permissions"].(string), "-rw") || len(entry["permissions"].(string)) != 10 {
 			t.Errorf("%v: %v", entry, err)
 		}
+	}
+	if slices.Sort(names); !slices.Equal(names, []string{"data.json", "output.csv"}) {
+		t.Errorf("files %q", names)
 	}
 	w.run(id, "rm -rf /workspace/*").want(t, 400, map[string]any{
 		"error": `Command contains forbidden pattern: \brm\b`, "command": "rm -rf /workspace/*", "forbidden_pattern": `\brm\b`,

@@ -264,13 +264,15 @@ class Actor:
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self.say(f"HTTP/1.1 {status} Status\r\nContent-Type: {kind}\r\nContent-Length: {len(raw)}\r\n{headers}\r\n", raw)
 
-    def gone(self) -> None:
-        """Waits until the client has closed the connection."""
+    def gone(self) -> int:
+        """Waits until the client has closed the connection, and returns the number of bytes that no act has read."""
+        unread = len(self.buf)
         try:
-            while self.sock.recv(65536):
-                pass
+            while data := self.sock.recv(65536):
+                unread += len(data)
         except ConnectionError:
             pass
+        return unread
 
 
 def error(code: str, message: str = "no", **more: Any) -> dict[str, Any]:

@@ -147,7 +147,7 @@ async def test_a_callback_that_raises_cancels(connect: Any, stage: Any, failure:
 
 
 async def test_usage_that_breaks_off(connect: Any, stage: Any) -> None:
-    sample = b'event: usage\ndata: {"at": "now", "scope": "run"}\n\n'
+    sample = b'event: later\ndata: not for us\n\nevent: usage\ndata: {"at": "now", "scope": "run"}\n\n'
     for end in (b"", b"0\r\n\r\n"):
         s = stage(cut(STREAM, chunk(sample), end))
         seen: list[Any] = []

@@ -72,6 +72,7 @@ test("many calls in a storm all come through, each once", async (t) => {
   const belljar = client(t, server.url);
   const results = await within("the calls", Promise.all(Array.from({ length: 60 }, () => belljar.run(["true"]))));
   assert.equal(new Set(results.map((r) => r.id)).size, 60);
+  assert.deepEqual([...seen.values()], new Array(60).fill(3));
 });
 
 test("503, connections that break and gateways that are alone are tried again", async (t) => {

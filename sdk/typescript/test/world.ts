@@ -71,7 +71,7 @@ export function client(t: Owner, url: string, options: BelljarOptions = {}): Bel
   return belljar;
 }
 
-/** breaking starts a proxy that cuts every stream of events after a number of them. */
+/** breaking starts a proxy that cuts every stream of events after a number of lines of output. A frame may hold many. */
 export async function breaking(t: Owner, to: { url?: string; socketPath?: string }, every: number): Promise<{ url: string; cuts: () => number }> {
   let cuts = 0;
   const way = await fake(t, (incoming, outgoing) => {
@@ -84,17 +84,19 @@ export async function breaking(t: Owner, to: { url?: string; socketPath?: string
         answer.pipe(outgoing);
         return;
       }
-      let left = every;
+      let lines = 0;
       answer.on("data", (data: Buffer) => {
         let at = 0;
         for (let end = data.indexOf("\n\n"); end >= 0; end = data.indexOf("\n\n", end + 2)) {
+          lines += newlines(data.subarray(at, end));
           at = end + 2;
-          if (--left > 0) continue;
+          if (lines < every) continue;
           cuts++;
           outgoing.write(data.subarray(0, at + 7), () => outgoing.destroy()); // and the first bytes of the next one
           answer.destroy();
           return;
         }
+        lines += newlines(data.subarray(at));
         outgoing.write(data);
       });
       answer.on("end", () => outgoing.end());
@@ -103,4 +105,9 @@ export async function breaking(t: Owner, to: { url?: string; socketPath?: string
     forward.end(asked.body);
   });
   return { url: way.url, cuts: () => cuts };
+}
+
+/** newlines counts the escaped newlines in JSON. */
+function newlines(json: Buffer): number {
+  return json.toString("latin1").split("\\n").length - 1;
 }

@@ -7,6 +7,7 @@ test("the node's page shows each protection, and the caller's allowance", async 
   const v = await visit(t);
   await v.open("sandbox/node");
   const { runtimes } = await v.api.runtimes();
+  assert.ok(runtimes.some((runtime) => runtime.available && runtime.protections?.length), JSON.stringify(runtimes));
   for (const runtime of runtimes) {
     const card = v.page.getByRole("article", { name: `Runtime ${runtime.name}` });
     await card.waitFor();

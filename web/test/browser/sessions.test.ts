@@ -75,18 +75,24 @@ test("hostile names are text", async (t) => {
   const v = await visit(t);
   v.allow(/40[04]/); // the server may refuse such names
   await v.api.run({ command: ["echo", ...hostile, "\u0007\u001b[31m"] });
-  const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "user", id: "1", key: hostile[0]! } }).catch(() => v.api.sessions.create({}));
+  const session = await v.api.sessions.open({ base_image: "host", scope: { namespace: "user", id: "1", key: hostile[0]! } });
   atEnd(t, () => session.destroy());
   await v.open(`sandbox/runs?q=${encodeURIComponent(hostile[0]!)}&image=${encodeURIComponent(hostile[3]!)}`);
+  const isText = async () => {
+    assert.equal(await v.page.evaluate(() => (window as unknown as { hit?: number }).hit), undefined);
+    assert.equal(await v.page.locator("main img, main script").count(), 0);
+  };
   await v.page.getByRole("heading", { name: "No run matches" }).waitFor();
+  await isText();
   await v.open("sandbox/runs");
   await v.page.getByRole("row").filter({ hasText: hostile[0]! }).filter({ hasText: "⟨202E⟩gnp.exe" }).waitFor();
+  await isText();
   await alsoAccessible(v.page, "runs-hostile");
   await v.open("sandbox/sessions");
-  await v.page.getByRole("listitem").filter({ hasText: "active" }).waitFor();
+  await v.page.getByRole("listitem").filter({ hasText: "active" }).filter({ hasText: hostile[0]! }).waitFor();
+  await isText();
   await alsoAccessible(v.page, "sessions-hostile");
   await v.open(`sandbox/${encodeURIComponent("'\"><script>alert(1)</script>\u202e")}`);
   await v.page.getByRole("heading", { name: "There is no such page" }).waitFor();
-  assert.equal(await v.page.evaluate(() => (window as unknown as { hit?: number }).hit), undefined);
-  assert.equal(await v.page.locator("main img, main script").count(), 0);
+  await isText();
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Until } from "./owner.ts";
-import { visit } from "./world.ts";
+import { axe, visit } from "./world.ts";
 
 const faults: [name: string, noted: RegExp, event: "console" | "weberror", fault: () => unknown][] = [
   ["an inline style element", /violation of style-src-elem/, "console", () => document.head.append(Object.assign(document.createElement("style"), { textContent: "p{}" }))],
@@ -31,4 +31,17 @@ test("what a test announces is no fault", async (t) => {
   v.allow(/announced/);
   await v.open("sandbox");
   await v.page.evaluate(() => console.error("this was announced"));
+});
+
+test("axe-core finds what a page does wrong", async (t) => {
+  const v = await visit(t);
+  await v.open("sandbox");
+  await v.page.evaluate(() => {
+    const [image, text] = [document.createElement("img"), document.createElement("p")];
+    text.textContent = "hard to read";
+    [text.style.color, text.style.backgroundColor] = ["#bbb", "#fff"];
+    document.querySelector("main")!.append(image, text);
+  });
+  const found = await axe(v.page);
+  for (const rule of ["color-contrast", "image-alt"]) assert.ok(found.some((one) => one.startsWith(`${rule}: `)), `${rule}: ${found.join("; ")}`);
 });

@@ -28,6 +28,8 @@ async def watch_usage(transport: AsyncTransport, at: str) -> AsyncIterator[types
                 for name, data in events:
                     if name == "end":
                         return
+                    if name not in ("usage", "error"):  # of a newer server
+                        continue
                     try:
                         message = json.loads(data)
                     except ValueError as e:

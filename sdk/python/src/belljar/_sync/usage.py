@@ -29,6 +29,8 @@ def watch_usage(transport: Transport, at: str) -> Iterator[types.UsageSample]:
                 for name, data in events:
                     if name == "end":
                         return
+                    if name not in ("usage", "error"):  # of a newer server
+                        continue
                     try:
                         message = json.loads(data)
                     except ValueError as e:
