@@ -3,13 +3,16 @@
 package service_test
 
 import (
+	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service"
 )
 
 func read(t *testing.T, b *bench, id, path string) string {
@@ -143,5 +146,22 @@ func TestArtifactCap(t *testing.T) {
 	}
 	if _, _, err := b.Artifacts.Open(t.Context(), r.ID, "b", 0); belljar.CodeOf(err) != belljar.CodeNotFound {
 		t.Errorf("open what was left out: %v", err)
+	}
+}
+
+// Artifacts that could not be made durable are kept, with a warning.
+func TestArtifactsNotSynced(t *testing.T) {
+	kept := newBlobs()
+	kept.slip = errors.New("input/output error")
+	b := newBench(t, func(o *service.Options) { o.Blobs = kept })
+	req := shell("printf one > a")
+	req.CapturePatterns = []string{"a"}
+	r := b.run(req)
+	r.want(t, belljar.PhaseCompleted, 0, "")
+	if !slices.Contains(r.Warnings, "artifacts may not survive a loss of power of the server") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	if got := read(t, b, r.ID, "a"); got != "one" {
+		t.Errorf("a holds %q", got)
 	}
 }

@@ -17,6 +17,7 @@ type blobs struct {
 	mu   sync.Mutex
 	held map[blob.Key][]byte
 	fail error // returned by Put
+	slip error // returned by Sync
 }
 
 func newBlobs() *blobs { return &blobs{held: map[blob.Key][]byte{}} }
@@ -35,7 +36,7 @@ func (b *blobs) Put(_ context.Context, k blob.Key, r io.Reader) (blob.Info, erro
 	return blob.Info{Size: int64(len(raw)), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256(raw))}, nil
 }
 
-func (b *blobs) Sync(context.Context, string, string) error { return nil }
+func (b *blobs) Sync(context.Context, string, string) error { return b.slip }
 
 func (b *blobs) Open(_ context.Context, k blob.Key, offset int64) (io.ReadCloser, error) {
 	b.mu.Lock()

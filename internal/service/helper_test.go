@@ -226,6 +226,13 @@ func (r result) want(t *testing.T, phase belljar.Phase, code int, reason belljar
 	}
 }
 
+func refusedAs(t *testing.T, what string, err error, want belljar.Code) {
+	t.Helper()
+	if err == nil || belljar.CodeOf(err) != want {
+		t.Errorf("%s: %v, want %s", what, err, want)
+	}
+}
+
 // shell returns a request for a shell script.
 func shell(script string) belljar.RunRequest {
 	return command("/bin/sh", "-c", script)

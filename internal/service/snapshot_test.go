@@ -75,13 +75,6 @@ func (b *bench) kept() int64 {
 	return 0
 }
 
-func refusedAs(t *testing.T, what string, err error, want belljar.Code) {
-	t.Helper()
-	if err == nil || belljar.CodeOf(err) != want {
-		t.Errorf("%s: %v, want %s", what, err, want)
-	}
-}
-
 func TestPlainSnapshots(t *testing.T) {
 	t.Parallel()
 	held, clock := newBlobs(), newHourglass()
@@ -246,13 +239,16 @@ func TestSnapshotFaults(t *testing.T) {
 	held.fail = blob.ErrFull
 	_, err := all.Make(ctx, x.ID, belljar.SnapshotSpec{})
 	refusedAs(t, "full disk", err, belljar.CodeDiskFull)
-	held.fail, records.fail = nil, errors.New("broken")
-	_, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{})
-	refusedAs(t, "no record", err, belljar.CodeInternal)
+	held.fail = nil
+	for what, fault := range map[string]*error{"bytes that are not durable": &held.slip, "no record": &records.fail} {
+		*fault = errors.New("broken")
+		_, err = all.Make(ctx, x.ID, belljar.SnapshotSpec{})
+		refusedAs(t, what, err, belljar.CodeInternal)
+		*fault = nil
+	}
 	if held.count() != 0 || b.kept() != 0 {
 		t.Errorf("%d blobs and %d bytes are left", held.count(), b.kept())
 	}
-	records.fail = nil
 	made, err := all.Make(ctx, x.ID, belljar.SnapshotSpec{})
 	if err != nil {
 		t.Fatal(err)

@@ -105,6 +105,13 @@ func TestClaimedLimits(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("claimed: %v\nmade:    %v", got, want)
 			}
+			// The limit of the request, in microseconds of each 100 ms.
+			cpu := strconv.Itoa(int(fresh.Limits.CPU * 100_000))
+			for name, limit := range map[string]string{"cpu.max": cpu + " 100000", "cpu.cfs_quota_us": cpu} {
+				if text, ok := want[name]; ok && text != limit {
+					t.Errorf("%s is %q, want %q", name, text, limit)
+				}
+			}
 			for _, path := range []string{"/proc/1/limits", "/proc/self/limits", "/proc/self/status", "/proc/self/cgroup"} {
 				// Numbers of processes and counters differ between any two sandboxes.
 				if got, want := steady(read(t, b, path)), steady(read(t, a, path)); got != want {

@@ -248,23 +248,69 @@ func TestDurability(t *testing.T) {
 	}
 }
 
-// TestHibernationIsDurable checks that a session is durably recorded as hibernated, also after a power failure, before its sandbox is destroyed.
-func TestHibernationIsDurable(t *testing.T) {
+// TestDurableWrites checks which writes survive a power failure: those that callers answer, or act on, directly afterwards.
+func TestDurableWrites(t *testing.T) {
 	s := opened(t)
-	x := store.Session{Session: belljar.Session{ID: belljar.NewID(), UserID: "ann", State: belljar.SessionActive, CreatedAt: time.Now()}}
+	now := time.Unix(1_800_000_000, 0)
+	run := queued("run")
+	if _, err := s.Runs().Insert(t.Context(), run, nil); err != nil {
+		t.Fatal(err)
+	}
+	run.Phase, run.FinishedAt = belljar.PhaseCompleted, &now
+	x := store.Session{Session: belljar.Session{ID: belljar.NewID(), UserID: "ann", State: belljar.SessionActive, CreatedAt: now}}
 	if _, err := s.Sessions().Insert(t.Context(), x, nil); err != nil {
 		t.Fatal(err)
 	}
+	asleep := x
+	asleep.State = belljar.SessionHibernated
+	approval := belljar.Approval{ID: "approval", UserID: "ann", State: belljar.ApprovalPending, RequestedAt: now}
+	approved := approval
+	approved.State = belljar.ApprovalApproved
 	for _, test := range []struct {
-		state belljar.SessionState
-		want  string
-	}{{belljar.SessionActive, "NORMAL"}, {belljar.SessionHibernated, "FULL"}} {
-		x.State = test.state
-		if err := s.Sessions().Update(t.Context(), x); err != nil {
-			t.Fatal(err)
+		name string
+		do   func(context.Context) error
+		want string
+	}{
+		{"active session", func(ctx context.Context) error { return s.Sessions().Update(ctx, x) }, "NORMAL"},
+		{"hibernated session", func(ctx context.Context) error { return s.Sessions().Update(ctx, asleep) }, "FULL"},
+		{"finished run", func(ctx context.Context) error { return s.Runs().Finish(ctx, run) }, "FULL"},
+		{"approval", func(ctx context.Context) error { return s.Approvals().Put(ctx, approval) }, "FULL"},
+		{"decision", func(ctx context.Context) error { return s.Approvals().Decide(ctx, approved) }, "FULL"},
+		{"secret", func(ctx context.Context) error {
+			_, err := s.Secrets().Put(ctx, store.Secret{Owner: "ann", Name: "A", Sealed: []byte("x"), CreatedAt: now, UpdatedAt: now})
+			return err
+		}, "FULL"},
+		{"removed secret", func(ctx context.Context) error { return s.Secrets().Delete(ctx, "ann", "A") }, "FULL"},
+		{"snapshot", func(ctx context.Context) error {
+			return s.Snapshots().Insert(ctx, belljar.Snapshot{ID: "snapshot", UserID: "ann", Digest: "d", CreatedAt: now})
+		}, "FULL"},
+		{"removed snapshot", func(ctx context.Context) error {
+			_, err := s.Snapshots().Delete(ctx, "snapshot")
+			return err
+		}, "FULL"},
+		{"template", func(ctx context.Context) error {
+			return s.Templates().Put(ctx, store.Template{Owner: "ann", Template: belljar.Template{TemplateSpec: belljar.TemplateSpec{Name: "t"}}})
+		}, "FULL"},
+		{"removed template", func(ctx context.Context) error { return s.Templates().Delete(ctx, "ann", "t") }, "FULL"},
+		{"key", func(ctx context.Context) error {
+			return s.Tokens().Insert(ctx, store.Token{Token: belljar.Token{ID: "key", UserID: "ann", CreatedAt: now}, Hash: "h"})
+		}, "FULL"},
+		{"revoked key", func(ctx context.Context) error { return s.Tokens().Revoke(ctx, "key", now) }, "FULL"},
+		{"sign-in", func(ctx context.Context) error {
+			_, err := s.Tokens().SignIn(ctx, store.Token{Token: belljar.Token{ID: "code", UserID: "ann", CreatedAt: now}, Hash: "c", Parent: "key"}, 10)
+			return err
+		}, "FULL"},
+		{"spent code", func(ctx context.Context) error { return s.Tokens().Spend(ctx, "c", now) }, "FULL"},
+	} {
+		// Each begins with the mode of a write that is not durable. The writer is idle whenever the test reads its mode.
+		if err := s.Tokens().Used(t.Context(), "none", now); !errors.Is(err, store.ErrNotFound) || s.writer.sync != "NORMAL" {
+			t.Fatalf("control: synchronous %s, error %v", s.writer.sync, err)
 		}
-		if got := s.writer.sync; got != test.want { // the writer is idle; its last transaction used this mode
-			t.Errorf("%s: synchronous %s, want %s", test.state, got, test.want)
+		if err := test.do(t.Context()); err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		if got := s.writer.sync; got != test.want {
+			t.Errorf("%s: synchronous %s, want %s", test.name, got, test.want)
 		}
 	}
 }
