@@ -10,29 +10,44 @@ import (
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
-// sealed is an engine whose workspaces cannot be listed.
-type sealed struct{ belljar.Engine }
+// sealed is an engine whose workspaces cannot be listed, for the reason code.
+type sealed struct {
+	belljar.Engine
+	code belljar.Code
+}
 
-func (e sealed) As(c belljar.Caller) belljar.Service { return sealedService{e.Engine.As(c)} }
+func (e sealed) As(c belljar.Caller) belljar.Service { return sealedService{e.Engine.As(c), e.code} }
 
-type sealedService struct{ belljar.Service }
+type sealedService struct {
+	belljar.Service
+	code belljar.Code
+}
 
-func (s sealedService) Files() belljar.Files { return sealedFiles{s.Service.Files()} }
+func (s sealedService) Files() belljar.Files { return sealedFiles{s.Service.Files(), s.code} }
 
-type sealedFiles struct{ belljar.Files }
+type sealedFiles struct {
+	belljar.Files
+	code belljar.Code
+}
 
 func (f sealedFiles) List(ctx context.Context, id string, q belljar.FileQuery) (belljar.FileList, error) {
 	if q.Recursive {
-		return belljar.FileList{}, &belljar.Error{Code: belljar.CodeConflict, Message: "permissions", Details: map[string]any{"path": "."}}
+		return belljar.FileList{}, &belljar.Error{Code: f.code, Message: "it cannot be listed", Details: map[string]any{"path": "."}}
 	}
 	return f.Files.List(ctx, id, q)
 }
 
-// A session whose workspace cannot be read is active.
+// A session whose workspace its programs made unreadable is active. One whose sandbox does not answer is not reported as empty.
 func TestUnreadableWorkspace(t *testing.T) {
-	w := newWorld(t, func(o *thread.Options) { o.Engine = sealed{o.Engine} })
-	id := w.open("a")
-	w.get("get_session?thread_id=a").want(t, 200, map[string]any{"session_id": id, "status": "active", "files_count": 0})
+	for code, status := range map[belljar.Code]int{belljar.CodeConflict: 200, belljar.CodeTimeout: 504, belljar.CodeInternal: 500} {
+		w := newWorld(t, func(o *thread.Options) { o.Engine = sealed{o.Engine, code} })
+		id := w.open("a")
+		want := map[string]any{"code": string(code)}
+		if status == 200 {
+			want = map[string]any{"session_id": id, "status": "active", "files_count": 0}
+		}
+		w.get("get_session?thread_id=a").want(t, status, want)
+	}
 }
 
 // full is an engine whose workspaces are full with files that a list does not show.
