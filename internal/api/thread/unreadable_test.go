@@ -4,6 +4,7 @@ package thread_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -76,4 +77,31 @@ func TestHiddenFilesTakeRoom(t *testing.T) {
 	w.upload(field{"session_id", "", id}, field{"file", "f", "x"}).want(t, 507, map[string]any{
 		"error": "Workspace size limit exceeded", "max_workspace_mb": 2, "current_workspace_mb": 1.5,
 	})
+}
+
+// coarse is an engine whose lists have no nanoseconds, like those of a client.
+type coarse struct{ belljar.Engine }
+
+func (e coarse) As(c belljar.Caller) belljar.Service { return coarseService{e.Engine.As(c)} }
+
+type coarseService struct{ belljar.Service }
+
+func (s coarseService) Files() belljar.Files { return coarseFiles{s.Service.Files()} }
+
+type coarseFiles struct{ belljar.Files }
+
+func (coarseFiles) List(context.Context, string, belljar.FileQuery) (belljar.FileList, error) {
+	return belljar.FileList{Entries: []belljar.FileEntry{{Path: "a", MtimeUnix: 1}, {Path: "b", MtimeUnix: 2}, {Path: "c", MtimeUnix: 2}}}, nil
+}
+
+// Files whose times have no nanoseconds are sorted by seconds, then by name.
+func TestNewestFirstBySeconds(t *testing.T) {
+	w := newWorld(t, func(o *thread.Options) { o.Engine = coarse{o.Engine} })
+	var names []any
+	for _, f := range w.get("list_files?session_id=" + w.open("a")).body["files"].([]any) {
+		names = append(names, f.(map[string]any)["name"])
+	}
+	if !slices.Equal(names, []any{"b", "c", "a"}) {
+		t.Error(names)
+	}
 }
