@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -385,5 +386,63 @@ func TestChatMessageOfManyValues(t *testing.T) {
 	}
 	if len(got) != 1 || got[0] != any(chatError("a message has at most 100000 values")) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// linked is an engine whose only folder has n links to it. Each look at one is counted, and fails with err.
+type linked struct {
+	workspace.Engine
+	n     int
+	err   error
+	looks *atomic.Int64
+}
+
+func (e linked) Files() belljar.Files { return linkedFiles{e: e} }
+
+type linkedFiles struct {
+	belljar.Files
+	e linked
+}
+
+func (f linkedFiles) List(context.Context, string, belljar.FileQuery) (list belljar.FileList, err error) {
+	for i := range f.e.n {
+		list.Entries = append(list.Entries, belljar.FileEntry{Path: strconv.Itoa(i), Type: "symlink", Target: "."})
+	}
+	return list, nil
+}
+
+func (f linkedFiles) Stat(context.Context, string, string) (belljar.FileEntry, error) {
+	f.e.looks.Add(1)
+	return belljar.FileEntry{Path: ".", Type: "dir"}, f.e.err
+}
+
+// The links of one folder are a bounded number of requests. A tree whose links were not all followed is truncated.
+func TestManyLinks(t *testing.T) {
+	missing, gone := &belljar.Error{Code: belljar.CodeNotFound}, &belljar.Error{Code: belljar.CodeRuntimeUnavailable}
+	for _, c := range []struct {
+		n    int
+		err  error
+		dirs int
+		cut  cut
+	}{
+		{maxLinks, nil, maxLinks, cut{}}, {maxLinks + 1, nil, maxLinks, cut{true, "node_limited"}}, {2, missing, 0, cut{}}, {2, gone, 0, cut{true, "node_limited"}},
+	} {
+		e := linked{n: c.n, err: c.err, looks: new(atomic.Int64)}
+		got, err := chatWith(t, e, nil).tree(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, dirs, visited := got.(tagged).v.(tree), 0, 0
+		for _, e := range out.Entries {
+			if e.Dir {
+				dirs++
+			}
+		}
+		if c.cut.Truncated {
+			visited = c.n
+		}
+		if dirs != c.dirs || out.cut != c.cut || out.Visited != visited || len(out.Entries) != c.n || e.looks.Load() != int64(min(c.n, maxLinks)) {
+			t.Errorf("%d links, %v: %d folders of %d, %+v, %d visited, %d looks", c.n, c.err, dirs, len(out.Entries), out.cut, out.Visited, e.looks.Load())
+		}
 	}
 }
