@@ -36,7 +36,9 @@ func TestArtifactsInTheLog(t *testing.T) {
 	e.command("tldw.sandbox.run", map[string]any{"uri": "file://" + dir + "/x.sh", "capture_patterns": []string{"out/*"}, "wait": true})
 	e.command("tldw.sandbox.openArtifacts", nil)
 	for _, want := range []string{"out/a, 2 bytes", "out/b, link to a", "out/c, not kept: artifact_cap_exceeded"} {
-		if m := e.wait(func(m message) bool { return m.Method == "window/logMessage" && strings.Contains(string(m.Params), ": out/") }); m.object(t)["message"] != "Belljar: "+want {
+		if m := e.wait(func(m message) bool {
+			return m.Method == "window/logMessage" && strings.Contains(string(m.Params), ": out/")
+		}); m.object(t)["message"] != "Belljar: "+want {
 			t.Errorf("%s, want %s", m.Params, want)
 		}
 	}
