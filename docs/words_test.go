@@ -3,6 +3,7 @@ package docs
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -79,5 +80,14 @@ func TestWeakHost(t *testing.T) {
 	first, _, found := strings.Cut(text(t, "agent.md"), "\n## What to set\n")
 	if !found || strings.Contains(first, "memory") {
 		t.Error("agent.md sets a limit of memory before it describes what to set")
+	}
+	configs, err := filepath.Glob("../examples/mcp/*.*")
+	if err != nil || len(configs) < 6 {
+		t.Fatal(configs, err)
+	}
+	for _, config := range configs {
+		if strings.Contains(text(t, config), "--memory") {
+			t.Errorf("%s sets a limit of memory", config)
+		}
 	}
 }

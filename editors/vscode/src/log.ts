@@ -128,7 +128,7 @@ export class Logs {
 
   truncated(note: TruncatedNote): void {
     const link = note.web_url ? ` ${note.title}: ${note.web_url}` : "";
-    this.say(note.run_id, `${note.stream} goes on; its first ${note.shown_bytes >> 10} KB are shown.${link}`);
+    this.say(note.run_id, `${note.stream} continues; its first ${note.shown_bytes >> 10} KB are shown.${link}`);
   }
 
   /** Prints a note that is not the program's output. */

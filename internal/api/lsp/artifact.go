@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/char"
 )
 
 type artifactItem struct {
@@ -54,7 +55,14 @@ func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 		} else {
 			s.log(fmt.Sprintf("Belljar: run %s has left %d files", id, len(list)))
 			for _, a := range list {
-				s.log(fmt.Sprintf("Belljar: %s, %d bytes", a.Path, a.Size))
+				switch {
+				case a.Skipped != "":
+					s.log(fmt.Sprintf("Belljar: %s, not kept: %s", char.Quoted(a.Path), a.Skipped))
+				case a.LinkTarget != "":
+					s.log(fmt.Sprintf("Belljar: %s, link to %s", char.Quoted(a.Path), char.Quoted(a.LinkTarget)))
+				default:
+					s.log(fmt.Sprintf("Belljar: %s, %d bytes", char.Quoted(a.Path), a.Size))
+				}
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package lsp
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -174,13 +175,13 @@ func (s *reporter) fallback(r *run, why trace.Trace, any bool, found diagnostics
 	})
 }
 
-// inSandbox returns the place of a failure that has none in the folder; "" if it has no file at all.
+// inSandbox returns the place of a failure that has none in the folder; "" if that is in no file, as bash:1, <string>:1 or node:internal.
 func (r *run) inSandbox(why trace.Trace) string {
-	l := r.places.First(why)
-	if l.Frame.File == "" {
+	f := r.places.First(why).Frame
+	if f.File == "" || f.Skipped == trace.SkippedInline || f.Skipped == trace.SkippedRuntime && !path.IsAbs(f.File) {
 		return ""
 	}
-	return fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
+	return fmt.Sprintf("%s:%d", f.File, f.Line)
 }
 
 // diagnostic returns the diagnostic of one failure at a place.

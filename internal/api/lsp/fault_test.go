@@ -272,6 +272,21 @@ func TestPlaceInTheSandbox(t *testing.T) {
 	if end := e.wait(func(m message) bool { return m.Method == "$/progress" && strings.Contains(string(m.Params), `"end"`) }); !strings.Contains(string(end.Params), place) {
 		t.Errorf("%s", end.Params)
 	}
+	for _, c := range []struct{ text, place string }{ // as of python3 -c, node -e and the like
+		{"bash: line 1: nosuch: command not found", ""},
+		{"sh: 1: nosuch: not found", ""},
+		{"/opt/run.sh: line 1: nosuch: command not found", " at /opt/run.sh:1 (in the sandbox)"},
+		{"Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\nZeroDivisionError: division by zero", ""},
+		{"[eval]:1\nthrow new Error(\"no\")\n^\n\nError: no\n    at [eval]:1:7\n    at runScriptInThisContext (node:internal/vm:209:10)", ""},
+		{"node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\nError: Cannot find module '/workspace/y.js'\n    at node:internal/modules/cjs/loader:1225:15", ""},
+		{"Traceback (most recent call last):\n  File \"<string>\", line 1, in <module>\n  File \"/usr/lib/python3.11/json/__init__.py\", line 346, in loads\nValueError: no",
+			" at /usr/lib/python3.11/json/__init__.py:346 (in the sandbox)"},
+	} {
+		run := e.run(map[string]any{"command": []string{"sh", "-c", `printf '%s\n' "$0" >&2; exit 1`, c.text}})
+		if run["message"] != "command exited with status 1"+c.place {
+			t.Errorf("%q: %v", c.text, run["message"])
+		}
+	}
 }
 
 // If a session ends while a program runs in it, the run ends, too. The next run has another session, with the whole folder.

@@ -38,6 +38,7 @@ type session struct {
 	id     string
 	files  sync.Manifest
 	limits belljar.Limits
+	waits  bool // its startup limit is that of the run which opened it, not the server's default
 }
 
 // sessionTTL is how long an unused session lives, in seconds.
@@ -220,7 +221,7 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 	if err != nil {
 		return nil, err
 	}
-	x := &session{id: opened.ID, limits: opened.Limits}
+	x := &session{id: opened.ID, limits: opened.Limits, waits: want.startup != 0}
 	f.sessions[terms] = x
 	return x, nil
 }

@@ -3,6 +3,7 @@
 package lsp_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -113,14 +114,25 @@ func (s openingSessions) Open(ctx context.Context, req belljar.SessionRequest) (
 	return s.Sessions.Open(ctx, req)
 }
 
-// The startup timeout of a run is that of the session that it needs. Later runs with another one use the same session.
+// The startup timeout of a run is that of the session that it needs. Later runs with another one, or with none, use the same session.
 func TestStartupTimeout(t *testing.T) {
 	var requests []belljar.SessionRequest
-	e := start(t, with(openingService{service(t), &requests}))
+	s := service(t)
+	e := start(t, with(openingService{s, &requests}))
 	e.initialize([]string{makeFolder(t, map[string]string{"x": ""})}, nil)
-	for _, limit := range []float64{33, 44} {
-		if got := e.run(map[string]any{"command": []string{"true"}, "startup_timeout_sec": limit}); got["exit_code"] != 0.0 {
-			t.Errorf("%v", got)
+	me, err := s.Node().Me(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, limit := range []float64{33, 44, 0} {
+		args := map[string]any{"command": []string{"true"}}
+		if limit != 0 {
+			args["startup_timeout_sec"] = limit
+		}
+		got := e.run(args)
+		run, err := s.Runs().Get(t.Context(), got["run_id"].(string))
+		if want := cmp.Or(limit, me.Limits.StartupTimeoutSec); err != nil || got["exit_code"] != 0.0 || run.ResourceUsage.Limits.StartupTimeoutSec != want {
+			t.Errorf("%v %v: %+v, want %v", got, err, run.ResourceUsage.Limits, want)
 		}
 	}
 	if len(requests) != 1 || requests[0].StartupTimeoutSec != 33 {

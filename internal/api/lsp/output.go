@@ -201,7 +201,7 @@ func (p *pump) truncated(stream int) {
 		p.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
 		return
 	}
-	text := fmt.Sprintf("Belljar: %s goes on, and its first %d KB are shown.", streamName(stream), mostShown>>10)
+	text := fmt.Sprintf("Belljar: %s continues, and its first %d KB are shown.", streamName(stream), mostShown>>10)
 	if page != "" {
 		text += " " + fullLogs + ": " + page
 	}

@@ -340,6 +340,13 @@ func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *ru
 		}
 		r.files = texts{base: f.root.FS(), own: p.texts}
 		p.spec.SessionID = x.id
+		if x.waits && p.args.StartupTimeoutSec == 0 { // without a limit, the run would get the session's
+			me, err := service.Node().Me(ctx)
+			if err != nil {
+				return started, err
+			}
+			p.spec.StartupTimeoutSec = me.Limits.StartupTimeoutSec
+		}
 		started, err = accept(ctx, service, belljar.RunRequest{RunSpec: p.spec})
 		if err == nil || try > 0 || !gone(ctx, service, x.id) {
 			return started, err

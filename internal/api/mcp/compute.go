@@ -78,7 +78,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 		return nil, err
 	}
 	image := c.terms.Image
-	if image == "" && c.terms.Template == "" {
+	if !c.terms.setsImage() {
 		image = c.kit.opts.Image
 	}
 	spec := c.oneShot(image)
@@ -173,14 +173,16 @@ func commandTool(runtimes []string) *tool {
 	return t
 }
 
-// checkForm refuses arguments that do not name a command and exactly one place. The operator's template has an image.
-func (in *commandInput) checkForm(template string) error {
+// checkForm refuses arguments that do not name a command and exactly one place. The place is known if the operator sets the image.
+func (in *commandInput) checkForm(operators bool) error {
 	message := "give command, and either session_id or base_image"
 	switch {
 	case in.SessionID != "" && in.BaseImage != "":
 		message = "session_id and base_image exclude each other: a session has its image"
-	case len(in.Command) > 0 && (in.SessionID != "" || in.BaseImage != "" || template != ""):
+	case len(in.Command) > 0 && (in.SessionID != "" || in.BaseImage != "" || operators):
 		return nil
+	case operators:
+		message = "give command"
 	}
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: message, Details: map[string]any{"fields": []string{"session_id", "base_image", "command"}},
@@ -188,7 +190,7 @@ func (in *commandInput) checkForm(template string) error {
 }
 
 func runCommand(c *call, in commandInput) (*reply, error) {
-	if err := in.checkForm(c.terms.Template); err != nil {
+	if err := in.checkForm(c.terms.setsImage()); err != nil {
 		return nil, err
 	}
 	timeout, err := c.terms.timeout("timeout_sec", float64(in.TimeoutSec))

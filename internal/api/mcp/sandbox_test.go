@@ -427,29 +427,31 @@ func TestIsolatedRestart(t *testing.T) {
 	}
 }
 
-// With a template, sandbox.run needs no image: the template has one.
-func TestCommandFromTemplate(t *testing.T) {
+// If the operator sets a template or an image, sandbox.run needs no image.
+func TestCommandOnItsOwn(t *testing.T) {
 	w := newWorld(t)
 	if _, err := w.as("ann").Templates().Build(t.Context(), belljar.TemplateSpec{Name: "t", BaseImage: "host", Run: []string{"echo kept > word"}}); err != nil {
 		t.Fatal(err)
 	}
-	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Template: "t"}})
-	for name, arguments := range map[string]map[string]any{
-		"no image":  {"command": []string{"cat", "word"}},
-		"its image": {"base_image": "host", "command": []string{"cat", "word"}},
-	} {
-		if got := p.tool("sandbox.run", arguments).good(t); !strings.Contains(got.text, "kept") {
-			t.Errorf("%s: %s", name, got.text)
+	for _, set := range []belljar.Toolset{{Template: "t"}, {Image: "host"}} {
+		p := w.peer("ann", mcp.Terms{Toolset: set})
+		for name, arguments := range map[string]map[string]any{
+			"no image":  {"command": []string{"ls"}},
+			"its image": {"base_image": "host", "command": []string{"ls"}},
+		} {
+			if got := p.tool("sandbox.run", arguments).good(t); strings.Contains(got.text, "word") != (set.Template != "") {
+				t.Errorf("%+v, %s: %s", set, name, got.text)
+			}
 		}
-	}
-	p.tool("sandbox.run", map[string]any{}).refused(t, "invalid_request")
-	var in map[string]any
-	for _, x := range p.rpc("tools/list", map[string]any{}).Result["tools"].([]any) {
-		if tool := x.(map[string]any); tool["name"] == "sandbox.run" {
-			in = tool["inputSchema"].(map[string]any)
+		p.tool("sandbox.run", map[string]any{}).refused(t, "error: give command (invalid_request)")
+		var in map[string]any
+		for _, x := range p.rpc("tools/list", map[string]any{}).Result["tools"].([]any) {
+			if tool := x.(map[string]any); tool["name"] == "sandbox.run" {
+				in = tool["inputSchema"].(map[string]any)
+			}
 		}
-	}
-	if in["oneOf"] != nil || fmt.Sprint(in["required"]) != "[command]" {
-		t.Errorf("input schema %v", in)
+		if in == nil || in["oneOf"] != nil || fmt.Sprint(in["required"]) != "[command]" {
+			t.Errorf("%+v: input schema %v", set, in)
+		}
 	}
 }

@@ -80,9 +80,9 @@ func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientS
 // listed returns a tool as it is for the client's terms.
 func (s *clientSession) listed(t tool) *sdk.Tool {
 	t.Description = s.terms.describe(t.Description)
-	if t.Name == runTool && s.terms.Template != "" {
+	if t.Name == runTool && s.terms.setsImage() {
 		in := maps.Clone(t.input)
-		delete(in, "oneOf") // the template has an image
+		delete(in, "oneOf") // the place is known
 		in["required"] = []string{"command"}
 		t.InputSchema = in
 	}

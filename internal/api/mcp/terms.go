@@ -160,6 +160,9 @@ func fixed(field, asked, operators string) (string, error) {
 	return cmp.Or(asked, operators), nil
 }
 
+// setsImage reports whether the operator sets the image of all sandboxes. A template has one.
+func (t *Terms) setsImage() bool { return t.Image != "" || t.Template != "" }
+
 // exceeds refuses a request for more than the terms allow.
 func exceeds(field string, asked, maximum any, format string, args ...any) error {
 	return &belljar.Error{

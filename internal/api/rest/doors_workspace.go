@@ -41,7 +41,7 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 		{OperationID: "workspace-tree", Method: http.MethodGet, Path: at + "/tree", Summary: "List a folder", Parameters: []*huma.Param{path(false)},
 			Responses: jsonResponse("Its entries, folders first", objectOf(with(fields{
 				"entries": listOf(objectOf(fields{"name": text(""), "path": text(""), "is_dir": flag(""), "size": number("Of a file, in bytes")}, "name", "path", "is_dir")),
-				"path":    text(""), "total_visited": number("Entries listed, if there are more"),
+				"path":    text(""), "total_visited": number("Entries listed, if a bound was reached"),
 			}), "entries", "path"))},
 		{OperationID: "workspace-read-file", Method: http.MethodGet, Path: at + "/file", Summary: "Read a file", Parameters: []*huma.Param{path(true)}, Responses: jsonResponse("Its text, at most 5 MiB", file)},
 		{OperationID: "workspace-write-file", Method: http.MethodPut, Path: at + "/file", Summary: "Write a file", Parameters: []*huma.Param{path(true)},

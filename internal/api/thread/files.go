@@ -90,7 +90,7 @@ func (c *call) list() {
 		return
 	}
 	slices.SortStableFunc(found.Entries, func(a, b belljar.FileEntry) int {
-		return cmp.Or(cmp.Compare(b.MtimeNs, a.MtimeNs), strings.Compare(a.Path, b.Path))
+		return cmp.Or(cmp.Compare(b.MtimeNs, a.MtimeNs), cmp.Compare(b.MtimeUnix, a.MtimeUnix), strings.Compare(a.Path, b.Path))
 	})
 	total, files := int64(0), []map[string]any{}
 	for _, e := range found.Entries {

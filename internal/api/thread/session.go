@@ -110,7 +110,7 @@ func (c *call) get() {
 		if api.SessionEnded(err) {
 			found, err = false, nil // it has ended meanwhile
 		}
-		if aboutFile(err) && belljar.CodeOf(err) != belljar.CodeInternal {
+		if aboutFile(err) && belljar.CodeOf(err) == belljar.CodeConflict {
 			files, err = 0, nil // its programs made the workspace unreadable, which does not end it
 		}
 	}

@@ -113,7 +113,7 @@ func (c *call) chat() (socket.Peer, error) {
 	if x.resumed {
 		err = x.resume(runs[0], template)
 	} else {
-		err = x.begin(ctx)
+		x.program, err = x.start(ctx, false)
 	}
 	if err != nil {
 		return nil, err
@@ -123,28 +123,33 @@ func (c *call) chat() (socket.Peer, error) {
 	return x, nil
 }
 
-// begin starts the first program of a chat, if the workspace may have one more. Until its run is listed, door.starting counts it.
-func (x *chat) begin(ctx context.Context) error {
-	if err := x.reserve(ctx); err != nil {
-		return err
-	}
-	defer func() {
-		x.door.mu.Lock()
-		defer x.door.mu.Unlock()
-		delete(x.door.starting, x.id)
-	}()
-	var err error
-	x.program, err = x.start(ctx, false)
-	return err
-}
-
-func (x *chat) reserve(ctx context.Context) error {
-	d, all := x.door, map[string]bool{}
+// reserve counts the chat among those of its workspace, although no run of it is listed, until release. It refuses one more than there may
+// be; with again, the chat counts already. The lock makes sure that each other reserve finds a restarting chat either running or starting.
+func (x *chat) reserve(ctx context.Context, again bool) (release func(), err error) {
+	d := x.door
 	unlock, err := d.locks.Lock(ctx, x.Session)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer unlock()
+	if !again {
+		if err := x.room(); err != nil {
+			return nil, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starting[x.id] = x.Session
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.starting, x.id)
+	}, nil
+}
+
+// room refuses a chat if the workspace has its maximum.
+func (x *chat) room() error {
+	d, all := x.door, map[string]bool{}
 	d.mu.Lock()
 	for id, session := range d.starting { // read first: a chat that is no longer starting is in the list
 		if session == x.Session {
@@ -164,9 +169,6 @@ func (x *chat) reserve(ctx context.Context) error {
 	if len(all) >= maxChats {
 		return &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.starting[x.id] = x.Session
 	return nil
 }
 
@@ -217,10 +219,7 @@ func (x *chat) resume(run belljar.Run, template Template) (err error) {
 		return err
 	}
 	x.options = asked
-	if err := x.end(ctx, run.ID); err != nil {
-		return err
-	}
-	x.program, err = x.start(ctx, true)
+	x.program, err = x.start(ctx, true, run.ID)
 	return err
 }
 

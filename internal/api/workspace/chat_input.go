@@ -327,15 +327,14 @@ func (x *chat) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var old []string
 	for _, run := range runs {
 		x.mu.Lock()
 		x.options = x.door.opts.Templates[x.template].with(x.options, x.door.kept(run.ID))
 		x.mu.Unlock()
-		if err := x.end(ctx, run.ID); err != nil {
-			return err
-		}
+		old = append(old, run.ID)
 	}
-	next, err := x.start(ctx, true)
+	next, err := x.start(ctx, true, old...)
 	if err != nil {
 		return err
 	}

@@ -344,7 +344,7 @@ func chatWith(t *testing.T, engine workspace.Engine, p *program) *chat {
 	o := Options{Source: named{}, ChatLifetime: time.Minute, Logger: slog.New(slog.DiscardHandler), Templates: Templates{"p": {Kind: "chat", Command: []string{"p"}}}}
 	tokens := &socket.Tokens{Sealer: api.NewCipher([]byte(strings.Repeat("s", 32)), "w1.", "test"), Audience: "test", TTL: time.Minute, Now: time.Now}
 	return &chat{
-		call: &call{Workspace: workspace.Workspace{Engine: engine}, door: &Door{opts: o, tokens: tokens}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)},
+		call: &call{Workspace: workspace.Workspace{Engine: engine}, door: &Door{opts: o, tokens: tokens, starting: map[string]string{}}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)},
 		id:   "c", template: "p", program: p, shown: p, greeted: true,
 	}
 }

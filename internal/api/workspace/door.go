@@ -84,7 +84,7 @@ type Door struct {
 
 	mu       sync.Mutex
 	clients  map[string]int    // by chat id
-	starting map[string]string // sessions, by the ids of chats whose first program starts
+	starting map[string]string // sessions, by the ids of chats whose program starts, or is being replaced
 	logins   map[string]login  // by cookie
 }
 

@@ -41,8 +41,18 @@ type program struct {
 // chatEnv is the environment variable with the id of the chat, by which [chat.interrupt] finds its processes.
 const chatEnv = "BELLJAR_CHAT"
 
-// start starts a program that begins the chat or, with again, continues it.
-func (x *chat) start(ctx context.Context, again bool) (*program, error) {
+// start starts a program that begins the chat or, with again, continues it after the end of the old ones.
+func (x *chat) start(ctx context.Context, again bool, old ...string) (*program, error) {
+	release, err := x.reserve(ctx, again)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for _, runID := range old {
+		if err := x.end(ctx, runID); err != nil {
+			return nil, err
+		}
+	}
 	template := x.door.opts.Templates[x.template]
 	more := template.Start
 	if again && len(template.Resume) > 0 {

@@ -17,7 +17,7 @@ const pendingMark = "workspace:"
 // maxShown limits session_name, in bytes, where the name of the terminal has more.
 const maxShown = 200
 
-// pty attaches to the terminal of session_id, or opens one.
+// pty attaches to the terminal of session_id, or opens one. With force_new, it opens one in place of that.
 func (c *call) pty() (socket.Peer, error) {
 	q, ctx := c.r.URL.Query(), c.r.Context()
 	claims, err := c.returns(kindPTY)
@@ -37,6 +37,10 @@ func (c *call) pty() (socket.Peer, error) {
 		}
 		name = mark + char.Short(name, maxShown)
 	}
+	old := ""
+	if c.flag("force_new", false) {
+		old, id = id, ""
+	}
 	resumed, provider := id != "", claims.Template
 	if !resumed {
 		var template Template
@@ -46,6 +50,11 @@ func (c *call) pty() (socket.Peer, error) {
 		command, err := template.command(optionsOf(template, q), "", nil)
 		if err != nil {
 			return nil, err
+		}
+		if old != "" {
+			if err := c.Engine.Terminals().Close(ctx, old); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+				return nil, err
+			}
 		}
 		made, err := c.Engine.Terminals().Open(ctx, c.Session, belljar.TerminalSpec{Command: command, Name: name, Shared: true})
 		if err != nil {

@@ -38,12 +38,12 @@ func (c *call) returns(kind string) (socket.Claims, error) {
 	claims, ok := c.door.tokens.Read(token, socket.Claims{Provider: c.door.opts.Source.Mode(), User: c.caller.ID, Session: c.Session})
 	ok = ok && (claims.Kind == kind || claims.Kind == kindPending)
 	switch {
-	case c.flag("force_new", false) && !(ok && claims.Kind == kindChat): // a chat gets a new program
+	case ok:
+		return claims, nil
+	case c.flag("force_new", false):
 		return socket.Claims{}, nil
-	case !ok:
-		return socket.Claims{}, socket.NotFound()
 	}
-	return claims, nil
+	return socket.Claims{}, socket.NotFound()
 }
 
 // flag returns a boolean query parameter, or fallback if it is neither true nor false.

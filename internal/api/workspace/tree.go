@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -14,7 +15,8 @@ import (
 
 const (
 	maxNodes = 10_000 // entries that one request examines
-	maxLinks = 8      // links of a folder that are followed at the same time
+	maxLinks = 500    // links of a folder that are followed: each is a request to the other server in the mode remote
+	maxLooks = 8      // links that are followed at the same time
 	// lookTime limits the listing of a tree.
 	lookTime = 5 * time.Second
 )
@@ -50,7 +52,8 @@ func (c *call) tree(p string) (any, error) {
 		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
-	for i, dir := range leadToDirs(ctx, c, p, list.Entries) {
+	dirs, all := leadToDirs(ctx, c, p, list.Entries)
+	for i, dir := range dirs {
 		e := list.Entries[i]
 		it := entry{Name: path.Base(e.Path), Path: e.Path, Dir: dir}
 		if !it.Dir {
@@ -60,8 +63,10 @@ func (c *call) tree(p string) (any, error) {
 	}
 	if ctx.Err() != nil { // links that were not followed are files
 		out.cut = cut{true, "time_limited"}
+	} else if !all {
+		out.cut = cut{true, "node_limited"}
 	}
-	if list.Truncated {
+	if out.Truncated {
 		out.Visited = len(list.Entries)
 	}
 	slices.SortStableFunc(out.Entries, func(a, b entry) int {
@@ -75,14 +80,19 @@ func (c *call) tree(p string) (any, error) {
 	return tagged{out}, nil
 }
 
-// leadToDirs reports for each entry of a folder whether it is a folder, or a link to one.
-func leadToDirs(ctx context.Context, c *call, p string, list []belljar.FileEntry) []bool {
-	dirs, slots := make([]bool, len(list)), make(chan struct{}, maxLinks)
+// leadToDirs reports for each entry of a folder whether it is a folder, or a link to one, and whether it has followed all links.
+func leadToDirs(ctx context.Context, c *call, p string, list []belljar.FileEntry) (dirs []bool, all bool) {
+	dirs = make([]bool, len(list))
+	slots, links := make(chan struct{}, maxLooks), 0
+	var failed atomic.Bool
 	folder := sync.OnceValue(func() string { return realFolder(ctx, c, p) })
 	var work sync.WaitGroup
 	for i, e := range list {
 		if e.Type != "symlink" {
 			dirs[i] = e.Type == "dir"
+			continue
+		}
+		if links++; links > maxLinks {
 			continue
 		}
 		slots <- struct{}{}
@@ -91,11 +101,14 @@ func leadToDirs(ctx context.Context, c *call, p string, list []belljar.FileEntry
 			if strings.HasPrefix(e.Target, "..") { // relative to the folder that p leads to
 				e.Target = path.Join(c.Root, folder(), e.Target)
 			}
-			dirs[i] = c.leadsToDir(ctx, e)
+			dir, err := c.leadsToDir(ctx, e)
+			if dirs[i] = dir; err != nil {
+				failed.Store(true)
+			}
 		})
 	}
 	work.Wait()
-	return dirs
+	return dirs, links <= maxLinks && !failed.Load()
 }
 
 // look lists a folder. It returns no entries if the listing takes until ctx ends.
@@ -117,9 +130,9 @@ func (c *call) list(ctx context.Context, p string, recursive bool) (belljar.File
 	if err != nil || len(list.Entries) != 1 || list.Entries[0].Path != p {
 		return list, err
 	}
-	target, ok := c.target(ctx, list.Entries[0])
+	target, ok, err := c.target(ctx, list.Entries[0])
 	if !ok || target.Type != "dir" {
-		return belljar.FileList{}, nil
+		return belljar.FileList{}, err
 	}
 	q.Path = target.Path
 	list, err = c.Engine.Files().List(ctx, c.Session, q)
@@ -138,7 +151,7 @@ func realFolder(ctx context.Context, c *call, p string) string {
 	at := "."
 	for name := range strings.SplitSeq(p, "/") {
 		e, err := c.Engine.Files().Stat(ctx, c.Session, path.Join(at, name))
-		to, ok := c.target(ctx, e)
+		to, ok, _ := c.target(ctx, e)
 		if err != nil || !ok {
 			return p
 		}
@@ -148,40 +161,47 @@ func realFolder(ctx context.Context, c *call, p string) string {
 }
 
 // target follows an entry's links and returns the target in the workspace; an entry that is no link
-// is its own target.
-func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileEntry, ok bool) {
+// is its own target. A link that leads to no place in the workspace is no error.
+func (c *call) target(ctx context.Context, e belljar.FileEntry) (_ belljar.FileEntry, ok bool, err error) {
 	for range 8 {
 		if e.Type != "symlink" {
-			return e, true
+			return e, true, nil
 		}
 		to := e.Target
 		if path.IsAbs(to) {
 			below, ok := strings.CutPrefix(path.Clean(to)+"/", c.Root+"/")
 			if !ok {
-				return e, false
+				return e, false, nil
 			}
 			to = path.Clean("./" + below)
 		} else if to = path.Join(path.Dir(e.Path), to); to == ".." || strings.HasPrefix(to, "../") {
-			return e, false
+			return e, false, nil
 		}
-		to, err := belljar.CleanPath(to)
-		if err == nil {
-			e, err = c.Engine.Files().Stat(ctx, c.Session, to)
+		if to, err = belljar.CleanPath(to); err != nil {
+			return e, false, nil
 		}
-		if err != nil {
-			return e, false
+		e, err = c.Engine.Files().Stat(ctx, c.Session, to)
+		switch belljar.CodeOf(err) {
+		case "":
+		case belljar.CodeNotFound, belljar.CodePathEscapes, belljar.CodeInvalidRequest, belljar.CodeConflict: // the last below a file
+			return e, false, nil
+		default:
+			return e, false, err
 		}
 	}
-	return e, e.Type != "symlink"
+	return e, e.Type != "symlink", nil
 }
 
-func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) bool {
-	target, ok := c.target(ctx, e)
-	return ok && target.Type == "dir"
+func (c *call) leadsToDir(ctx context.Context, e belljar.FileEntry) (bool, error) {
+	target, ok, err := c.target(ctx, e)
+	return ok && target.Type == "dir", err
 }
 
 // isDir reports whether a path is a folder, or a link to one.
-func (c *call) isDir(p string) (bool, error) {
+func (c *call) isDir(p string) (is bool, err error) {
 	e, err := c.Engine.Files().Stat(c.r.Context(), c.Session, p)
-	return err == nil && c.leadsToDir(c.r.Context(), e), err
+	if err == nil {
+		is, err = c.leadsToDir(c.r.Context(), e)
+	}
+	return is, err
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,7 +161,7 @@ func (b *busyRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, erro
 func TestRestartEndsWhatRuns(t *testing.T) {
 	b := &busyRuns{}
 	x := &chat{
-		call: &call{Workspace: workspace.Workspace{Engine: busy{runs: b}}, door: &Door{}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)},
+		call: &call{Workspace: workspace.Workspace{Engine: busy{runs: b}}, door: &Door{starting: map[string]string{}}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)},
 		id:   "c", program: &program{runID: "first"},
 	}
 	if err := x.restart(t.Context()); !errors.Is(err, io.EOF) || !slices.Equal(b.canceled, []string{"second"}) {
@@ -185,9 +186,75 @@ func (crowdedRuns) List(_ context.Context, q belljar.RunQuery) (page belljar.Run
 // A chat in the queue counts, also after its client has left.
 func TestQueuedChatsCount(t *testing.T) {
 	x := chatWith(t, crowded{}, nil)
-	x.door.starting = map[string]string{}
-	if err := x.reserve(t.Context()); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+	if _, err := x.reserve(t.Context(), false); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
 		t.Errorf("a ninth chat: %v", err)
+	}
+}
+
+// blocking is an engine with seven running chats. The program of one more has been ended, and the next one starts until it is released.
+type blocking struct {
+	workspace.Engine
+	entered, leave chan struct{}
+}
+
+func (e blocking) Runs() belljar.Runs { return blockingRuns{e: e} }
+
+type blockingRuns struct {
+	crowdedRuns
+	e blocking
+}
+
+func (r blockingRuns) List(ctx context.Context, q belljar.RunQuery) (belljar.RunPage, error) {
+	if q.Phase == belljar.PhaseQueued {
+		return belljar.RunPage{}, nil
+	}
+	return r.crowdedRuns.List(ctx, q)
+}
+
+func (blockingRuns) Cancel(context.Context, string) error { return nil }
+
+func (blockingRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
+	return func(func(belljar.Frame, error) bool) {}
+}
+
+func (r blockingRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+	r.e.entered <- struct{}{}
+	<-r.e.leave
+	return belljar.Run{}, io.EOF
+}
+
+// A chat whose program is being replaced counts, for a restart as for a client that returns with other options.
+func TestRestartingChatsCount(t *testing.T) {
+	restarts := map[string]func(x *chat) error{
+		"restart": func(x *chat) error { return x.restart(t.Context()) },
+		"options": func(x *chat) error { return x.resume(belljar.Run{ID: "old"}, x.door.opts.Templates[x.template]) },
+	}
+	for name, replace := range restarts {
+		t.Run(name, func(t *testing.T) {
+			e := blocking{entered: make(chan struct{}), leave: make(chan struct{})}
+			x, done := chatWith(t, e, nil), make(chan error, 1)
+			x.options = options{"model": "m"}
+			x.door.opts.Templates["p"] = Template{Kind: "chat", Command: []string{"p"}, Parameters: map[string]Parameter{"model": {Values: []string{"m"}, Arguments: []string{"x"}}}}
+			other := &chat{call: x.call, id: "other"}
+			go func() { done <- replace(x) }()
+			select {
+			case <-e.entered:
+			case err := <-done:
+				t.Fatal("it has not started:", err)
+			}
+			if _, err := other.reserve(t.Context(), false); belljar.CodeOf(err) != belljar.CodeQuotaExceeded {
+				t.Errorf("a ninth chat: %v", err)
+			}
+			close(e.leave)
+			if err := <-done; !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			release, err := other.reserve(t.Context(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			release()
+		})
 	}
 }
 
@@ -319,5 +386,63 @@ func TestChatMessageOfManyValues(t *testing.T) {
 	}
 	if len(got) != 1 || got[0] != any(chatError("a message has at most 100000 values")) {
 		t.Errorf("%+v", got)
+	}
+}
+
+// linked is an engine whose only folder has n links to it. Each look at one is counted, and fails with err.
+type linked struct {
+	workspace.Engine
+	n     int
+	err   error
+	looks *atomic.Int64
+}
+
+func (e linked) Files() belljar.Files { return linkedFiles{e: e} }
+
+type linkedFiles struct {
+	belljar.Files
+	e linked
+}
+
+func (f linkedFiles) List(context.Context, string, belljar.FileQuery) (list belljar.FileList, err error) {
+	for i := range f.e.n {
+		list.Entries = append(list.Entries, belljar.FileEntry{Path: strconv.Itoa(i), Type: "symlink", Target: "."})
+	}
+	return list, nil
+}
+
+func (f linkedFiles) Stat(context.Context, string, string) (belljar.FileEntry, error) {
+	f.e.looks.Add(1)
+	return belljar.FileEntry{Path: ".", Type: "dir"}, f.e.err
+}
+
+// The links of one folder are a bounded number of requests. A tree whose links were not all followed is truncated.
+func TestManyLinks(t *testing.T) {
+	missing, gone := &belljar.Error{Code: belljar.CodeNotFound}, &belljar.Error{Code: belljar.CodeRuntimeUnavailable}
+	for _, c := range []struct {
+		n    int
+		err  error
+		dirs int
+		cut  cut
+	}{
+		{maxLinks, nil, maxLinks, cut{}}, {maxLinks + 1, nil, maxLinks, cut{true, "node_limited"}}, {2, missing, 0, cut{}}, {2, gone, 0, cut{true, "node_limited"}},
+	} {
+		e := linked{n: c.n, err: c.err, looks: new(atomic.Int64)}
+		got, err := chatWith(t, e, nil).tree(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, dirs, visited := got.(tagged).v.(tree), 0, 0
+		for _, e := range out.Entries {
+			if e.Dir {
+				dirs++
+			}
+		}
+		if c.cut.Truncated {
+			visited = c.n
+		}
+		if dirs != c.dirs || out.cut != c.cut || out.Visited != visited || len(out.Entries) != c.n || e.looks.Load() != int64(min(c.n, maxLinks)) {
+			t.Errorf("%d links, %v: %d folders of %d, %+v, %d visited, %d looks", c.n, c.err, dirs, len(out.Entries), out.cut, out.Visited, e.looks.Load())
+		}
 	}
 }

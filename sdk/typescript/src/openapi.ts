@@ -10244,7 +10244,7 @@ export interface operations {
                         path: string;
                         /**
                          * Format: int64
-                         * @description Entries listed, if there are more
+                         * @description Entries listed, if a bound was reached
                          */
                         total_visited?: number;
                         /** @description Whether a bound was reached */

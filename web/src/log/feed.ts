@@ -177,6 +177,7 @@ class Reader {
     if (frame.type === "event" && (frame.event === "resume" || frame.event === "stdin_closed")) {
       // A note to this reader, outside of the log.
       if (frame.event !== "resume" || frame.seq >= this.next) this.options.frame(frame);
+      if (frame.event === "resume") this.next = Math.min(this.next, frame.seq); // lower if the log is shorter than that
       return resumed || frame.event === "resume";
     }
     if (frame.seq < this.next) return resumed;

@@ -67,6 +67,15 @@ test("lost frames are reported", async () => {
   assert.deepEqual([seen.seqs, seen.events], [[10], ["resume", "end"]]);
 });
 
+test("a log that is shorter than what came before is followed from its end", async () => {
+  const seen = await read([
+    () => answer([out(1), out(2), out(3)], false),
+    () => answer([{ type: "event", event: "resume", seq: 2, data: { lost_count: 0 } }, out(2), end(3)], true),
+    () => new Response("{}", { status: 404 }), // ends a reader that has missed the end
+  ]);
+  assert.deepEqual([seen.seqs, seen.events, seen.asked], [[1, 2, 3, 2], ["end"], [1, 4]]);
+});
+
 test("a gap without a word is asked for again, once, and then seen", async () => {
   const seen = await read([() => answer([out(1), out(4)], true), () => answer([out(4), end(5)], true)]);
   assert.deepEqual([seen.seqs, seen.events, seen.asked], [[1, 4], ["resume", "end"], [1, 2]]);

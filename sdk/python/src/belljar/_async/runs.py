@@ -329,7 +329,7 @@ class AsyncRuns:
             received = False
             try:
                 if until is not None and time.monotonic() >= until:
-                    raise TimeoutError("the run goes on", details={"run_id": id})
+                    raise TimeoutError("the run continues", details={"run_id": id})
                 async with await self._open_log(id, since, until) as answer:
                     if answer.head.status == 204:
                         return
@@ -347,7 +347,7 @@ class AsyncRuns:
                                 return
                 raise Passing(UnreachableError("the log broke off"))
             except TimeoutError:
-                raise TimeoutError("the run goes on", details={"run_id": id}) from None
+                raise TimeoutError("the run continues", details={"run_id": id}) from None
             except Passing as failure:
                 if received:
                     patience = Patience(whole * 10)
