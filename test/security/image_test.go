@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,12 +58,14 @@ func strangers() map[string]stranger {
 			r.put(tar.Header{Name: "etc/belljar-disk", Typeflag: tar.TypeBlock, Mode: 0o666, Devmajor: 254})
 		},
 		"set-user-id": func(r *rootTar) {
-			r.file("bin/su", 0o6755, r.busybox)
-			r.put(tar.Header{Name: "bin/capable", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(r.busybox)), Format: tar.FormatPAX,
+			probe, err := os.ReadFile(built.Probe)
+			r.err = errors.Join(r.err, err)
+			r.file("bin/su", 0o6755, probe)
+			r.put(tar.Header{Name: "bin/capable", Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(probe)), Format: tar.FormatPAX,
 				// cap_setuid, cap_sys_admin and all others, effective
 				PAXRecords: map[string]string{"SCHILY.xattr.security.capability": "\x01\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x00\xff\x01\x00\x00\x00\x00\x00\x00"},
 			})
-			r.write(r.busybox)
+			r.write(probe)
 		},
 		"agent": func(r *rootTar) {
 			// The image has a script at every path that a runtime uses for its agent.

@@ -7,14 +7,10 @@
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
-[ -x /bin/su ] || breach "control: the program is not there"
-[ "$(/bin/su -c 'id -u' root 2>/dev/null </dev/null)" != 0 ] || breach "su made root"
+# Both are the probe: the applets of busybox drop such rights before they do anything.
 for program in /bin/su /bin/capable; do
-	cat >status.sh <<'END'
-grep -q '^CapEff:.*[1-9a-f]' /proc/self/status && echo capable
-id -u
-END
-	case "$(sh -c "exec $program sh status.sh" 2>/dev/null)" in capable* | 0) breach "$program gives rights" ;; esac
+	[ -x $program ] || breach "control: $program is not there"
+	$program identity "$(id -u)" "$(id -g)" || breach "$program gives rights"
 done
 if [ "$LANE_RUNTIME" = native ]; then
 	[ -u /bin/su ] && breach "su has its mark"
