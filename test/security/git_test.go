@@ -17,7 +17,7 @@ func repository(t *testing.T, tr *trial) func(outcome) {
 	dir := t.TempDir()
 	p.ServeGit(t, dir)
 	r := peer.NewRepository(t, filepath.Join(dir, "hostile.git"))
-	const run = "touch /tmp/owned /workspace/owned"
+	const run = "touch owned" // in git's working folder, which the run gets
 	hook := peer.Entry{Mode: "100755", Kind: "blob", Hash: r.Blob("#!/bin/sh\n" + run + "\n"), Name: "post-checkout"}
 	r.Commit("main",
 		r.File("a.txt", "hello\n"), r.Link("good", "a.txt"), r.Link("passwd", "/etc/passwd"), r.Link("up", "../.."), r.Link("git", "../git"),

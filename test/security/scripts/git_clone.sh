@@ -9,7 +9,7 @@ breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
 [ "$(cat a.txt)" = hello ] || breach "control: no repository"
-find / -xdev -path '/usr/*' -prune -o -path /proc -prune -o -name 'owned*' -print 2>/dev/null | grep . && breach "something of the repository ran"
+find / -path '/usr/*' -prune -o -path /proc -prune -o -name 'owned*' -print 2>/dev/null | grep . && breach "something of the repository ran"
 [ -e .git ] && breach ".git is there"
 for link in passwd up git; do
 	[ -L "$link" ] && breach "$link is a link"
