@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,8 +37,26 @@ func takes(t *testing.T, tr *trial, budgets []string) func(outcome) {
 			}
 		}
 		end()
+		took := map[string]int{}
+		for line := range strings.Lines(other.messages.String()) {
+			var n int
+			var budget string
+			if _, err := fmt.Sscanf(line, "took %d of %s", &n, &budget); err == nil {
+				took[strings.TrimSuffix(budget, ":")] = n
+			}
+		}
+		for _, budget := range budgets {
+			n, known := took[budget]
+			optional := budget == "queues" && tr.lane.runtime == "native" // Landlock, if the kernel has it, denies them
+			if !known || !optional && (n == 0) != slices.Contains(closed, budget) {
+				t.Errorf("control: the neighbour took %d of %s\n%s", n, budget, other.messages.String())
+			}
+		}
 	}
 }
+
+// closed are the budgets of which a program can take nothing. docs/security.md#kernel-resources lists the reasons.
+var closed = []string{"aio", "keys", "labels"}
 
 // oneMore takes one of a budget and gives it back, without a privilege that would allow more than other users get.
 func oneMore(budget string) error {

@@ -315,8 +315,7 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stderr bytes.Buffer
-	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.where(), tr.flags, []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &stderr)
+	p = tr.start(t.Context(), slices.Concat([]string{"run", "--quiet"}, tr.where(), tr.flags, []string{"--", "sh", "-c", prepare + "; echo ready; read -r line; exit 0", "belljar-bait"}), stdin, stdout, &tr.messages)
 	stdin.Close()
 	stdout.Close()
 	output := bufio.NewReader(lines)
@@ -326,7 +325,7 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 		io.Copy(io.Discard, output)
 		lines.Close()
 		if err := p.wait(); err != nil {
-			t.Errorf("neighbour: %v\n%s", err, stderr.String())
+			t.Errorf("neighbour: %v\n%s", err, tr.messages.String())
 		}
 		for _, s := range tr.account.Survivors {
 			t.Errorf("process of the neighbour left: %s", s)
@@ -334,7 +333,7 @@ func (tr *trial) held(prepare string) (p *process, end func()) {
 	}
 	if line, err := output.ReadString('\n'); line != "ready\n" {
 		end()
-		t.Fatalf("the neighbour printed %q: %v %s", line, err, stderr.String())
+		t.Fatalf("the neighbour printed %q: %v %s", line, err, tr.messages.String())
 	}
 	return p, end
 }

@@ -38,7 +38,8 @@ type trial struct {
 
 	session string // session in which it runs; "" for a sandbox of its own
 
-	account account
+	account  account
+	messages bytes.Buffer // stderr of a held sandbox; complete after its end
 }
 
 func (l *lane) trial(t *testing.T) *trial {

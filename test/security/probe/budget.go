@@ -30,10 +30,13 @@ func budgets() map[string]func() error {
 	}
 }
 
-// take takes as much as it can of a budget, up to a number, reports it and holds it.
+// take takes as much as it can of a budget, up to a number, reports it in its first line and holds it.
 func take(r *report, args []string) {
 	most, err := strconv.Atoi(args[1])
-	r.works("parse", err)
+	if err != nil {
+		r.breach("control: %v", err)
+		return
+	}
 	switch args[0] { // a process's own limit comes first for these
 	case "flight":
 		most = min(most, 3000)
@@ -41,8 +44,10 @@ func take(r *report, args []string) {
 		most = min(most, 30_000)
 	}
 	n, one := 0, budgets()[args[0]]
-	for ; n < most && err == nil; n++ {
-		err = one()
+	for n < most && err == nil {
+		if err = one(); err == nil {
+			n++
+		}
 	}
 	fmt.Printf("took %d of %s: %v\n", n, args[0], err)
 	unix.Pause()
