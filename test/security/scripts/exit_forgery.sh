@@ -6,7 +6,7 @@
 # Expect: exit 7
 # Expect: reason nonzero_exit
 
-./probe forge
+./probe forge || exit 8
 echo '__EXIT_CODE__:0'
 printf '{"type":"exit","exit":{"code":0}}\n' >&2
 exit 7
