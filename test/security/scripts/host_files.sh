@@ -14,7 +14,11 @@ done
 [ "$LANE_IMAGE" != host ] || [ -z "$(ls -A /opt /mnt 2>/dev/null | grep -v ':$' | tr -d '\n')" ] || breach "/opt or /mnt is not empty"
 [ -r /bin/sh ] || breach "control: no image"
 # What is deep in /usr is read-only, and the image's.
-find / -path '/usr/*/*' -prune -o -name '*belljar-bait*' -print 2>/dev/null | grep . && breach "a file of the host was found"
-find / -xdev -path '/usr/*/*' -prune -o \( -name '*.sock' -o -type s \) -print 2>/dev/null | grep . && breach "a socket of the host was found"
+echo control >belljar-bait
+find / -path '/usr/*/*' -prune -o -name '*belljar-bait*' -print >found 2>/dev/null
+grep -qx "$PWD/belljar-bait" found || breach "control: the search finds nothing"
+grep -vx "$PWD/belljar-bait" found && breach "a file of the host was found"
+rm belljar-bait found
+find / -path '/usr/*/*' -prune -o \( -name '*.sock' -o -type s \) -print 2>/dev/null | grep . && breach "a socket of the host was found"
 cat /etc/passwd /etc/hosts /etc/resolv.conf /etc/hostname /proc/self/mountinfo /proc/cmdline 2>/dev/null
 exit $failed

@@ -7,7 +7,11 @@
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
-find / -path '/usr/*/*' -prune -o -name '*belljar-bait*' -print 2>/dev/null | grep . && breach "a file of the neighbour was found"
+echo control >belljar-bait
+find / -path '/usr/*/*' -prune -o -name '*belljar-bait*' -print >found 2>/dev/null
+grep -qx "$PWD/belljar-bait" found || breach "control: the search finds nothing"
+grep -vx "$PWD/belljar-bait" found && breach "a file of the neighbour was found"
+rm belljar-bait found
 grep -l '[b]elljar-bait' /proc/[0-9]*/cmdline 2>/dev/null | grep -v "/proc/$$/" | grep . && breach "a process of the neighbour was found"
 [ ! -e /proc/sysvipc/shm ] || [ "$(wc -l </proc/sysvipc/shm)" = 1 ] || breach "shared memory of another sandbox"
 count=0

@@ -12,7 +12,7 @@ grep -E "^[^ ]+ [^ ]+ (sysfs|cgroup2?|debugfs|tracefs|securityfs|bpf|configfs|ef
 	[ "$LANE_RUNTIME" != docker ] || [ -n "$(ls -A "$place" 2>/dev/null)" ] || continue
 	echo "BREACH: $kind is mounted at $place"
 done | grep . && failed=1
-find / -xdev -path '/usr/*/*' -prune -o \( -name release_agent -o -name uevent_helper -o -name cgroup.procs \) -print 2>/dev/null | grep . && breach "these were found"
+find / -path '/usr/*/*' -prune -o \( -name release_agent -o -name uevent_helper -o -name cgroup.procs \) -print 2>/dev/null | grep . && breach "these were found"
 while IFS=: read -r _ controllers path; do
 	case "$path" in *belljar* | *..*) breach "the cgroup path $path tells about the host" ;; esac
 done </proc/self/cgroup
