@@ -46,6 +46,9 @@ func clock(r *report, _ []string) {
 // agent attacks the agent and every other process of another user: reads it, traces it, steals its descriptors,
 // changes its limits and priorities, and signals it. The agent must live on.
 func agent(r *report, _ []string) {
+	own, err := os.Open("/proc/self/mem")
+	r.works("open our own memory", err)
+	own.Close()
 	for _, pid := range others(r) {
 		who, by := fmt.Sprintf("process %d", pid), target{r, pid}
 		by.refused("PTRACE_ATTACH "+who, unix.PtraceAttach(pid))
@@ -82,7 +85,9 @@ func agent(r *report, _ []string) {
 		for _, file := range []string{"mem", "environ", "maps", "fd/0", "cwd/.", "root/.", "stack", "auxv", "io"} {
 			f, err := os.Open(fmt.Sprintf("/proc/%d/%s", pid, file))
 			if err == nil {
-				_, err = f.Read(make([]byte, 1))
+				if file != "mem" { // which cannot be read at the address 0, even by its process
+					_, err = f.Read(make([]byte, 1))
+				}
 				f.Close()
 			}
 			by.refused(fmt.Sprintf("read /proc/%d/%s", pid, file), err)

@@ -7,7 +7,10 @@ breach() { echo "BREACH: $*"; failed=1; }
 failed=0
 
 [ -d /proc/1 ] || breach "control: no PID 1"
-for name in environ mem maps smaps auxv stack syscall io pagemap; do
+# The address 0 is unmapped in every process, so the open alone decides.
+{ true <"/proc/$$/mem"; } 2>/dev/null || breach "control: a process cannot open its own memory"
+{ true </proc/1/mem; } 2>/dev/null && breach "/proc/1/mem can be opened"
+for name in environ maps smaps auxv stack syscall io pagemap; do
 	{ true </proc/1/$name; } 2>/dev/null || continue
 	[ "$(head -c 64 /proc/1/$name 2>/dev/null | wc -c)" = 0 ] || breach "/proc/1/$name can be read"
 done

@@ -17,9 +17,11 @@ cp $s /tmp/pattern
 echo control >/tmp/control && cat $s >>/tmp/control
 grep -qF -f $s /tmp/control || breach "control: grep does not find it"
 grep -lF -f $s /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | grep . && breach "a process shows it"
+# The address 0 is unmapped in every process, so the open alone decides.
+{ true <"/proc/$$/mem"; } 2>/dev/null || breach "control: a process cannot open its own memory"
 for process in /proc/[0-9]*; do
-	[ "$process" = "/proc/$$" ] && continue
-	dd if="$process/mem" bs=4096 count=1 >/dev/null 2>&1 && breach "the memory of $process can be read"
+	[ "$(cat "$process/comm" 2>/dev/null)" = sh ] && continue # this shell and its parent are the program's own
+	{ true <"$process/mem"; } 2>/dev/null && breach "the memory of $process can be read"
 done
 rm /tmp/pattern /tmp/control
 grep -rlF -f $s /tmp /dev/shm /workspace /etc 2>/dev/null | grep . && breach "a file has it"
