@@ -153,16 +153,18 @@ func killall(r *report, _ []string) {
 	syscall.Kill(-1, syscall.SIGKILL)
 }
 
-// forkbomb forks until a fork is refused, and so does every child. The first process then ends with status 1.
+// forkbomb forks until a fork is refused, and so does every child. The first process then ends with status 9, or with 1 if it made
+// no child. It prints nothing: the runtime may need a thread for that, and none is left.
 func forkbomb(*report, []string) {
-	first := syscall.Getpid()
+	first, status := syscall.Getpid(), uintptr(1)
 	for {
 		_, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 		if errno == 0 {
+			status = 9
 			continue
 		}
 		if pid, _, _ := unix.RawSyscall(unix.SYS_GETPID, 0, 0, 0); int(pid) == first {
-			unix.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
+			unix.RawSyscall(unix.SYS_EXIT_GROUP, status, 0, 0)
 		}
 	}
 }

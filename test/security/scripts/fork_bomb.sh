@@ -4,6 +4,7 @@
 # Needs: probe
 # Run: --pids 64 --timeout 300
 # Expect: phase failed
+# Expect: exit 9
 # Host: responsive
 
 ./probe forkbomb

@@ -4,6 +4,7 @@
 # Needs: probe
 # Run: --pids 32 --timeout 300
 # Expect: phase failed
+# Expect: exit 9
 # Expect: reason pids_limit_exceeded if pids-cgroup
 
 ./probe forkbomb
