@@ -91,13 +91,14 @@ func devices(r *report, places []string) {
 
 // initexe opens PID 1's program for writing: that is how CVE-2019-5736 replaced the host's own runtime.
 func initexe(r *report, _ []string) {
+	denied := []error{unix.EACCES, unix.EPERM, unix.EROFS} // not ETXTBSY, which ends with the program
 	open := func(what, path string) {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err == nil {
 			_, err = f.Write([]byte("#!/bin/sh\n"))
 			f.Close()
 		}
-		r.refused(what, err)
+		r.refused(what, errnoOf(err), denied...)
 	}
 	open("open /proc/1/exe for writing", "/proc/1/exe")
 	if fd, err := unix.Open("/proc/1/exe", unix.O_PATH|unix.O_CLOEXEC, 0); err == nil {
@@ -106,5 +107,5 @@ func initexe(r *report, _ []string) {
 	} else if !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EPERM) {
 		r.breach("O_PATH open of /proc/1/exe: %v", err)
 	}
-	r.refused("truncate /proc/1/exe", os.Truncate("/proc/1/exe", 0))
+	r.refused("truncate /proc/1/exe", errnoOf(os.Truncate("/proc/1/exe", 0)), denied...)
 }
