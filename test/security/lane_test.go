@@ -178,8 +178,11 @@ func (l *lane) root() string {
 }
 
 // is reports whether a word of a script's header applies to the lane: its name, runtime, way or image, a limit that is enforced
-// there (with -by, the way it is enforced), oom-process or oom-sandbox.
+// there (with -by, the way it is enforced), oom-process or oom-sandbox, or agent-user if the agent has another user than programs.
 func (l *lane) is(word string) bool {
+	if word == "agent-user" {
+		return l.runtime != "docker" && l.way != "shared"
+	}
 	if slices.Contains([]string{l.name, l.runtime, l.way, l.root(), "oom-" + l.caps.OOMScope}, word) {
 		return true
 	}
