@@ -40,10 +40,23 @@ def test_errors_can_be_pickled() -> None:
     assert type(copy) is errors.TimeoutError and copy.__dict__ == error.__dict__ and str(copy) == str(error) == "m (h)"
 
 
-def test_types_are_strict() -> None:
+# CHANGE changes a field of what the server answered, and sends all of it back.
+CHANGE = """
+from belljar import Belljar
+
+def change(belljar: Belljar) -> None:
+    quota = belljar.admin.quota("ann")
+    quota["concurrent_runs"] = 4
+    belljar.admin.set_quota("ann", quota)
+"""
+
+
+def test_types_are_strict(tmp_path: Path) -> None:
     mypy = shutil.which("mypy", path="/usr/bin:" + os.environ.get("PATH", ""))
     assert mypy, "mypy is missing: apt-get install mypy"
-    checked = subprocess.run([mypy, "--cache-dir", os.devnull], cwd=ROOT, capture_output=True, text=True, timeout=10 * LONG)
+    use = tmp_path / "use.py"
+    use.write_text(CHANGE)
+    checked = subprocess.run([mypy, "--cache-dir", os.devnull, "src/belljar", str(use)], cwd=ROOT, capture_output=True, text=True, timeout=10 * LONG)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "secret" in types.NewToken.__required_keys__ and "secret" not in types.Token.__required_keys__
 

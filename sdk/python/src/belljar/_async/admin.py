@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional, cast
+from typing import TYPE_CHECKING, List, Optional, Union, cast
 
 from .. import _spec
 from .._address import path
@@ -70,7 +70,7 @@ class AsyncAdmin:
         """Returns the quota in force for a user."""
         return cast("types.Quota", await self._transport.ask(Ask("GET", path("admin", "quotas", user_id))))
 
-    async def set_quota(self, user_id: str, quota: types.QuotaSpec) -> types.Quota:
+    async def set_quota(self, user_id: str, quota: Union[types.QuotaSpec, types.Quota]) -> types.Quota:
         """Replaces a user's whole quota: 0, or a field that is left out, means no limit."""
         return cast("types.Quota", await self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
 

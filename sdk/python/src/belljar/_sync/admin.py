@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional, cast
+from typing import TYPE_CHECKING, List, Optional, Union, cast
 
 from .. import _spec
 from .._address import path
@@ -71,7 +71,7 @@ class Admin:
         """Returns the quota in force for a user."""
         return cast("types.Quota", self._transport.ask(Ask("GET", path("admin", "quotas", user_id))))
 
-    def set_quota(self, user_id: str, quota: types.QuotaSpec) -> types.Quota:
+    def set_quota(self, user_id: str, quota: Union[types.QuotaSpec, types.Quota]) -> types.Quota:
         """Replaces a user's whole quota: 0, or a field that is left out, means no limit."""
         return cast("types.Quota", self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
 
