@@ -124,8 +124,8 @@ func checkKeyPrefix(prefix string) error {
 	if len(prefix) > most {
 		return invalid("key_prefix", "key_prefix is longer than %d bytes", most)
 	}
-	if parts := strings.Split(prefix, ":"); len(parts) > 3 && parts[2] != IsolatedKey { // an isolated session's id is the fourth
-		e := invalid("key_prefix", "key_prefix %q has more than three parts", shortened(prefix))
+	if parts := strings.Split(prefix, ":"); len(parts) > 4 || len(parts) == 4 && parts[2] != IsolatedKey { // whose id is the fourth
+		e := invalid("key_prefix", "key_prefix %q has too many parts", shortened(prefix))
 		e.Hint = "write a colon in an id or a key as %3A"
 		return e
 	}

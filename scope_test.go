@@ -121,7 +121,7 @@ func TestCloseRequest(t *testing.T) {
 	}
 	for _, bad := range []belljar.CloseRequest{
 		{}, {KeyPrefix: ":"}, {KeyPrefix: "workflow"}, {KeyPrefix: "work:"}, {KeyPrefix: "x:workflow:"}, {KeyPrefix: "*"},
-		{KeyPrefix: "workflow:a:b:"}, {KeyPrefix: "workflow:a:b:default"}, {KeyPrefix: "workflow:\x00"}, {KeyPrefix: "workflow:\xff"}, {KeyPrefix: "workflow:" + strings.Repeat("x", 10_000)},
+		{KeyPrefix: "workflow:a:b:"}, {KeyPrefix: "workflow:a:b:default"}, {KeyPrefix: "workflow:a:isolated:x:"}, {KeyPrefix: "workflow:a:isolated:x:y"}, {KeyPrefix: "workflow:\x00"}, {KeyPrefix: "workflow:\xff"}, {KeyPrefix: "workflow:" + strings.Repeat("x", 10_000)},
 		{KeyPrefix: "workflow:", RetainSec: -1}, {KeyPrefix: "workflow:", RetainSec: math.NaN()}, {KeyPrefix: "workflow:", RetainSec: math.Inf(1)},
 	} {
 		if err := bad.Validate(); belljar.CodeOf(err) != belljar.CodeInvalidRequest {

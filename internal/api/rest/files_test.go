@@ -79,6 +79,8 @@ func TestCodeModeFiles(t *testing.T) {
 	f.is("rename", `{"from": "main.py", "to": "d/e/m.py"}`, 200, `{"ok": true, "path": "/workspace/d/e/m.py"}`)
 	f.is("search", `{"name": "*.py", "content": "print"}`, 200, `{"matches": [{"path": "d/e/m.py", "line": 1, "text": "print(1)"}], "truncated": false, "files_searched": 1}`)
 	f.is("delete", `{"path": "d"}`, 409, `"conflict"`)
+	f.is("mkdir", `{"path": "bare"}`, 200, `{"ok": true, "path": "/workspace/bare"}`)
+	f.is("delete", `{"path": "bare"}`, 200, `{"ok": true, "deleted": "/workspace/bare"}`)
 	f.is("delete", `{"path": "d", "recursive": true}`, 200, `{"ok": true, "deleted": "/workspace/d"}`)
 	f.is("stat", `{"path": "d"}`, 404, `"not_found"`)
 	var space belljar.Space
