@@ -210,7 +210,7 @@ func half(t *testing.T, tr *trial) func(outcome) {
 			return
 		}
 		// The sandbox existed shortly before its program.
-		const before = 1.5
+		const before = 1.0
 		if took := got.FinishedAt.Sub(*got.StartedAt).Seconds(); *used > took/2+before {
 			t.Errorf("%v seconds of a processor in %v, the limit is half", *used, took)
 		}
