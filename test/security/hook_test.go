@@ -51,6 +51,7 @@ func hooks() map[string]hook {
 		"repository": repository,
 
 		"responsive": responsive,
+		"swapping":   swapping,
 
 		"secret":           secret,
 		"secret-snapshots": snapshots,
