@@ -132,8 +132,8 @@ func (d *diary) has(name string) bool {
 
 func TestApprovalRefused(t *testing.T) {
 	t.Parallel()
-	clock := newHourglass()
-	b := newBench(t, asking("timeout_sec>600"), func(o *service.Options) { o.Clock = clock }).seen(ann)
+	clock, events := newHourglass(), diary{}
+	b := newBench(t, asking("timeout_sec>600"), func(o *service.Options) { o.Clock, o.Events = clock, &events }).seen(ann)
 	denied, late := b.start(big("echo never")), b.start(big("echo never"))
 	if _, err := b.decide(denied.ID, belljar.DecisionDeny, "too big"); err != nil {
 		t.Fatal(err)
@@ -151,6 +151,10 @@ func TestApprovalRefused(t *testing.T) {
 	}
 	if _, err := b.decide(late.ID, belljar.DecisionApprove, ""); belljar.CodeOf(err) != belljar.CodeConflict || !strings.Contains(err.Error(), "expired") {
 		t.Errorf("after its time: %v", err)
+	}
+	got := append(events.ofApproval(denied.ID), events.ofApproval(late.ID)...)
+	if want := []string{event.ApprovalRequested, event.ApprovalDenied, event.ApprovalRequested, event.ApprovalExpired}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 	cancelled := b.start(big("echo never"))
 	if err := b.Cancel(b.context(), cancelled.ID); err != nil {

@@ -25,9 +25,10 @@ import (
 //   - its Idempotency-Key returns it
 type promise struct {
 	id       string
-	output   string // output of the command
-	ended    bool   // a response or an event has reported its end
-	canceled bool
+	output   string           // output of the command
+	ended    bool             // a response or an event has reported its end
+	asked    bool             // a client has requested its cancellation
+	canceled bool             // and a response has confirmed it in time
 	seen     []map[string]any // frames, from seq 1 on
 	artifact string           // content of out/a; "" for none
 	key      string           // Idempotency-Key, and the body sent with it
@@ -55,10 +56,10 @@ func (p *promise) check(s *server) string {
 	phase, reason := run["phase"], run["reason_code"]
 	switch {
 	case phase == "completed" && !p.canceled:
-	case phase == "killed" && reason == "canceled_by_user" && !p.ended:
+	case phase == "killed" && reason == "canceled_by_user" && p.asked && !p.ended:
 	case phase == "failed" && reason == "node_lost" && !p.ended:
 	default:
-		return fmt.Sprintf("ended: %v, canceled: %v, and is %v, %v", p.ended, p.canceled, phase, reason)
+		return fmt.Sprintf("ended: %v, cancellation asked: %v, canceled: %v, and is %v, %v", p.ended, p.asked, p.canceled, phase, reason)
 	}
 	frames, err := s.frames(path+"/logs?format=json", nil)
 	if err != nil {

@@ -169,7 +169,7 @@ func (w *witness) cancel(s *server, marker string) bool {
 		s.t.Errorf("cancel: %d %v", status, answer)
 	}
 	inTime := answer["status"] == "canceling" && answer["phase"] != "completed" // on a slow machine it may have ended
-	w.add(&promise{id: id, output: marker + "\n", canceled: err == nil && status/100 == 2 && inTime})
+	w.add(&promise{id: id, output: marker + "\n", asked: true, canceled: err == nil && status/100 == 2 && inTime})
 	return err == nil
 }
 

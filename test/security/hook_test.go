@@ -51,6 +51,7 @@ func hooks() map[string]hook {
 		"repository": repository,
 
 		"responsive": responsive,
+		"swapping":   swapping,
 
 		"secret":           secret,
 		"secret-snapshots": snapshots,
@@ -210,7 +211,7 @@ func half(t *testing.T, tr *trial) func(outcome) {
 			return
 		}
 		// The sandbox existed shortly before its program.
-		const before = 1.5
+		const before = 1.0
 		if took := got.FinishedAt.Sub(*got.StartedAt).Seconds(); *used > took/2+before {
 			t.Errorf("%v seconds of a processor in %v, the limit is half", *used, took)
 		}

@@ -38,7 +38,8 @@ func TestCPUTimeEndsEverything(t *testing.T) {
 				if exit.Cause != wire.CauseCPUTime || exit.Signal == 0 {
 					t.Errorf("exit %+v", exit)
 				}
-				if used := exit.Usage.UserMicros + exit.Usage.SystemMicros; used < 100_000 {
+				// On a busy machine the end may come late, but time of children that is missed costs many seconds.
+				if used := exit.Usage.UserMicros + exit.Usage.SystemMicros; used < 100_000 || used > 3_000_000 {
 					t.Errorf("ended after %d of 100,000 microseconds: %+v", used, exit.Usage)
 				}
 			})

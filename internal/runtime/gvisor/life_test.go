@@ -122,17 +122,26 @@ func TestKilledFromOutside(t *testing.T) {
 	}
 }
 
+// cgroups returns files of a sandbox's cgroup, by the end of their path, one for each hierarchy that has them.
+func cgroups(t *testing.T, id, file string) (files []string) {
+	t.Helper()
+	var err error
+	for depth := 2; depth <= 6 && len(files) == 0 && err == nil; depth++ { // deep patterns match many folders, and all files are at one depth
+		files, err = filepath.Glob("/sys/fs/cgroup" + strings.Repeat("/*", depth) + "/" + id + "/" + file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // processes returns the pids in a sandbox's cgroup whose first argument begins with name.
 func processes(t *testing.T, id, name string) (pids []int) {
 	t.Helper()
 	seen := map[int]bool{}
-	var files []string
-	var err error
-	for depth := 2; depth <= 6 && len(files) == 0 && err == nil; depth++ { // deep patterns match many folders, and all files are at one depth
-		files, err = filepath.Glob("/sys/fs/cgroup" + strings.Repeat("/*", depth) + "/" + id + "/cgroup.procs")
-	}
-	if err != nil || len(files) == 0 {
-		need.Missing(t, "a cgroup that tells which processes are whose: %v", err)
+	files := cgroups(t, id, "cgroup.procs")
+	if len(files) == 0 {
+		need.Missing(t, "a cgroup that tells which processes are whose")
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -198,10 +198,10 @@ func forge(r *report, _ []string) {
 	}
 }
 
-// swap exchanges two names as fast as it can until it is killed: half of the time the name is a link.
+// swap exchanges the names of each pair as fast as it can until it is killed: half of the time each name is a link.
 func swap(r *report, args []string) {
-	for {
-		if err := unix.Renameat2(unix.AT_FDCWD, args[0], unix.AT_FDCWD, args[1], unix.RENAME_EXCHANGE); err != nil {
+	for i := 0; ; i = (i + 2) % len(args) {
+		if err := unix.Renameat2(unix.AT_FDCWD, args[i], unix.AT_FDCWD, args[i+1], unix.RENAME_EXCHANGE); err != nil {
 			r.breach("control: renameat2: %v", err)
 			return
 		}

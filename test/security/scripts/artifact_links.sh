@@ -4,7 +4,7 @@
 # What must hold: Links are listed as links and never followed; no artifact holds a file of the host.
 # Needs: probe
 # Run: --capture ** --capture **/*
-# Host: artifacts
+# Host: artifacts swapping
 
 ln -s /etc/passwd absolute
 ln -s ../../../../etc/shadow relative
@@ -14,6 +14,10 @@ ln -s loop loop
 mkdir folder && ln -s /etc folder/etc
 ln -s "$BAIT" bait
 echo honest >plain
-echo honest >twin && ln -s "$BAIT" twin-link
-setsid ./probe swap twin twin-link >/dev/null 2>&1 &
+pairs= target=$BAIT
+for n in 1 2 3 4 5 6 7 8; do # with more bytes than their targets, because a file that grows is not kept
+	yes honest | head -n 1000 >twin$n && ln -s "$target" twin-link$n && pairs="$pairs twin$n twin-link$n"
+	[ $n != 4 ] || target=/etc/passwd
+done
+setsid ./probe swap $pairs >/dev/null 2>&1 & # it continues in the session, also while files are captured
 true

@@ -169,12 +169,13 @@ func (p *packer) pack(name string) error {
 	return err
 }
 
-// found writes one entry of a folder, unless a program has removed it meanwhile.
+// found writes one entry of a folder, unless a program has meanwhile removed it or swapped it for a link.
 func (p *packer) found(info wire.FileInfo, dir *os.Root, base string) error {
-	if err := p.add(info, dir, base); !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := p.add(info, dir, base)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || fault.IsEscape(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // add writes one entry.
