@@ -68,6 +68,34 @@ func TestCancelWhileArtifactsAreCopied(t *testing.T) {
 	}
 }
 
+// The end of a session stops the copying of its runs' artifacts, also after a cancellation that came too late to stop it.
+func TestEndWhileArtifactsAreCopied(t *testing.T) {
+	for name, cancelled := range map[string]bool{"deleted": false, "cancelled first": true} {
+		t.Run(name, func(t *testing.T) {
+			held := &heldBlobs{begun: make(chan struct{})}
+			b := newBench(t, func(o *service.Options) { held.Store, o.Blobs = o.Blobs, held })
+			x := b.open()
+			run := b.start(with(in(x, "echo x > out"), func(s *belljar.RunSpec) { s.CapturePatterns = []string{"out"} }))
+			<-held.begun
+			if cancelled {
+				atOnce, stop := context.WithCancel(b.context())
+				stop() // do not wait for the end
+				_ = b.Cancel(atOnce, run.ID)
+			}
+			ctx, giveUp := context.WithTimeout(b.context(), 20*time.Second) // a copy that continues takes a minute
+			defer giveUp()
+			if err := b.service.As(service.Local()).Sessions().Delete(ctx, x.ID); err != nil {
+				t.Fatal(err)
+			}
+			r := b.follow(run.ID)
+			r.want(t, belljar.PhaseCompleted, 0, "")
+			if len(r.Warnings) == 0 {
+				t.Error("no warning of the artifact that was not copied")
+			}
+		})
+	}
+}
+
 func TestCancelStarting(t *testing.T) {
 	for name, obedient := range map[string]bool{"obedient runtime": true, "stubborn runtime": false} {
 		t.Run(name, func(t *testing.T) {
