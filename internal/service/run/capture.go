@@ -58,6 +58,7 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
+	r.sendEnd.Do(func() { close(r.endSent) }) // a cancellation does not wait for the copy
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer context.AfterFunc(s.work.Closing(), func() { stop(fault.ErrShutdown) })()
 	defer context.AfterFunc(r.ctx, func() {
