@@ -48,7 +48,7 @@ func TestCancelledCommandExits(t *testing.T) {
 	b.follow(run.ID).want(t, belljar.PhaseKilled, 7, belljar.ReasonCanceledByUser)
 }
 
-// A cancellation that arrives after the command's end, while its artifacts are copied, costs none of them.
+// A cancellation that arrives after the command's end, while its artifacts are copied, costs none of them, and does not wait for them.
 func TestCancelWhileArtifactsAreCopied(t *testing.T) {
 	held := &heldBlobs{begun: make(chan struct{}), proceed: make(chan struct{})}
 	b := newBench(t, func(o *service.Options) { held.Store, o.Blobs = o.Blobs, held })
@@ -56,15 +56,43 @@ func TestCancelWhileArtifactsAreCopied(t *testing.T) {
 	req.CapturePatterns = []string{"o*"}
 	run := b.start(req)
 	<-held.begun
-	atOnce, stop := context.WithCancel(b.context())
-	stop() // do not wait for the end
-	if err := b.Cancel(atOnce, run.ID); belljar.CodeOf(err) != belljar.CodeCanceled {
-		t.Errorf("%v", err)
+	prompt, giveUp := context.WithTimeout(b.context(), 20*time.Second) // the copy may take a minute
+	defer giveUp()
+	if err := b.Cancel(prompt, run.ID); err != nil {
+		t.Fatal(err)
 	}
 	close(held.proceed)
 	b.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
 	if left, err := b.Artifacts.List(b.context(), run.ID); err != nil || len(left) != 2 || left[0].Skipped != "" || left[1].Skipped != "" {
 		t.Errorf("left %+v, %v", left, err)
+	}
+}
+
+// The end of a session stops the copying of its runs' artifacts, also after a cancellation that came too late to stop it.
+func TestEndWhileArtifactsAreCopied(t *testing.T) {
+	for name, cancelled := range map[string]bool{"deleted": false, "cancelled first": true} {
+		t.Run(name, func(t *testing.T) {
+			held := &heldBlobs{begun: make(chan struct{})}
+			b := newBench(t, func(o *service.Options) { held.Store, o.Blobs = o.Blobs, held })
+			x := b.open()
+			run := b.start(with(in(x, "echo x > out"), func(s *belljar.RunSpec) { s.CapturePatterns = []string{"out"} }))
+			<-held.begun
+			ctx, giveUp := context.WithTimeout(b.context(), 20*time.Second) // a copy that continues takes a minute
+			defer giveUp()
+			if cancelled {
+				if err := b.Cancel(ctx, run.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.service.As(service.Local()).Sessions().Delete(ctx, x.ID); err != nil {
+				t.Fatal(err)
+			}
+			r := b.follow(run.ID)
+			r.want(t, belljar.PhaseCompleted, 0, "")
+			if len(r.Warnings) == 0 {
+				t.Error("no warning of the artifact that was not copied")
+			}
+		})
 	}
 }
 

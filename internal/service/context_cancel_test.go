@@ -158,6 +158,48 @@ func testReplayAfterLoss(t *testing.T, byCode bool) {
 	p.end(x)
 }
 
+// Code without a replay after one that failed is where replays begin, also if the server was killed in between.
+func TestReplayAfterFailure(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	x := p.open()
+	first := inContext(x.ID, "python", "import os; os.mkdir('once')") // fails the second time
+	first.Language = "python"
+	p.run(first)
+	leave, again := inContext(x.ID, "python", "os._exit(0)"), inContext(x.ID, "python", "print(x)")
+	again.Replay = true
+	p.run(leave)
+	p.run(again).want(t, belljar.PhaseFailed, -1, belljar.ReasonExecFailed)
+	p.kill()
+	p = w.boot()
+	p.run(inContext(x.ID, "python", "import os; x = 1"))
+	p.run(leave)
+	if r := p.run(again); r.stdout != "1\n" || r.Context.Replayed != 1 {
+		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
+	}
+	p.end(x)
+}
+
+// Code that is too long to be replayed, and from before a hibernation, prevents no replay of code that began without it.
+func TestReplayAfterRefusal(t *testing.T) {
+	b := newBench(t)
+	x := b.open()
+	first := inContext(x.ID, "python", "#"+strings.Repeat("x", 17<<10))
+	first.Language = "python"
+	b.run(first)
+	if _, err := b.hibernate(x.ID, true); err != nil {
+		t.Fatal(err)
+	}
+	again := inContext(x.ID, "python", "print(x)")
+	again.Replay = true
+	b.run(again).want(t, belljar.PhaseFailed, -1, belljar.ReasonExecFailed)
+	b.run(inContext(x.ID, "python", "import os; x = 1"))
+	b.run(inContext(x.ID, "python", "os._exit(0)"))
+	if r := b.run(again); r.stdout != "1\n" || r.Context.Replayed != 1 {
+		t.Errorf("%q, %+v, %+v", r.stdout, r.Run, r.Context)
+	}
+}
+
 // The first code after a hibernation counts like other code: its variables stay after an error, and it may end its interpreter.
 func TestReplayAfterHibernation(t *testing.T) {
 	b := newBench(t)

@@ -205,6 +205,7 @@ type SavedContext struct {
 	CreatedAt           time.Time
 	Since               time.Time `json:",omitzero"`  // earlier code is not replayed
 	Lost                bool      `json:",omitempty"` // its variables were lost in a hibernation, and no run has used it since
+	Failed              bool      `json:",omitempty"` // a replay failed, and no code has begun an interpreter since
 }
 
 // Sessions are the stored sessions.

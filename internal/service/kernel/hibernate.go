@@ -13,7 +13,7 @@ func (t *Table) Save() []store.SavedContext {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, e := range all {
-		list = append(list, store.SavedContext{Name: e.name, Language: e.language, Cwd: e.cwd, CreatedAt: e.made, Since: e.since, Lost: e.lost})
+		list = append(list, store.SavedContext{Name: e.name, Language: e.language, Cwd: e.cwd, CreatedAt: e.made, Since: e.since, Lost: e.lost, Failed: e.failed})
 	}
 	return list
 }
@@ -34,7 +34,7 @@ func (t *Table) Restore(list []store.SavedContext, now time.Time) {
 
 // restore adds a saved context. The caller holds the lock.
 func (t *Table) restore(c store.SavedContext) *entry {
-	e := &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, since: c.Since, queue: t.branch(), users: 1}
+	e := &entry{name: c.Name, language: c.Language, cwd: c.Cwd, made: c.CreatedAt, since: c.Since, failed: c.Failed, queue: t.branch(), users: 1}
 	t.list[c.Name] = e
 	return e
 }

@@ -66,9 +66,9 @@ func TestRecoverSaved(t *testing.T) {
 	made := time.Unix(1e9, 0)
 	now := made.Add(time.Hour)
 	saved := []store.SavedContext{
-		{Name: "used", Language: "python", CreatedAt: made, Since: made.Add(time.Minute), Lost: true}, // the record lags
-		{Name: "first", Language: "bash", CreatedAt: made, Lost: true}, {Name: "kept", Language: "bash", CreatedAt: made},
-		{Name: "unused", Language: "bash", Cwd: "work", CreatedAt: made, Lost: true},
+		{Name: "used", Language: "python", CreatedAt: made, Since: made.Add(time.Minute), Lost: true, Failed: true}, // the record lags
+		{Name: "first", Language: "bash", CreatedAt: made, Lost: true, Failed: true}, {Name: "kept", Language: "bash", CreatedAt: made},
+		{Name: "unused", Language: "bash", Cwd: "work", CreatedAt: made, Lost: true, Failed: true},
 		{Name: "waits", Language: "bash", CreatedAt: made},
 		{Name: "other", Language: "bash", CreatedAt: made},
 	}
@@ -90,7 +90,7 @@ func TestRecoverSaved(t *testing.T) {
 		"other": {"python", "", about, false}, "young": {"bash", "sub", about, false}, "elsewhere": {"bash", "", about, false},
 	} {
 		got, err := table.find(name)
-		if err != nil || got.language != want.language || got.cwd != want.cwd || !got.since.Equal(want.since) || got.lost != want.lost {
+		if err != nil || got.language != want.language || got.cwd != want.cwd || !got.since.Equal(want.since) || got.lost != want.lost || got.failed != want.lost {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

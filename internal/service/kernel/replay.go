@@ -36,6 +36,17 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 	t.mu.Lock()
 	since := e.since
 	t.mu.Unlock()
+	defer func() {
+		var refused *belljar.Error // by cannotReplay
+		t.mu.Lock()
+		e.failed = err != nil && (n > 0 || e.failed || errors.As(err, &refused))
+		t.mu.Unlock()
+		if err != nil && n > 0 { // otherwise half of the variables would pass for all of them, also if the run was cancelled
+			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
+			err = errors.Join(err, agent.EndShell(ending, b.Agent, prefix+name))
+			cancel()
+		}
+	}()
 	var code []belljar.Run
 	size := 0
 	for run, err := range earlier {
@@ -55,16 +66,6 @@ func (t *Table) Replay(ctx context.Context, b *box.Box, exec wire.Exec, name str
 	}
 	// An older run may have started later: it waited for an approval.
 	slices.SortStableFunc(code, func(a, b belljar.Run) int { return a.StartedAt.Compare(*b.StartedAt) })
-	defer func() {
-		t.mu.Lock()
-		e.failed = err != nil && (n > 0 || e.failed)
-		t.mu.Unlock()
-		if err != nil && n > 0 { // otherwise half of the variables would pass for all of them, also if the run was cancelled
-			ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), listTime)
-			err = errors.Join(err, agent.EndShell(ending, b.Agent, prefix+name))
-			cancel()
-		}
-	}()
 	exec.Stdin = false
 	for n < len(code) {
 		run := code[n]

@@ -47,7 +47,7 @@ type entry struct {
 	made                time.Time
 	since               time.Time // earlier code is not replayed
 	queue               *queue.Queue
-	failed              bool // its code could not be executed again, and its interpreter was removed
+	failed              bool // its code could not be executed again, and it has no interpreter
 	lost                bool // its session was hibernated, and it has not run code since
 	users               int  // requests that made or used it, without those that failed to start it; at least 1 if it was restored
 }
@@ -91,7 +91,7 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 		case e == nil:
 			t.restore(c).lost = c.Lost
 		case e.language == c.Language:
-			e.made, e.since, e.lost = c.CreatedAt, c.Since, c.Lost && first[c.Name]
+			e.made, e.since, e.lost, e.failed = c.CreatedAt, c.Since, c.Lost && first[c.Name], c.Failed && first[c.Name]
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Cancel stops a run in the name of a caller. It returns once the run is sure to end, even if this process dies: its agent has the order to end the
-// command, or its end is on record.
+// command, the command has ended and its artifacts are copied, or its end is on record.
 func (r *Run) Cancel(ctx context.Context, caller belljar.Caller) error {
 	r.stop(fault.Canceled(caller))
 	if errors.Is(context.Cause(r.ctx), fault.ErrShutdown) && r.waiting() {

@@ -20,6 +20,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/service/session"
 )
 
 // Bounds of how many files one run may leave, and of the bytes of their names, which go on record. Names above freeNames count as bytes of
@@ -57,6 +58,7 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 	if len(p.patterns) == 0 {
 		return nil, nil
 	}
+	r.sendEnd.Do(func() { close(r.endSent) }) // a cancellation does not wait for the copy
 	ctx, stop := context.WithCancelCause(context.Background())
 	defer context.AfterFunc(s.work.Closing(), func() { stop(fault.ErrShutdown) })()
 	defer context.AfterFunc(r.ctx, func() {
@@ -64,6 +66,10 @@ func (s *runner) capture(r *Run, p *plan, b *box.Box) (*captured, []string) {
 			stop(why)
 		}
 	})()
+	if p.session != nil { // its end waits for the copy, and stops its runs with the same cause as a cancellation
+		life := session.Life(p.session)
+		defer context.AfterFunc(life, func() { stop(context.Cause(life)) })()
+	}
 	ctx, cancel := context.WithTimeout(ctx, captureTime)
 	defer cancel()
 	found, warnings, err := find(ctx, b, p.patterns, matchTime)

@@ -10,7 +10,13 @@ import (
 )
 
 // become moves a run to a phase before its command runs. A run that must stop does not leave the queue: become returns why it must.
-func (s *recorder) become(r *Run, next belljar.Phase) error { return r.enter(next, nil) }
+func (s *recorder) become(r *Run, next belljar.Phase) error {
+	if err := r.advance(next, nil); err != nil {
+		return err
+	}
+	r.appendLog(phaseFrame(next))
+	return nil
+}
 
 // begin moves a run to running. sent is when its agent got the command: the response may arrive late, and a run must not look shorter than its
 // command.
@@ -23,15 +29,6 @@ func (s *recorder) begin(r *Run, sent time.Time) error {
 	return nil
 }
 
-// enter moves a run to a non-final phase, and logs that.
-func (r *Run) enter(next belljar.Phase, started *time.Time) error {
-	if err := r.advance(next, started); err != nil {
-		return err
-	}
-	r.appendLog(phaseFrame(next))
-	return nil
-}
-
 // advance moves a run to a phase.
 func (r *Run) advance(next belljar.Phase, started *time.Time) error {
 	r.mu.Lock()
@@ -39,10 +36,10 @@ func (r *Run) advance(next belljar.Phase, started *time.Time) error {
 	if r.state.Phase == belljar.PhaseQueued && r.ctx.Err() != nil {
 		return context.Cause(r.ctx)
 	}
-	if err := r.move(next); err != nil {
-		return err
+	if now := r.state.Phase; !now.CanBecome(next) {
+		return fmt.Errorf("run %s is %s and cannot become %s", r.id, now, next)
 	}
-	if started != nil {
+	if r.state.Phase = next; started != nil {
 		r.state.StartedAt = started
 	}
 	return nil
@@ -97,13 +94,4 @@ func (s *recorder) publish(r *Run, last belljar.Run) {
 	s.unregister(r)
 	s.recordEnded(r, program, last)
 	close(r.done)
-}
-
-// move changes the phase if the transition is valid. The caller holds the lock.
-func (r *Run) move(next belljar.Phase) error {
-	if now := r.state.Phase; !now.CanBecome(next) {
-		return fmt.Errorf("run %s is %s and cannot become %s", r.id, now, next)
-	}
-	r.state.Phase = next
-	return nil
 }

@@ -31,7 +31,9 @@ func TestTransitions(t *testing.T) {
 				}
 			} else if to == belljar.PhaseRunning {
 				now := time.Now()
-				err = r.enter(to, &now)
+				if err = r.advance(to, &now); err == nil {
+					r.appendLog(phaseFrame(to))
+				}
 			} else {
 				err = s.become(r, to)
 			}

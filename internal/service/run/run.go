@@ -44,7 +44,7 @@ type Run struct {
 	done     chan struct{} // closed when the run's end and its log are on record
 	stuck    chan struct{} // closed when it has ended and its end cannot be recorded; recordErr is the reason
 	detached chan struct{} // closed when its command is left to the next process
-	endSent  chan struct{} // closed when its agent has the order to end its command
+	endSent  chan struct{} // closed when its agent has the order to end its command, or its command has ended and artifacts are copied
 	sendEnd  sync.Once     // closes endSent
 	muted    atomic.Bool   // its log is cut: the agent no longer sends what its command prints
 

@@ -59,11 +59,8 @@ func (p *plan) forShell(e wire.Exec) wire.Exec {
 // renewContext records that the run's context began anew with it: the code of the interpreter before must not be replayed.
 func renewContext(c *execution) {
 	name, exit, began := c.plan.request.Context, c.end.Exit, c.run.Snapshot().StartedAt
-	if name == "" || exit == nil || exit.Shell == nil || began == nil || !c.plan.session.Contexts.Renew(name, *began, exit.Shell) {
-		return
-	}
-	if err := session.RecordContexts(c.plan.session); err != nil {
-		c.log.Error("context cannot be recorded", "run_id", c.run.id, "context", name, "err", err)
+	if name != "" && exit != nil && exit.Shell != nil && began != nil && c.plan.session.Contexts.Renew(name, *began, exit.Shell) {
+		session.RecordContexts(c.plan.session)
 	}
 }
 
@@ -95,6 +92,9 @@ func (c *execution) replay(ctx context.Context) error {
 			more = q.Offset+q.Limit < total
 		}
 	})
+	if n > 0 || err != nil {
+		session.RecordContexts(p.session) // they include whether the replay failed
+	}
 	if n > 0 && err == nil {
 		c.run.mu.Lock()
 		of := *c.run.state.Context

@@ -70,8 +70,12 @@ func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
 // Record records the current state of the session, with its contexts.
 func (u Use) Record() error { return note(u.session) }
 
-// RecordContexts stores a session after a change of its contexts.
-func RecordContexts(x *Session) error { return note(x) }
+// RecordContexts stores a session after a change of its contexts, if it can.
+func RecordContexts(x *Session) {
+	if err := note(x); err != nil {
+		x.all.opts.Log.Error("contexts of a session cannot be recorded", "session_id", x.id, "err", err)
+	}
+}
 
 // Touch records an instantaneous use of the session.
 func (u Use) Touch() { u.session.Touch() }
