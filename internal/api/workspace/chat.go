@@ -200,15 +200,17 @@ func (d *Door) kept(runID string) options {
 
 // resume attaches to a run. If the client requests options other than the run's, or force_new, resume starts a new program in its place.
 func (x *chat) resume(run belljar.Run, template Template) (err error) {
-	set := x.door.kept(run.ID)
-	had, asked, ctx := template.with(optionsHad(run), set), x.options, x.r.Context()
+	set, began := x.door.kept(run.ID), optionsHad(run)
+	had, asked, ctx := template.with(began, set), x.options, x.r.Context()
 	x.options = had
 	if len(asked) == 0 {
 		asked = had
 	}
-	for name := range set { // a client need not repeat what a message has set
-		if v := had[name]; v != "" && asked[name] == "" {
-			asked[name] = v
+	for name := range set { // a client need not repeat what a message has set, and may repeat what the program began with
+		if v := asked[name]; v == "" || v == began[name] {
+			if asked[name] = had[name]; had[name] == "" {
+				delete(asked, name)
+			}
 		}
 	}
 	if maps.Equal(asked, had) && !x.flag("force_new", false) {
