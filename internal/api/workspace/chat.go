@@ -66,12 +66,28 @@ type chat struct {
 	greeted bool
 }
 
-// chats returns the runs of a chat in a phase, or of all chats for "", the newest first.
-func (c *call) chats(phase belljar.Phase, id string) ([]belljar.Run, error) {
-	page, err := c.Engine.Runs().List(c.r.Context(), belljar.RunQuery{SessionID: c.Session, Phase: phase, Limit: belljar.MaxPage})
-	return slices.DeleteFunc(page.Items, func(r belljar.Run) bool {
-		return r.Labels[label] != "chat" || id != "" && r.Labels[chatLabel] != id
-	}), err
+// unended are the phases of a run that has not ended, in their order.
+var unended = []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning}
+
+// chats returns the runs of a chat, or of all chats for "", in phases: those of the last phase first, and of each the newest first. A run
+// that goes from one phase to a later one meanwhile is found once.
+func (c *call) chats(id string, phases ...belljar.Phase) (all []belljar.Run, err error) {
+	for _, phase := range phases {
+		page, err := c.Engine.Runs().List(c.r.Context(), belljar.RunQuery{SessionID: c.Session, Phase: phase, Limit: belljar.MaxPage})
+		if err != nil {
+			return nil, err
+		}
+		now := slices.DeleteFunc(page.Items, func(r belljar.Run) bool {
+			return r.Labels[label] != "chat" || id != "" && r.Labels[chatLabel] != id
+		})
+		for _, r := range all {
+			if !slices.ContainsFunc(now, func(later belljar.Run) bool { return later.ID == r.ID }) {
+				now = append(now, r)
+			}
+		}
+		all = now
+	}
+	return all, nil
 }
 
 // chat attaches to the chat of session_id, or starts one.
@@ -89,7 +105,7 @@ func (c *call) chat() (socket.Peer, error) {
 		return nil, err
 	}
 	defer unlock()
-	runs, err := c.chats(belljar.PhaseRunning, x.id)
+	runs, err := c.chats(x.id, unended...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +127,7 @@ func (c *call) chat() (socket.Peer, error) {
 	}
 	x.options = optionsOf(template, q)
 	if x.resumed {
-		err = x.resume(runs[0], template)
+		err = x.resume(runs, template)
 	} else {
 		x.program, err = x.start(ctx, false)
 	}
@@ -157,19 +173,24 @@ func (x *chat) room() error {
 		}
 	}
 	d.mu.Unlock()
-	for _, phase := range []belljar.Phase{belljar.PhaseQueued, belljar.PhaseStarting, belljar.PhaseRunning} { // in the order of a run
-		runs, err := x.chats(phase, "")
-		if err != nil {
-			return err
-		}
-		for _, r := range runs {
-			all[r.Labels[chatLabel]] = true
-		}
+	runs, err := x.chats("", unended...)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		all[r.Labels[chatLabel]] = true
 	}
 	if len(all) >= maxChats {
 		return &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: fmt.Sprintf("a workspace has at most %d chats at once", maxChats)}
 	}
 	return nil
+}
+
+func ids(runs []belljar.Run) (list []string) {
+	for _, r := range runs {
+		list = append(list, r.ID)
+	}
+	return list
 }
 
 // optionsHad returns the options of a chat's run.
@@ -198,17 +219,21 @@ func (d *Door) kept(runID string) options {
 	return options{}
 }
 
-// resume attaches to a run. If the client requests options other than the run's, or force_new, resume starts a new program in its place.
-func (x *chat) resume(run belljar.Run, template Template) (err error) {
-	set := x.door.kept(run.ID)
-	had, asked, ctx := template.with(optionsHad(run), set), x.options, x.r.Context()
+// resume attaches to the first of the chat's runs. If the client requests options other than the run's, or force_new, resume starts a new
+// program in place of all.
+func (x *chat) resume(runs []belljar.Run, template Template) (err error) {
+	run := runs[0]
+	set, began := x.door.kept(run.ID), optionsHad(run)
+	had, asked, ctx := template.with(began, set), x.options, x.r.Context()
 	x.options = had
 	if len(asked) == 0 {
 		asked = had
 	}
-	for name := range set { // a client need not repeat what a message has set
-		if v := had[name]; v != "" && asked[name] == "" {
-			asked[name] = v
+	for name := range set { // a client need not repeat what a message has set, and may repeat what the program began with
+		if v := asked[name]; v == "" || v == began[name] {
+			if asked[name] = had[name]; had[name] == "" {
+				delete(asked, name)
+			}
 		}
 	}
 	if maps.Equal(asked, had) && !x.flag("force_new", false) {
@@ -219,7 +244,7 @@ func (x *chat) resume(run belljar.Run, template Template) (err error) {
 		return err
 	}
 	x.options = asked
-	x.program, err = x.start(ctx, true, run.ID)
+	x.program, err = x.start(ctx, true, ids(runs)...)
 	return err
 }
 
@@ -353,7 +378,7 @@ func (x *chat) successor(ctx context.Context, old *program) (*program, error) {
 	defer unlock()
 	next, had := x.current(), x.options
 	if next == old {
-		runs, err := x.chats(belljar.PhaseRunning, x.id)
+		runs, err := x.chats(x.id, unended...)
 		if err != nil || len(runs) == 0 {
 			return nil, nil
 		}

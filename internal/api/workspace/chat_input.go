@@ -323,18 +323,16 @@ func (x *chat) restart(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	runs, err := x.chats(belljar.PhaseRunning, x.id) // another client may have restarted it in the meantime
+	runs, err := x.chats(x.id, unended...) // another client may have restarted it in the meantime
 	if err != nil {
 		return err
 	}
-	var old []string
 	for _, run := range runs {
 		x.mu.Lock()
 		x.options = x.door.opts.Templates[x.template].with(x.options, x.door.kept(run.ID))
 		x.mu.Unlock()
-		old = append(old, run.ID)
 	}
-	next, err := x.start(ctx, true, old...)
+	next, err := x.start(ctx, true, ids(runs)...)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func (c *call) sessions() (any, error) {
 		}
 		list = append(list, session{ID: token, Type: kindPTY, Alive: t.ExitCode == nil, Clients: t.Attached, Name: name})
 	}
-	chats, err := c.chats(belljar.PhaseRunning, "")
+	chats, err := c.chats("", belljar.PhaseRunning)
 	if err != nil {
 		return nil, err
 	}

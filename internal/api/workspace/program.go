@@ -88,6 +88,8 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 	if err != nil {
 		return nil, err
 	}
+	// A client may have left while its program waited.
+	fresh = fresh || run.Phase == belljar.PhaseQueued || run.Phase == belljar.PhaseStarting
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	next, stop := iter.Pull2(x.Engine.Runs().Frames(reading, runID, 1))
 	p := &program{runID: runID, next: next, cancel: cancel, stop: func() { cancel(); stop() }}

@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"time"
@@ -51,12 +52,7 @@ func (c *call) pty() (socket.Peer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if old != "" {
-			if err := c.Engine.Terminals().Close(ctx, old); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
-				return nil, err
-			}
-		}
-		made, err := c.Engine.Terminals().Open(ctx, c.Session, belljar.TerminalSpec{Command: command, Name: name, Shared: true})
+		made, err := reopen(ctx, c.Engine.Terminals(), c.Session, old, belljar.TerminalSpec{Command: command, Name: name, Shared: true})
 		if err != nil {
 			return nil, err
 		}
@@ -78,6 +74,27 @@ func (c *call) pty() (socket.Peer, error) {
 		token, expires := c.token(socket.Claims{Kind: kindPTY, ID: id, Template: provider})
 		return ptySession{"session", token, provider, resumed, expires}
 	}}, nil
+}
+
+// reopen opens a terminal in place of old; "" is none. If that fails, old stays, unless it was closed to make room.
+func reopen(ctx context.Context, all belljar.Terminals, session, old string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
+	made, err := all.Open(ctx, session, spec)
+	full := belljar.CodeOf(err) == belljar.CodeQuotaExceeded
+	if old == "" || err != nil && !full {
+		return made, err
+	}
+	if err := all.Close(ctx, old); err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
+		if !full { // the client would not learn of it
+			ending, stop := context.WithTimeout(context.WithoutCancel(ctx), endTime)
+			_ = all.Close(ending, made.ID) // if that fails, it is listed like any other
+			stop()
+		}
+		return made, err
+	}
+	if full {
+		return all.Open(ctx, session, spec)
+	}
+	return made, nil
 }
 
 // named returns the terminal whose name begins with mark; "" if there is none.

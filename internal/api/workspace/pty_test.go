@@ -3,12 +3,14 @@
 package workspace_test
 
 import (
+	"context"
 	"encoding/json"
 	"net/url"
 	"testing"
 
 	"github.com/belljar/belljar"
 	door "github.com/belljar/belljar/internal/api/workspace"
+	"github.com/belljar/belljar/internal/workspace"
 )
 
 // A client returns to its terminal without provider, or with a wrong one, and learns the template of the terminal.
@@ -62,4 +64,60 @@ func TestProviders(t *testing.T) {
 	if providers["plain"] != 1 || providers["prompting"] != 1 || providers["shell"] != 1 {
 		t.Errorf("%v", providers)
 	}
+}
+
+// failing is a source in whose workspaces terminals fail to open.
+type failing struct {
+	workspace.Source
+	opens chan error // errors of the next ones
+}
+
+func (f failing) Open(ctx context.Context, caller belljar.Caller, session string) (workspace.Workspace, error) {
+	at, err := f.Source.Open(ctx, caller, session)
+	at.Engine = failingEngine{at.Engine, f.opens}
+	return at, err
+}
+
+type failingEngine struct {
+	workspace.Engine
+	opens chan error
+}
+
+func (e failingEngine) Terminals() belljar.Terminals {
+	return failingTerminals{e.Engine.Terminals(), e.opens}
+}
+
+type failingTerminals struct {
+	belljar.Terminals
+	opens chan error
+}
+
+func (f failingTerminals) Open(ctx context.Context, session string, spec belljar.TerminalSpec) (belljar.Terminal, error) {
+	select {
+	case err := <-f.opens:
+		return belljar.Terminal{}, err
+	default:
+		return f.Terminals.Open(ctx, session, spec)
+	}
+}
+
+// A terminal ends for another one only if that opens, or needs its place.
+func TestTerminalStaysWithoutAnother(t *testing.T) {
+	s, opens := sources()[0], make(chan error, 1)
+	open := s.open
+	s.open = func(t *testing.T) workspace.Source { return failing{open(t), opens} }
+	w := newWorld(t, s)
+	token := url.QueryEscape(w.await(w.socket("/ws/pty"), "session", "")["session_id"].(string))
+	opens <- &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "busy"}
+	if m := w.await(w.socket("/ws/pty?force_new=1&session_id="+token), "error", ""); m["code"] != string(belljar.CodeRuntimeUnavailable) {
+		t.Error(m)
+	}
+	if m := w.await(w.socket("/ws/pty?session_id="+token), "session", ""); m["resumed"] != true {
+		t.Error(m)
+	}
+	opens <- &belljar.Error{Code: belljar.CodeQuotaExceeded, Message: "full"}
+	if m := w.await(w.socket("/ws/pty?force_new=1&session_id="+token), "session", ""); m["resumed"] != false {
+		t.Error(m)
+	}
+	w.refuses("closed", "/ws/pty?session_id="+token)
 }

@@ -178,7 +178,8 @@ type crowdedRuns struct{ belljar.Runs }
 
 func (crowdedRuns) List(_ context.Context, q belljar.RunQuery) (page belljar.RunPage, err error) {
 	for i := range map[belljar.Phase]int{belljar.PhaseQueued: 1, belljar.PhaseRunning: maxChats - 1}[q.Phase] {
-		page.Items = append(page.Items, belljar.Run{Labels: map[string]string{label: "chat", chatLabel: string(q.Phase) + strconv.Itoa(i)}})
+		id := string(q.Phase) + strconv.Itoa(i)
+		page.Items = append(page.Items, belljar.Run{ID: id, Labels: map[string]string{label: "chat", chatLabel: id}})
 	}
 	return page, nil
 }
@@ -227,7 +228,7 @@ func (r blockingRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, e
 func TestRestartingChatsCount(t *testing.T) {
 	restarts := map[string]func(x *chat) error{
 		"restart": func(x *chat) error { return x.restart(t.Context()) },
-		"options": func(x *chat) error { return x.resume(belljar.Run{ID: "old"}, x.door.opts.Templates[x.template]) },
+		"options": func(x *chat) error { return x.resume([]belljar.Run{{ID: "old"}}, x.door.opts.Templates[x.template]) },
 	}
 	for name, replace := range restarts {
 		t.Run(name, func(t *testing.T) {

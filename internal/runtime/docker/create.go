@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -50,7 +51,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 // make builds a sandbox. It tries twice if the engine no longer has something that was cached as present: an image that
 // was removed, or an agent's volume that is empty. So it does if the connection to the engine breaks.
 func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandbox, error) {
-	refill := false
+	refill, cause := false, error(nil)
 	for again := false; ; again = true {
 		img, err := r.rootOf(ctx, spec.Root, f)
 		if err != nil {
@@ -64,17 +65,22 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 		if err != nil {
 			return nil, err
 		}
+		p.dropped = cause
 		s, err := r.build(ctx, spec, f, p)
 		for r.fewerFiles(err, p, spec.Limits) {
 			if p, err = r.plan(spec, f, img, volume); err != nil {
 				return nil, err
 			}
+			p.dropped = cause
 			s, err = r.build(ctx, spec, f, p)
 		}
 		refill = errors.Is(err, errNoAgent)
 		dropped := err != nil && unreachable(err) && ctx.Err() == nil
 		if again || !refill && !dropped && !errors.Is(err, runtime.ErrNoImage) {
 			return s, err
+		}
+		if dropped {
+			cause = err
 		}
 		r.forget(img.id)
 	}
@@ -135,14 +141,24 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 }
 
 // create makes the container. It waits for the engine's answer even if the caller cancels, because some engines then
-// continue and others do not.
+// continue and others do not. After a connection that broke, it removes what the engine has made or still makes.
 func (e *engine) create(ctx context.Context, p *plan) (string, error) {
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
 	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.opts.Patience)
 	defer cancel()
-	made, err := e.api().ContainerCreate(patient, client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host})
+	request := client.ContainerCreateOptions{Name: p.name, Config: p.config, HostConfig: p.host}
+	made, err := e.api().ContainerCreate(patient, request)
+	for pause := shortest; p.dropped != nil && cerrdefs.IsConflict(err); pause = min(2*pause, longest) {
+		e.removeQuietly(ctx, p.name)
+		select {
+		case <-time.After(pause):
+		case <-patient.Done():
+			return "", p.dropped
+		}
+		made, err = e.api().ContainerCreate(patient, request)
+	}
 	switch {
 	case err == nil && made.ID == "":
 		err = errors.New("the engine does not say what it has made")

@@ -38,6 +38,7 @@ type engine struct {
 	images []image.Summary
 	create func(*container.InspectResponse) error // changes the reported container before it is returned; errDropped closes the connection
 	pull   func(w http.ResponseWriter, r *http.Request)
+	late   int // number of removals for which a container does not exist yet, although its name is taken
 
 	mu    sync.Mutex
 	made  *container.InspectResponse
@@ -100,6 +101,8 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusNotFound, "No such image")
 	case strings.HasPrefix(path, "/images/"):
 		answer(e.image)
+	case path == "/containers/create" && e.made != nil:
+		fail(http.StatusConflict, "the name is in use")
 	case path == "/containers/create":
 		var asked struct {
 			*container.Config
@@ -130,6 +133,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fail(http.StatusNotFound, "No such container")
 	case strings.HasSuffix(path, "/json"):
 		answer(e.made)
+	case r.Method == http.MethodDelete && e.late > 0:
+		e.late--
+		fail(http.StatusNotFound, "No such container")
 	case r.Method == http.MethodDelete:
 		e.made = nil
 		w.WriteHeader(http.StatusNoContent)

@@ -57,9 +57,10 @@ const (
 
 // plan holds the settings of one container.
 type plan struct {
-	name   string
-	config *container.Config
-	host   *container.HostConfig
+	name    string
+	config  *container.Config
+	host    *container.HostConfig
+	dropped error // of an earlier request, whose container the engine may still make; nil if there was none
 }
 
 // plan turns a spec into a container. It sets every option whose default, in the engine or the image, could weaken the
