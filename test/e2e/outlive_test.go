@@ -64,6 +64,9 @@ func TestManySessionsOutliveTheServer(t *testing.T) {
 		}
 	}
 	w.check(next, "the next", nil, w.sessions)
+	for _, p := range w.promises {
+		p.asked = true // by the end of its session
+	}
 	w.check(next, "deleted", w.promises, nil)
 	if status, answer := next.ask(http.MethodPost, api+"/runs", map[string]any{
 		"spec_version": "1.0", "session_id": w.sessions[0], "command": []string{"true"},
