@@ -42,7 +42,7 @@ func draw(rows []row) []byte {
 </style>
 <rect class="page" width="100%%" height="100%%" rx="6"/>
 <text class="text" x="16" y="28" font-size="16" font-weight="600">Time to run /bin/true, in times of a Belljar run</text>
-<text class="quiet" x="16" y="50" font-size="12">%s, %s, commit %s. Median; logarithmic scale; shorter is faster.</text>
+<text class="quiet" x="16" y="50" font-size="12">%s, %s, commit %s. Median; logarithmic scale; shorter is faster. Dots: earlier benchmarks.</text>
 `, width, height, width, height, escaped(last.date), escaped(last.machine), escaped(last.commit))
 
 	for _, mark := range []float64{0.1, 1, 10, 100, 1000} {
@@ -58,7 +58,8 @@ func draw(rows []row) []byte {
 		}
 		fmt.Fprintf(&b, `<text class="text" x="%g" y="%.1f" text-anchor="end">%s</text>`+"\n", left-12, y+19, escaped(r.measure))
 		fmt.Fprintf(&b, `<rect class="%s" x="%g" y="%.1f" width="%.1f" height="20" rx="3"/>`+"\n", class, left, y+4, place(r.ratio)-left)
-		fmt.Fprintf(&b, `<text class="text" x="%.1f" y="%.1f" font-weight="600">%s</text>`+"\n", place(r.ratio)+8, y+19, times(r.ratio))
+		end := place(slices.Max(append([]float64{r.ratio}, earlier[r.measure]...)))
+		fmt.Fprintf(&b, `<text class="text" x="%.1f" y="%.1f" font-weight="600">%s</text>`+"\n", end+8, y+19, times(r.ratio))
 		for _, ratio := range earlier[r.measure] {
 			fmt.Fprintf(&b, `<circle class="dot" cx="%.1f" cy="%.1f" r="3"/>`+"\n", place(ratio), y+14)
 		}
