@@ -11,14 +11,19 @@ import (
 // private matches references to documents that the repository does not have. Write a link to docs/compatibility.md instead.
 var private = regexp.MustCompile(`\bS[0124]\b|\bS3 §|\bS3's (API|door|clients?)\b|\bDESIGN( §|\.md)`)
 
-// TestReferences refuses references that a reader cannot follow.
-func TestReferences(t *testing.T) {
-	out, err := exec.Command("git", "-C", "..", "ls-files", "*.go", "*.md", "*.py", "*.ts", "*.mjs", "*.yaml", "*.yml", "*.txtar", "*.sql", "*.sh", "*.svelte", "Makefile").Output()
+// git returns the lines that a Git command prints about the repository. Source without a repository is not tested.
+func git(t *testing.T, arguments ...string) []string {
+	t.Helper()
+	out, err := exec.Command("git", append([]string{"-C", ".."}, arguments...)...).Output()
 	if err != nil {
 		t.Skip("no git here:", err)
 	}
-	for name := range strings.Lines(string(out)) {
-		name = strings.TrimSpace(name)
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// TestReferences refuses references that a reader cannot follow.
+func TestReferences(t *testing.T) {
+	for _, name := range git(t, "ls-files", "*.go", "*.md", "*.py", "*.ts", "*.mjs", "*.yaml", "*.yml", "*.txtar", "*.sql", "*.sh", "*.svelte", "Makefile") {
 		if name == "docs/reference_test.go" {
 			continue
 		}

@@ -168,15 +168,7 @@ func TestFullForever(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept.finish = nil
-	next, err := service.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer next.Close()
-	if err := next.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got, err := next.As(service.Local()).Runs().Get(t.Context(), run.ID)
+	got, err := recovered(t, o).As(service.Local()).Runs().Get(t.Context(), run.ID)
 	if err != nil || got.Phase != belljar.PhaseFailed || got.ExitCode == nil || *got.ExitCode != 5 {
 		t.Errorf("%+v, %v", got, err)
 	}

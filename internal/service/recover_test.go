@@ -71,6 +71,20 @@ func (b *bench) recover() {
 	}
 }
 
+// recovered returns the next service over the same stores, until the end of the test.
+func recovered(t *testing.T, o service.Options) *service.Service {
+	t.Helper()
+	next, err := service.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = next.Close() })
+	if err := next.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return next
+}
+
 // sealed checks that a log accepts no more frames.
 func sealed(t *testing.T, o service.Options, id string) {
 	t.Helper()
@@ -374,15 +388,7 @@ func TestCloseLeavesTheQueue(t *testing.T) {
 		}
 	}
 	o.Clock = nil
-	next, err := service.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer next.Close()
-	if err := next.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.Runs = next.As(service.Local()).Runs()
+	b.Runs = recovered(t, o).As(service.Local()).Runs()
 	r := b.follow(plain.ID)
 	r.want(t, belljar.PhaseCompleted, 0, "")
 	if r.stdout != "later\n" {

@@ -129,15 +129,7 @@ func TestWaitsForMemoryLikeForASlot(t *testing.T) {
 	if err := b.service.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next, err := service.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer next.Close()
-	if err := next.Recover(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	b.Runs = next.As(service.Local()).Runs()
+	b.Runs = recovered(t, o).As(service.Local()).Runs()
 	r := b.follow(fourth.ID)
 	if r.want(t, belljar.PhaseCompleted, 0, ""); r.stdout != "later\n" || !strings.HasPrefix(r.events(), "phase queued, phase starting, phase running") {
 		t.Errorf("%s, printed %q", r.events(), r.stdout)
