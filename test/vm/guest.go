@@ -30,6 +30,7 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
 ip link set lo up
+ulimit -Hn 524288 # as systemd does; the kernel's default is 4096
 echo 1 > /proc/sys/kernel/printk
 ln -s /proc/self/fd /dev/fd
 stty -opost -echo < /dev/console

@@ -19,7 +19,7 @@ func TestSoakNativeRuntime(t *testing.T) {
 		// no program that uses a network. None of this has to do with cgroups.
 		Commands: []vm.Command{native(t, "-test.skip="+
 			"TestConformance/output/slow_reader|TestConformance/stdin/large|TestConformance/attach/after_a_lost|TestConformance/attach/after_a_restart|TestConformance/protections/disk|TestConformance/lifetime/creator|"+
-			"TestConformance/relay|TestRootless|TestDisk|TestMemoryOverFiles|TestMemoryWithoutAProcessor")},
+			"TestConformance/relay|TestRootless|TestDisk|TestMemoryOverFiles|TestMemoryHeld|TestMemoryWithoutAProcessor")},
 	}
 	passed(t, spec.Commands, vm.Run(t, spec))
 }
