@@ -24,6 +24,8 @@ const (
 	// the duration of a look.
 	share = 100 * time.Microsecond
 	part  = 8
+	// young is how many calm looks a group has before it gets an event, which costs more than these looks: most groups end before.
+	young = 5
 	// dearest limits the counted duration of a look: its thread may have been preempted.
 	dearest = time.Millisecond
 )

@@ -40,10 +40,11 @@ type watch struct {
 
 	event   int // reports a charge above the threshold; -1 while there is none
 	arming  bool
-	quiet   bool      // the event is enabled, and there are no looks
-	charged int64     // at the last look
-	calm    int       // consecutive looks that found the charge below the threshold
-	due     time.Time // of the next look, unless quiet
+	quiet   bool          // the event is enabled, and there are no looks
+	charged int64         // at the last look
+	calm    int           // consecutive looks that found the charge below the threshold
+	due     time.Time     // of the next look, unless quiet
+	wait    time.Duration // from the last look until due
 
 	// Open while the group has looks, else -1.
 	fdUsage, fdLimit, fdBoth, fdStat int
@@ -56,9 +57,30 @@ func newWatch(g Group) *watch {
 	return &watch{Group: g, files: filesOf(g.Version), event: -1, fdUsage: -1, fdLimit: -1, fdBoth: -1, fdStat: -1, proc: -1}
 }
 
-// open opens the descriptors for a look, or none.
+// charge returns what the group is charged.
+func (w *watch) charge() (charged int64, err error) {
+	if w.fdUsage < 0 {
+		if w.fdUsage, err = open(w.Dir, w.usage, unix.O_RDONLY); err != nil {
+			return 0, err
+		}
+	}
+	return number(w.fdUsage)
+}
+
+// below reports whether a charge is so far below the threshold that the group needs no look: its programs hold at most that.
+func (w *watch) below(charged int64) bool { return charged < Threshold(w.Bytes)-slack(w.Bytes)/8 }
+
+// early is how long before it is due a look at a calm group may come, along with others: to wake takes longer than to look.
+func (w *watch) early() time.Duration {
+	if w.calm == 0 {
+		return 0
+	}
+	return w.wait / 4
+}
+
+// open opens the descriptors for a look, or none. [watch.charge] opens that of the charge.
 func (w *watch) open() (err error) {
-	if w.fdUsage >= 0 {
+	if w.fdLimit >= 0 {
 		return nil
 	}
 	defer func() {
@@ -66,9 +88,6 @@ func (w *watch) open() (err error) {
 			w.release()
 		}
 	}()
-	if w.fdUsage, err = open(w.Dir, w.usage, unix.O_RDONLY); err != nil {
-		return err
-	}
 	if w.fdLimit, err = open(w.Dir, w.limit, unix.O_RDWR); err != nil {
 		return err
 	}
@@ -121,7 +140,7 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 		return 0, 0, err
 	}
 	files := w.inFiles()
-	if charged, err = number(w.fdUsage); err != nil {
+	if charged, err = w.charge(); err != nil {
 		return 0, 0, err
 	}
 	held = max(charged-files, 0)
@@ -150,6 +169,18 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 		err = w.change(want)
 	}
 	return charged, held, err
+}
+
+// settle sets the limit of a group without files, which is enough below the threshold.
+func (w *watch) settle() (err error) {
+	if err := w.open(); err != nil {
+		return err
+	}
+	least := pages(Limit(w.Bytes))
+	if w.max, err = w.inForce(); err != nil || w.max == least {
+		return err
+	}
+	return w.change(least)
 }
 
 // change sets another limit, unless the limit has changed since the look: this thread may have been preempted, while files grew and the

@@ -23,22 +23,20 @@ type loop struct {
 	stopped    chan struct{} // closed when run has returned
 	background sync.WaitGroup
 
-	mu         sync.Mutex
-	stop       bool
-	watched    map[string]*watch // by folder
-	events     map[int32]*watch  // by their event
-	tidied     time.Time
-	active     int           // groups with looks
-	nextIsSoon bool          // a look is due within shortWait
-	cost       time.Duration // of a look, on average
-	buf        []byte
+	mu      sync.Mutex
+	stop    bool
+	watched map[string]*watch // by folder
+	events  map[int32]*watch  // by their event
+	tidied  time.Time
+	next    time.Time     // for which the timer is set; zero if it is not
+	active  int           // groups with looks
+	looking bool          // the next wait is for a look
+	cost    time.Duration // of a look, on average
+	buf     []byte
 }
 
 // tidyEvery is how often groups that are gone are dropped.
 const tidyEvery = 10 * time.Second
-
-// shortWait is the longest wait that Go's scheduler does not interrupt.
-const shortWait = 2 * time.Millisecond
 
 func newLoop(logger *slog.Logger, on unix.CPUSet) (*loop, error) {
 	l := &loop{
@@ -113,8 +111,22 @@ func (l *loop) watch(g Group) error {
 	}
 	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active, l.cost))
 	l.watched[g.Dir] = one
-	l.notify()
+	if l.next.IsZero() || one.due.Before(l.next) {
+		l.wakeAt(one.due)
+	}
 	return nil
+}
+
+// wakeAt sets the timer, or stops it for a zero time.
+func (l *loop) wakeAt(t time.Time) {
+	l.next = t
+	var at unix.ItimerSpec
+	if !t.IsZero() {
+		at.Value = unix.NsecToTimespec(max(int64(time.Until(t)), 1))
+	}
+	if err := unix.TimerfdSettime(l.timer, 0, &at, nil); err != nil {
+		l.logger.Error("warden", "error", err)
+	}
 }
 
 func (l *loop) figures(dir string) Figures {
@@ -157,10 +169,11 @@ func (l *loop) run() {
 	l.closeFDs()
 }
 
-// wait waits for events. A short wait keeps Go's processor: releasing and reacquiring it takes as long as a look, and needs locks that
-// threads of the other loop may hold while they are preempted.
+// wait waits for events. A wait for a look keeps Go's processor: releasing and reacquiring it takes as long as a look, needs locks that
+// threads of the other loop may hold while they are preempted, and has Go's monitor watch the thread every 20 microseconds. After 10 ms
+// Go interrupts such a wait.
 func (l *loop) wait(events []unix.EpollEvent) (int, error) {
-	if !l.nextIsSoon {
+	if !l.looking {
 		return unix.EpollWait(l.poll, events, -1)
 	}
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(l.poll), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), ^uintptr(0), 0, 0)
@@ -193,7 +206,7 @@ func (l *loop) turn(events []unix.EpollEvent) bool {
 		if one.quiet {
 			continue
 		}
-		if !one.due.After(now) {
+		if !one.due.After(now.Add(one.early())) {
 			l.step(one)
 		}
 		if !one.quiet && one.due.Before(first) {
@@ -204,14 +217,11 @@ func (l *loop) turn(events []unix.EpollEvent) bool {
 		l.tidied = now
 		l.tidy()
 	}
-	var at unix.ItimerSpec
-	if len(l.watched) > 0 {
-		at.Value = unix.NsecToTimespec(max(int64(time.Until(first)), 1))
+	if len(l.watched) == 0 {
+		first = time.Time{}
 	}
-	l.nextIsSoon = l.active > 0 && time.Until(first) <= shortWait
-	if err := unix.TimerfdSettime(l.timer, 0, &at, nil); err != nil {
-		l.logger.Error("warden", "error", err)
-	}
+	l.looking = l.active > 0
+	l.wakeAt(first)
 	return true
 }
 
@@ -227,11 +237,15 @@ func (l *loop) triggered(one *watch, now time.Time) {
 	}
 }
 
-// step looks at one group and schedules the next look, or waits for the kernel's event.
+// step looks at one group, if it needs a look, and schedules the next, or waits for the kernel's event.
 func (l *loop) step(one *watch) {
-	begin := time.Now()
-	charged, held, err := one.look(l.buf)
-	l.cost += (min(time.Since(begin), dearest) - l.cost) / 16
+	charged, err := one.charge()
+	held, below := charged, one.below(charged)
+	if err == nil && !below {
+		begin := time.Now()
+		charged, held, err = one.look(l.buf)
+		l.cost += (min(time.Since(begin), dearest) - l.cost) / 16
+	}
 	if gone(err) {
 		l.forget(one)
 		return
@@ -241,15 +255,16 @@ func (l *loop) step(one *watch) {
 		one.due = time.Now().Add(longest)
 		return
 	}
-	one.due = time.Now().Add(next(one.Bytes, held, charged > one.charged, l.active, l.cost))
+	one.wait = next(one.Bytes, held, charged > one.charged, l.active, l.cost)
+	one.due = time.Now().Add(one.wait)
 	one.charged = charged
-	if charged >= Threshold(one.Bytes)-slack(one.Bytes)/8 {
+	if !below || !one.below(charged) {
 		one.calm = 0
 		return
 	}
 	one.calm++
 	switch {
-	case one.event < 0 && !one.arming:
+	case one.event < 0 && !one.arming && one.calm > young:
 		one.arming = true
 		l.background.Add(1)
 		go l.arm(one)
@@ -277,15 +292,9 @@ func (l *loop) rest(one *watch) {
 	one.quiet = true
 	l.active--
 	// The kernel did not report a change between the look and the event.
-	if charged, err := number(one.fdUsage); err != nil || charged >= Threshold(one.Bytes) {
+	if charged, err := one.charge(); err != nil || charged >= Threshold(one.Bytes) || one.settle() != nil {
 		l.triggered(one, time.Now())
 		return
-	}
-	if least := pages(Limit(one.Bytes)); one.max > least {
-		if err := one.change(least); err != nil {
-			l.triggered(one, time.Now())
-			return
-		}
 	}
 	one.release()
 }
@@ -315,6 +324,12 @@ func (l *loop) arm(one *watch) {
 	}
 	one.event = event
 	l.events[int32(event)] = one
+	if one.calm > 0 {
+		l.rest(one)
+	}
+	if !one.quiet && one.due.Before(l.next) {
+		l.wakeAt(one.due)
+	}
 }
 
 // forget stops watching a group.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A new watch removes a threshold of an earlier one: the kernel slows programs that are above it.
@@ -120,5 +122,40 @@ func TestLooksAreRare(t *testing.T) {
 	l.step(w)
 	if wait := w.due.Sub(before); wait < 50*dearest { // a shorter wait would take all of its time
 		t.Errorf("50 groups of which a look takes %v have the next after %v", dearest, wait)
+	}
+}
+
+// A group whose charge is below its limit needs one file for a look. It gets an event only when it has had some looks, since most
+// end before.
+func TestCalmGroup(t *testing.T) {
+	dir := t.TempDir()
+	charge := func(bytes string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "memory.usage_in_bytes"), []byte(bytes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	charge("4096\n")
+	l, err := newLoop(slog.New(slog.DiscardHandler), unix.CPUSet{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := newWatch(Group{Dir: dir, Version: 1, Bytes: 64 * mib})
+	l.watched[dir], l.active = w, 1
+	for n := range young {
+		l.step(w)
+		if w.calm != n+1 || w.arming || w.early() == 0 || l.cost != 0 || l.watched[dir] != w {
+			t.Fatalf("look %d: %d calm looks, an event: %t, early %v, a look takes %v", n, w.calm, w.arming, w.early(), l.cost)
+		}
+	}
+	if l.step(w); !w.arming {
+		t.Error("a group that lives on gets no event")
+	}
+	charge("67108864\n") // its memory needs a look, which finds that its other files are gone
+	if l.step(w); l.watched[dir] != nil {
+		t.Error("a full group gets no look")
 	}
 }

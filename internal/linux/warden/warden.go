@@ -19,7 +19,8 @@ type Warden struct {
 	loops []*loop
 }
 
-// New starts a warden. The caller must close it. A nil logger discards.
+// New starts a warden. The caller must close it. A nil logger discards. While a loop looks at groups, it keeps one of Go's processors, so the
+// process needs more of them than loops.
 func New(logger *slog.Logger) (*Warden, error) {
 	logger = cmp.Or(logger, slog.New(slog.DiscardHandler))
 	w := &Warden{}
