@@ -134,6 +134,9 @@ func TestValidateRefuses(t *testing.T) {
 		{"code over a file", func(s *belljar.RunSpec) { s.Command, s.Code, s.Language = nil, "x", "python" }, "files[0].path", ""},
 		{"large code", func(s *belljar.RunSpec) {
 			s.Command, s.Code, s.Language = nil, strings.Repeat("x", belljar.MaxInlineBytes+1), "sh"
+		}, "code", ""},
+		{"large code and files", func(s *belljar.RunSpec) {
+			s.Command, s.Code, s.Language, s.Files[0].Content = nil, strings.Repeat("x", belljar.MaxInlineBytes), "sh", []byte("x")
 		}, "files", ""},
 		{"large stdin", func(s *belljar.RunSpec) { s.Stdin = strings.Repeat("x", belljar.MaxStdinBytes+1) }, "stdin", ""},
 		{"stdin twice", func(s *belljar.RunSpec) { s.Stdin, s.Interactive = "x", true }, "stdin", ""},

@@ -270,6 +270,8 @@ func (s *RunSpec) checkCode() error {
 		return invalid("code", "language needs code, or a command that begins with a file")
 	case s.Language == "":
 		return invalid("language", "code needs language")
+	case len(s.Code) > MaxInlineBytes:
+		return invalid("code", "code is limited to %d bytes, got %d", MaxInlineBytes, len(s.Code))
 	}
 	l, err := s.language()
 	if err != nil {
@@ -390,13 +392,11 @@ func (s *RunSpec) checkFiles() error {
 		return invalid("files", "inline files are limited to %d bytes together, got %d", MaxInlineBytes, inline)
 	}
 	// Replace the slash by NUL, which no path contains, so that the content of a folder sorts directly after the folder's name.
-	paths := slices.Sorted(func(yield func(string) bool) {
-		for clean := range seen {
-			if !yield(strings.ReplaceAll(clean, "/", "\x00")) {
-				return
-			}
-		}
-	})
+	var paths []string
+	for clean := range seen {
+		paths = append(paths, strings.ReplaceAll(clean, "/", "\x00"))
+	}
+	slices.Sort(paths)
 	for n := 1; n < len(paths); n++ {
 		if file := paths[n-1]; strings.HasPrefix(paths[n], file+"\x00") {
 			i := seen[strings.ReplaceAll(paths[n], "\x00", "/")]

@@ -275,6 +275,7 @@ func TestRefused(t *testing.T) {
 		"EGRESS_ALLOW_USERS":            {"alice", "=api.example.com", "alice="},
 		"EGRESS_ALLOW_TRUST":            {"alice=api.example.com", "untrusted="},
 		"EGRESS_PORTS":                  {"0", "65536", "http", "80,080", "[]x", "[]"},
+		"PACKAGE_MIRRORS":               {"pip", "nix=https://a.example.com", "pip=https://a:b@a.example.com"},
 		"EGRESS_RESOLVER":               {"resolver.example", "192.0.2.53:", "192.0.2.53:0"},
 		"DEFAULT_RUNTIME":               {"chroot"},
 		"TRUST_LEVELS":                  {"untrusted=microvm,untrusted=namespace"},
@@ -298,6 +299,19 @@ func TestRefused(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Sandboxes reach an index by its name only, so one at an IP address could not be used.
+func TestMirrorAtAddress(t *testing.T) {
+	for _, host := range []string{"127.0.0.1:8744", "10.0.0.5", "[2001:db8::7]:3141", "[fe80::1%25eth0]"} {
+		for _, preset := range belljar.EgressPresets() {
+			got := problems(t, Sources{Set: map[string]string{"package_mirrors": preset + "=http://" + host + "/simple"}})
+			if len(got) != 1 || !strings.Contains(got[0], "has an IP address as its host") || !strings.Contains(got[0], "/etc/hosts") {
+				t.Errorf("%s at %s: %q", preset, host, got)
+			}
+		}
+	}
+	load(t, Sources{Set: map[string]string{"package_mirrors": "pip=http://10.example.com:3141/simple"}})
 }
 
 func TestKeysThatGoTogether(t *testing.T) {

@@ -30,7 +30,7 @@ func network(c *Config) []row {
 		{name: "EGRESS_PRESETS", value: list(&c.EgressPresets, checkPreset), def: "[]",
 			doc: "Presets that requests may name in egress.presets: pip, npm, cargo, go, maven, apt, github. With pip and npm, requests may also have packages installed. A preset reaches the index that the tool of the image is set to and the hosts on which that has its files, whatever EGRESS_ALLOW lists. Without a server, the default is all." + ifSet},
 		{name: "PACKAGE_MIRRORS", value: list(&c.PackageMirrors, checkMirror), def: "[]",
-			doc: "Indexes in place of those that images set, as preset=URL: pip=https://packages.example.com/simple. The tools of sandboxes with the preset use them. Users share packages that were installed from them without build scripts. For github, the addresses of its hosts, each as a pair of its own." + ifSet},
+			doc: "Indexes in place of those that images set, as preset=URL: pip=https://packages.example.com/simple. The tools of sandboxes with the preset use them. The host must be a name, not an IP address. Users share packages that were installed from them without build scripts. For github, the addresses of its hosts, each as a pair of its own." + ifSet},
 		{name: "PACKAGE_TTL_HOURS", value: integer(&c.PackageTTLHours, 1, 8760), unit: "hours", def: "24",
 			doc: "Hours for which Belljar uses the versions that it has found for a list of packages, before it asks the index again."},
 		{name: "PACKAGE_TIMEOUT_SEC", value: span(&c.PackageTimeout, time.Second, 1, 3600), unit: "seconds", def: "300",
@@ -83,6 +83,9 @@ func checkMirror(s string) error {
 	u, err := url.Parse(text)
 	if checkPreset(kind) != nil || err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return errors.New("must be preset=URL, with one of EGRESS_PRESETS, and an address without a password: pip=https://packages.example.com/simple")
+	}
+	if _, err := netip.ParseAddr(u.Hostname()); err == nil { // tools in a sandbox connect to names
+		return errors.New("has an IP address as its host, and sandboxes reach an index by its name only: give it one in DNS, or in /etc/hosts of this machine")
 	}
 	return nil
 }

@@ -162,6 +162,8 @@ func TestShellTraps(t *testing.T) {
 		t.Errorf("%q", out)
 	}
 	s.do("set +x")
+	s.want("trap 'echo D' DEBUG; echo a", "D\na\n", 0) // one for DEBUG ends with its command: docs/contexts.md
+	s.want("echo b", "b\n", 0)
 	s.want("set -v; true", "", 0)
 	s.want("echo $?\nfalse", "echo $?\n0\nfalse\n", 1)
 	s.want("echo ${-//[!v]/} $?; set +v", "echo ${-//[!v]/} $?; set +v\nv 1\n", 0)

@@ -42,6 +42,9 @@ func headline(run belljar.Run) string {
 		fmt.Fprintf(&b, "\nhint: %s", hint)
 	}
 	for _, warning := range run.Warnings {
+		if about, _, ok := strings.Cut(warning, ": add "); ok && strings.HasPrefix(about, "network: ") { // with flags of the command line
+			warning = about + ": only the operator or user of the session can allow it"
+		}
 		if !strings.HasPrefix(warning, "capture pattern ") { // the operator sets these patterns
 			fmt.Fprintf(&b, "\nwarning: %s", warning)
 		}

@@ -58,6 +58,23 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
+// A warning about a denied host names no command or flag, as a model can use neither.
+func TestDeniedHost(t *testing.T) {
+	const denied = "network: example.com is not allowed (no_match)"
+	const allow, listed = denied + ": only the operator or user of the session can allow it", denied + ": the server's SANDBOX_EGRESS_ALLOW does not list it"
+	for warning, want := range map[string]string{
+		denied + ": add --allow example.com": allow,
+		denied + ": add it to the session's rules, which this command replaces: belljar session network 01a2 --allow example.com": allow,
+		listed: listed,
+		"capture pattern x matched nothing: add y": "",
+	} {
+		_, got, _ := strings.Cut(headline(belljar.Run{Warnings: []string{warning}}), "\nwarning: ")
+		if got != want {
+			t.Errorf("of %q: %q, want %q", warning, got, want)
+		}
+	}
+}
+
 func TestFullWorkspace(t *testing.T) {
 	full := &belljar.Error{Code: belljar.CodeDiskFull, Message: "the workspace is full", Hint: "a larger workspace_mb", Details: map[string]any{"scope": "workspace"}}
 	if hint := belljar.HintOf(sandboxError(full)); !strings.HasPrefix(hint, "delete unneeded files") {
