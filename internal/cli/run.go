@@ -156,6 +156,11 @@ func (r *runCommand) kept() string {
 	case r.Flags.Disk != nil:
 		return "--disk"
 	}
+	for _, flag := range r.Secret {
+		if _, source, _ := strings.Cut(flag, "="); strings.HasPrefix(source, "from:") {
+			return "--secret " + flag
+		}
+	}
 	return ""
 }
 
