@@ -156,6 +156,11 @@ func (r *runCommand) kept() string {
 	case r.Flags.Disk != nil:
 		return "--disk"
 	}
+	for _, flag := range r.Secret {
+		if _, source, _ := strings.Cut(flag, "="); strings.HasPrefix(source, "from:") {
+			return "--secret " + flag
+		}
+	}
 	return ""
 }
 
@@ -226,7 +231,11 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if r.snippet != nil {
 		r.snippet.Fill(&p.spec)
 	}
-	if err := p.spec.Validate(); err != nil {
+	checked := p.spec
+	if checked.Snapshot != "" {
+		checked.Snapshot = "found-later" // only the server knows the id that a name stands for
+	}
+	if err := checked.Validate(); err != nil {
 		return nil, field.InFlags(err)
 	}
 	if err := r.fill(&p.upload, prog.Files, limits.WorkspaceMB); err != nil {

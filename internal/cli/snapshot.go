@@ -41,7 +41,7 @@ type snapshotMake struct {
 func (m *snapshotMake) Run(ctx context.Context, c *console) error {
 	return c.inSession(ctx, m.ID, func(s belljar.Service, id string) error {
 		made, err := s.Snapshots().Make(ctx, id, belljar.SnapshotSpec{Name: m.Name, Live: m.Live})
-		return snapshot.Print(c.stdout, c.aside, made, m.JSON, field.InFlags(err))
+		return snapshot.Print(c.stdout, c.aside, c.Note, made, m.JSON, field.InFlags(err))
 	})
 }
 
@@ -97,7 +97,7 @@ type snapshotImport struct {
 func (i *snapshotImport) Run(ctx context.Context, c *console) error {
 	return c.remote(func(s belljar.Service) error {
 		made, err := snapshot.Import(ctx, s, belljar.SnapshotSpec{Name: i.Name}, i.File, c.stdin)
-		return snapshot.Print(c.stdout, c.aside, made, i.JSON, err)
+		return snapshot.Print(c.stdout, c.aside, c.Note, made, i.JSON, err)
 	})
 }
 
@@ -110,8 +110,9 @@ type sessionFork struct {
 }
 
 func (f *sessionFork) Help() string {
-	return `A copy has the files, limits and network of the session, and the directory, variables and functions of its shell. It has
-no terminals and no secrets and, without --live, no processes.`
+	return `A copy has the files, limits and network of the session, and the directory, variables and functions of its shell, if
+that is bash, runs no command, and has at most about 256 KiB of them. It has no terminals and no secrets and, without
+--live, no processes.`
 }
 
 // Run makes copies of a session and prints their ids.
@@ -124,8 +125,8 @@ func (f *sessionFork) Run(ctx context.Context, c *console) error {
 		case f.JSON:
 			return show.JSON(c.stdout, made)
 		}
-		for _, note := range snapshot.ForkNotes(made) {
-			c.aside("%s", note)
+		for _, note := range snapshot.ForkNotes(ctx, s, id, made) {
+			c.Note("%s", note)
 		}
 		var ids []string
 		for _, x := range made.Sessions {

@@ -84,20 +84,25 @@ func Table(w io.Writer, all []belljar.Snapshot, now time.Time) error {
 // inconsistent is a note about files that were read while programs ran.
 const inconsistent = "programs ran while the files were read: some may have changed in between"
 
-// Notes returns the notes about a new snapshot.
-func Notes(made belljar.Snapshot) []string {
-	note := fmt.Sprintf("%d files, %s", made.Files, show.Bytes(made.Bytes))
+// newShell is a note about copies without the state of the session's shell.
+const newShell = "copies begin with a new shell: the session's was busy, or its state cannot be copied"
+
+// summary describes a new snapshot.
+func summary(made belljar.Snapshot) string {
+	text := fmt.Sprintf("%d files, %s", made.Files, show.Bytes(made.Bytes))
 	if made.ExpiresAt != nil {
-		note += ", kept until " + made.ExpiresAt.Local().Format(time.DateTime)
+		text += ", kept until " + made.ExpiresAt.Local().Format(time.DateTime)
 	}
-	if made.Consistent {
-		return []string{note}
-	}
-	return []string{note, inconsistent}
+	return text
 }
 
-// ForkNotes returns the notes about new copies of a session.
-func ForkNotes(made belljar.Fork) (notes []string) {
+// ForkNotes returns the notes about new copies of the session with an id.
+func ForkNotes(ctx context.Context, s belljar.Service, id string, made belljar.Fork) (notes []string) {
+	if !made.Shell {
+		if of, err := s.Sessions().Get(ctx, id); err == nil && of.Cwd != "" {
+			notes = append(notes, newShell)
+		}
+	}
 	if !made.Consistent {
 		notes = append(notes, inconsistent)
 	}
@@ -151,16 +156,17 @@ func Import(ctx context.Context, s belljar.Service, spec belljar.SnapshotSpec, f
 	return made, field.InFlags(err)
 }
 
-// Print prints a snapshot's id, or the snapshot as JSON, unless err is set. Notes about the snapshot go to note.
-func Print(w io.Writer, note func(format string, args ...any), made belljar.Snapshot, json bool, err error) error {
+// Print prints a snapshot's id, or the snapshot as JSON, unless err is set. Its size goes to aside, a warning about it to note.
+func Print(w io.Writer, aside, note func(format string, args ...any), made belljar.Snapshot, json bool, err error) error {
 	switch {
 	case err != nil:
 		return err
 	case json:
 		return show.JSON(w, made)
 	}
-	for _, text := range Notes(made) {
-		note("%s", text)
+	aside("%s", summary(made))
+	if !made.Consistent {
+		note("%s", inconsistent)
 	}
 	return show.Lines(w, []string{made.ID})
 }

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -105,5 +106,22 @@ func TestAllOnce(t *testing.T) {
 	}
 	if id, err := Find(t.Context(), &shifting{made: 450}, "252"); id != "252" || err != nil { // the last of the first page
 		t.Errorf("%q, %v", id, err)
+	}
+}
+
+// A snapshot whose files may have changed while they were read is reported as a note, its size only aside.
+func TestPrintInconsistent(t *testing.T) {
+	var asides, notes []string
+	to := func(all *[]string) func(string, ...any) {
+		return func(format string, args ...any) { *all = append(*all, fmt.Sprintf(format, args...)) }
+	}
+	for _, consistent := range []bool{true, false} {
+		asides, notes = nil, nil
+		if err := Print(io.Discard, to(&asides), to(&notes), belljar.Snapshot{ID: "1", Consistent: consistent}, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		if len(asides) != 1 || consistent != (len(notes) == 0) {
+			t.Errorf("consistent %v: aside %q, notes %q", consistent, asides, notes)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func TestFitsNamesTheDifference(t *testing.T) {
 		"the image host, and not x":    func(is *template) { is.Image = "x" },
 		"the user":                     func(is *template) { is.User.UID = 7 },
 		"1 MiB and 100 inodes":         func(is *template) { is.Workspace.Bytes = 2 << 20 },
-		"[64 100 10], and not [64 100": func(is *template) { is.Pids = 11 },
+		"10 processes, and not 64 MiB": func(is *template) { is.Pids = 11 },
 		"other packages":               func(is *template) { is.Layers = nil },
 	} {
 		is := was

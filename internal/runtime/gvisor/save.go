@@ -197,5 +197,10 @@ func fits(was, is template) error {
 	case !slices.Equal(was.Layers, is.Layers):
 		return errors.New("it was saved with other packages, or other installations of them")
 	}
-	return differ("the limits", [3]int{was.TmpMB, was.Inodes, was.Pids}, [3]int{is.TmpMB, is.Inodes, is.Pids})
+	return differ("limits of", limited(was), limited(is))
+}
+
+// limited describes the limits of a sandbox for people.
+func limited(t template) string {
+	return fmt.Sprintf("%d MiB of /tmp, %d inodes and %d processes", t.TmpMB, t.Inodes, t.Pids)
 }
