@@ -73,7 +73,7 @@ func TestSameIDTwice(t *testing.T) {
 	if r := l.next(); r.Error == nil || r.ID != 500. || !strings.Contains(r.Error.Message, "request in progress") {
 		t.Errorf("the second: %s", r.raw)
 	}
-	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go"}).good(t)
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
 	if r := p.answer(500); r.tool(t).data["stdout"] != "first\n" { // it may arrive before the answer to the write
 		t.Errorf("the first: %s", r.raw)
 	}
