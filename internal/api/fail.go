@@ -199,6 +199,11 @@ func Renamed(err error, names map[string]string) error {
 	return &renamed
 }
 
+// HintIn returns the hint of a run, with a door's own name of timeout_sec.
+func HintIn(run belljar.Run, own string) string {
+	return strings.Replace(run.Hint, "timeout_sec (--timeout)", own+" (--timeout)", 1)
+}
+
 // InUnit is [Renamed] for a field with a unit of the door's own. One of the engine's units is per of the door's.
 func InUnit(err error, name, own, unit string, per float64) error {
 	var e *belljar.Error

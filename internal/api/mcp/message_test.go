@@ -25,6 +25,7 @@ func unfit() map[string][2]string {
 		"an id of a half":        {ping("1.5"), "id is 1.5"},
 		"an id without end":      {ping("1e30"), "id is 1e30"},
 		"an id that is none":     {ping("null"), "id is null"},
+		"an id with zeros":       {ping("007"), "is not JSON"},
 		"too many values":        {`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":[` + strings.Repeat("1,", 200_000) + `1]}}`, "100000 values at most"},
 		"too many messages":      {"[" + strings.Repeat(ping("1")+",", 200) + ping("2") + "]", "100 messages at most"},
 		"much of nothing":        {"[" + strings.Repeat("1,", 4<<20) + "1]", "100000 values at most"},
@@ -39,6 +40,8 @@ func TestPlainUnfitMessages(t *testing.T) {
 		l.line(c[0])
 		if r := l.next(); r.Error == nil || r.Error.Code > -32600 || !strings.Contains(r.Error.Message, c[1]) {
 			t.Errorf("%s: %.300s", name, r.raw)
+		} else if strings.Contains(c[0], `"id":7`) && r.ID != 7. {
+			t.Errorf("%s: the client cannot match the answer to its call: %.300s", name, r.raw)
 		}
 	}
 	l.line(`{"jsonrpc":"2.0","id":"last","method":"ping"}`)
@@ -59,6 +62,31 @@ func TestPlainUnfitMessagesOverHTTP(t *testing.T) {
 	p.open()
 }
 
+// The answer to a line that is too long has the id of the request, in the orders in which clients write it.
+func TestPlainLongMessages(t *testing.T) {
+	w := newWorld(t)
+	l := w.stdio("ann", code())
+	initialize(t, l, "tests")
+	large := strings.Repeat(`{"id":1},`, 2<<20)
+	for _, c := range []struct {
+		line string
+		id   any
+	}{
+		{`{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":[` + large + `1]}}`, 8.},
+		{`{"method": "ping", "params": {"x": [` + large + `1]}, "jsonrpc": "2.0", "id": "a-8"}`, "a-8"},
+		{`{"jsonrpc":"2.0","method":"notifications/x","params":{"x":[` + large + `{"id":1}]}}`, nil},
+		{`{"jsonrpc":"2.0","id":8,"result":{"method":[` + large + `1]}}`, nil},
+		{`{"result":{"method":[` + large + `1]},"jsonrpc":"2.0","id":8}`, nil},
+		{`[{"jsonrpc":"2.0","id":8,"method":"ping","params":{"x":[` + large + `1]}}]`, nil},
+	} {
+		l.line(c.line)
+		if r := l.next(); r.Error == nil || r.ID != c.id || !strings.Contains(r.Error.Message, "16777216 bytes") {
+			t.Errorf("%.60s: %.300s", c.line, r.raw)
+		}
+	}
+	l.close()
+}
+
 // A request with the id of a pending one is refused, and the pending one is answered.
 func TestSameIDTwice(t *testing.T) {
 	w := newWorld(t)
@@ -73,7 +101,7 @@ func TestSameIDTwice(t *testing.T) {
 	if r := l.next(); r.Error == nil || r.ID != 500. || !strings.Contains(r.Error.Message, "request in progress") {
 		t.Errorf("the second: %s", r.raw)
 	}
-	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go"}).good(t)
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "go", "contents": ""}).good(t)
 	if r := p.answer(500); r.tool(t).data["stdout"] != "first\n" { // it may arrive before the answer to the write
 		t.Errorf("the first: %s", r.raw)
 	}

@@ -328,7 +328,7 @@ func TestHugeOutput(t *testing.T) {
 func TestEmptyResource(t *testing.T) {
 	p := newWorld(t).peer("ann", code())
 	sandbox := p.open()
-	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t)
+	p.tool("sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "empty.txt", "contents": ""}).good(t)
 	if r := p.tool("sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "empty.txt"}).good(t); r.text != "note: nothing is there: the file has 0 bytes" || r.data["contents"] != "" {
 		t.Errorf("%q %v", r.text, r.data)
 	}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -132,7 +134,7 @@ func (p *pipe) read(in io.Reader) {
 		line, long, err := nextLine(lines)
 		switch {
 		case long:
-			p.refuse(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a message may have %d bytes; write large files in parts, or over the REST API", maxMessage))
+			p.refuse(requestID(line), jsonrpc.CodeInvalidRequest, fmt.Sprintf("a message may have %d bytes; write large files in parts, or over the REST API", maxMessage))
 		case len(bytes.TrimSpace(line)) > 0 && !p.readLine(line):
 			return
 		}
@@ -142,16 +144,14 @@ func (p *pipe) read(in io.Reader) {
 	}
 }
 
-// nextLine reads a line of at most [maxMessage] bytes. It reads and drops a longer one.
+// nextLine reads a line of at most [maxMessage] bytes. It drops the middle of a longer one.
 func nextLine(r *bufio.Reader) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
-		if len(line)+len(part) > maxMessage {
-			line, long = nil, true
+		if long = long || len(line)+len(part) > maxMessage; long {
+			line = slices.Delete(line, lineEnd, max(lineEnd, len(line)-lineEnd))
 		}
-		if !long {
-			line = append(line, part...)
-		}
+		line = append(line, part...)
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return line, long, err
 		}
@@ -177,7 +177,7 @@ func (p *pipe) readLine(line []byte) bool {
 		problem = fmt.Sprintf("a batch has %d messages at most", maxBatch)
 	}
 	if problem != "" {
-		p.refuse(nil, code, problem)
+		p.refuse(requestID(line), code, problem)
 		return true
 	}
 	var messages []jsonrpc.Message
@@ -305,6 +305,27 @@ func (p *pipe) send(data []byte) error {
 	defer p.sending.Unlock()
 	_, err := p.out.Write(append(data, '\n'))
 	return err
+}
+
+// lineEnd is how many bytes of each end of a line [requestID] reads.
+const lineEnd = 512
+
+// requestID returns the id of the request that a line is; nil if its ends do not show one. Without the id, the client's call would
+// wait for its own timeout. Clients write it in front of params, or last.
+func requestID(line []byte) json.RawMessage {
+	head, tail := line[:min(len(line), lineEnd)], line[max(0, len(line)-lineEnd):]
+	if !regexp.MustCompile(`^\s*\{[^{}]*"method"\s*:`).Match(head) {
+		return nil // the id of a response is the server's
+	}
+	const id = `"id"\s*:\s*("[\w.:-]*"|-?(?:0|[1-9]\d*))\s*`
+	found := regexp.MustCompile(`^\s*\{[^{}]*` + id + `,`).FindSubmatch(head)
+	if found == nil {
+		found = regexp.MustCompile(id + `\}\s*$`).FindSubmatch(tail)
+	}
+	if found == nil {
+		return nil
+	}
+	return found[1]
 }
 
 // refuse answers a line that is not a message.

@@ -387,6 +387,11 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "contents": "a", "contents_b64": "YQ=="}, []string{"both given"}},
 		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "contents_b64": "%"}, []string{"not base64"}},
 		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "x", "mode": "rwx"}, []string{"octal"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "file", "mode": "0755", "overwrite": true}, []string{"one of contents and contents_b64 is required", "makes an empty file"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": "file", "contents": nil, "overwrite": true}, []string{"one of contents and contents_b64 is required"}},
+		{"sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "recursive": true}, []string{"path"}},
+		{"sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": nil, "recursive": true}, []string{"path"}},
+		{"sandbox_fs_delete", map[string]any{"sandbox_id": sandbox, "path": "", "recursive": true}, []string{"path"}},
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "none"}, []string{"has no exec", "sandbox_exec's answer"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}}, []string{"either session_id or base_image", "what to do: correct the arguments, and make the call again"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "session_id": sandbox, "base_image": "host"}, []string{"exclude each other"}},
@@ -402,7 +407,7 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "."}, []string{"not a regular file", "sandbox_fs_list lists"}},
 		{"sandbox_fs_list", map[string]any{"sandbox_id": sandbox, "path": "nope"}, []string{"does not exist", "sandbox_fs_list lists"}},
 		{"sandbox_fs_read", map[string]any{"sandbox_id": sandbox, "path": "file/below"}, []string{"is not a folder", "sandbox_fs_list lists"}},
-		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": strings.Repeat("x", 256)}, []string{"longer than 255 bytes (invalid_request)\nwhat"}},
+		{"sandbox_fs_write", map[string]any{"sandbox_id": sandbox, "path": strings.Repeat("x", 256), "contents": ""}, []string{"longer than 255 bytes (invalid_request)\nwhat"}},
 	} {
 		p.tool(c.tool, c.arguments).refused(t, c.words...)
 	}

@@ -60,7 +60,7 @@ func endOf(run belljar.Run) ExecEnd {
 	}
 	return ExecEnd{
 		ExitCode: new(run.ExitStatus()), Signal: run.Signal, TimedOut: run.Phase == belljar.PhaseTimedOut,
-		ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint,
+		ReasonCode: run.ReasonCode, Message: run.Message, Hint: api.HintIn(run, "timeout_seconds"),
 	}
 }
 

@@ -29,6 +29,7 @@ type execAnswer struct {
 	TimedOut   bool   `json:"timed_out"`
 	ReasonCode string `json:"reason_code"`
 	Message    string `json:"message"`
+	Hint       string `json:"hint"`
 	DurationMS *int64 `json:"duration_ms"`
 	belljar.Output
 
@@ -188,6 +189,9 @@ func TestExecOutcomes(t *testing.T) {
 			}
 			if a.TimedOut != (test.name == "timeout") {
 				t.Errorf("timed_out %v", a.TimedOut)
+			}
+			if want := "allow more with timeout_seconds (--timeout)"; a.TimedOut && a.Hint != want {
+				t.Errorf("hint %q, want %q", a.Hint, want)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ type Result struct {
 func (c *call) resultOf(run belljar.Run) Result {
 	out := Result{
 		RunID: run.ID, ExitCode: noExitCode, Cwd: belljar.WorkspaceDir, TimedOut: run.Phase == belljar.PhaseTimedOut,
-		Truncated: run.Truncated, Signal: run.Signal, ReasonCode: run.ReasonCode, Message: run.Message, Hint: run.Hint, Warnings: run.Warnings,
+		Truncated: run.Truncated, Signal: run.Signal, ReasonCode: run.ReasonCode, Message: run.Message, Hint: api.HintIn(run, "timeout_ms"), Warnings: run.Warnings,
 	}
 	if run.ExitCode != nil {
 		out.ExitCode = *run.ExitCode

@@ -10,10 +10,10 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// NoProcess is the message and the hint for a sandbox in which no more processes can start.
+// NoProcess is the message and the hint for a session's sandbox in which no more processes can start.
 func NoProcess(l belljar.Limits) (message, hint string) {
 	return fmt.Sprintf("the sandbox has as many processes as it may have (%d)", MaxProcesses(l)),
-		"end what runs in it, or allow more with " + ProcessLimit(l)
+		"end what runs in it, or make the session with more " + ProcessLimit(l)
 }
 
 // NoProcessLeft returns the error of a program that could not start in a session for that reason.

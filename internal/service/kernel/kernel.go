@@ -147,7 +147,7 @@ func (v view) start(ctx context.Context, x Session, e *entry) (c belljar.Context
 	if err = v.launch(ctx, x, e); err == nil {
 		c, err = v.look(ctx, x, e)
 	}
-	const hint = "see that the session has processes and memory left, or allow more with pids (--pids) and memory_mb (--memory)"
+	const hint = "see that the session has processes and memory left, or make the session with more pids (--pids) and memory_mb (--memory)"
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded): // Node waits for threads that the limit denies
 		return c, &belljar.Error{

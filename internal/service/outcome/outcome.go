@@ -91,7 +91,7 @@ func (e Ending) byExit() Outcome {
 	case failed && refused > 0:
 		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
 			fmt.Sprintf("reached the limit of %d processes and threads", box.MaxProcesses(e.Limits)))
-		o.Hint = "allow more with " + box.ProcessLimit(e.Limits)
+		o.Hint = e.more(box.ProcessLimit(e.Limits))
 		refused = 0
 	case e.Exit.Cause == wire.CauseLost:
 		o.set(belljar.PhaseFailed, belljar.ReasonSandboxDied, "the command's supervisor died; its exit status is lost")
@@ -102,7 +102,7 @@ func (e Ending) byExit() Outcome {
 	case failed:
 		o.set(belljar.PhaseFailed, belljar.ReasonNonZeroExit, fmt.Sprintf("command exited with status %d", *o.ExitCode))
 		if *o.ExitCode == 126 && !e.WorkspaceExec {
-			o.Hint = noexecHint
+			o.Hint = e.noexecHint()
 		}
 	default:
 		o.Phase = belljar.PhaseCompleted
@@ -237,7 +237,15 @@ func (o *Outcome) nodeOutOfMemory(message string) {
 
 func (o *Outcome) outOfMemory(e Ending) {
 	o.set(belljar.PhaseFailed, belljar.ReasonOOMKilled, "ran out of memory ("+e.memoryLimit()+")")
-	o.Hint = "allow more with memory_mb (--memory)"
+	o.Hint = e.more("memory_mb (--memory)")
+}
+
+// more advises a higher limit of the sandbox. A run in a session cannot set it.
+func (e Ending) more(limit string) string {
+	if e.InSession {
+		return "make the session with more " + limit
+	}
+	return "allow more with " + limit
 }
 
 // Status returns a command's exit code, 128+n if signal n ended it, and that signal's name.

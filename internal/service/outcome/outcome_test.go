@@ -85,6 +85,9 @@ func TestJudge(t *testing.T) {
 		{"agent out of memory", Ending{Started: true, Sandbox: &runtime.Exit{Reason: runtime.ExitOOM}}, "failed", 137, "SIGKILL", "oom_killed", "", "", 0},
 		{"too many processes", Ending{Exit: exited(2), Usage: pids}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "--pids", 0},
 		{"too many processes, all well", Ending{Exit: exited(0), Usage: pids}, "completed", 0, "", "", "", "", 1},
+		{"out of memory in a session", Ending{Exit: signalled(9), Usage: oom, InSession: true}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB", "make the session with more memory_mb (--memory)", 0},
+		{"too many processes in a session", Ending{Exit: exited(2), Usage: pids, InSession: true}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "make the session with more pids (--pids)", 0},
+		{"exit 126 in a session", Ending{Exit: exited(126), InSession: true}, "failed", 126, "", "nonzero_exit", "126", "unless the session allows it", 0},
 		{"memory and processes", Ending{Exit: exited(2), Usage: both}, "failed", 2, "", "oom_killed", "", "", 1},
 
 		{"not found", Ending{Err: refused(2), Command: "nope"}, "failed", 127, "", "exec_failed", "nope: not found", "interpreter", 0},
@@ -102,7 +105,8 @@ func TestJudge(t *testing.T) {
 		{"too long", Ending{Err: refused(7), Command: "x"}, "failed", 126, "", "exec_failed", "x: its arguments and environment are too long", "128 KiB", 0},
 		{"no program", Ending{Err: refused(8), Command: "x"}, "failed", 126, "", "exec_failed", "not a program", "#!", 0},
 		{"no streams", Ending{Err: refusedAt("pty", 13), Command: "shell"}, "failed", 126, "", "exec_failed", "no", "named pipes", 0},
-		{"no room for a process", Ending{Err: refused(11), Command: "x"}, "failed", 126, "", "exec_failed", "as many processes as it may have", "--pids", 0},
+		{"no room for a process", Ending{Err: refused(11), Command: "x"}, "failed", 126, "", "exec_failed", "as many processes as it may have", "allow more with pids (--pids)", 0},
+		{"no room for a process in a session", Ending{Err: refused(11), Command: "x", InSession: true}, "failed", 126, "", "exec_failed", "as many processes as it may have", "end what runs in it, or make the session with more pids (--pids)", 0},
 
 		{"startup timeout", Ending{Err: fault.ErrStartupTimeout}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
 		{"startup timeout with a reason", Ending{Err: fmt.Errorf("dial: %w: %w", &runtime.StepError{Step: "engine", Err: errors.New("it is away"), Hint: "start it"}, fault.ErrStartupTimeout)}, "timed_out", none, "", "startup_timeout", "3 seconds: it is away", "start it", 0},

@@ -49,7 +49,7 @@ func (e Ending) byStart() Outcome {
 		o.Step, o.Hint = step.Step, step.Hint
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeNoSpace:
 		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, e.Err.Error())
-		o.Step, o.Hint = "upload", "allow a larger workspace with workspace_mb (--workspace)"
+		o.Step, o.Hint = "upload", e.more("workspace_mb (--workspace)")
 	default:
 		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, "the sandbox could not be made")
 		if e.Err != nil {
@@ -60,7 +60,13 @@ func (e Ending) byStart() Outcome {
 	return o
 }
 
-const noexecHint = "files in /workspace cannot be executed unless the run allows it: workspace_exec (--workspace-exec)"
+func (e Ending) noexecHint() string {
+	owner := "run"
+	if e.InSession {
+		owner = "session"
+	}
+	return "files in /workspace cannot be executed unless the " + owner + " allows it: workspace_exec (--workspace-exec)"
+}
 
 // execFailed explains why a program did not start, with a shell's exit codes: 127 not found, 126 not executable.
 func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
@@ -97,7 +103,7 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 		o.Message = fmt.Sprintf("%s: permission denied", e.Command)
 		o.Hint = "the file is not executable"
 		if !e.WorkspaceExec && inWorkspace(e.Command) {
-			o.Hint = noexecHint
+			o.Hint = e.noexecHint()
 		}
 	case wire.ENOEXEC:
 		o.Message = fmt.Sprintf("%s: not a program that this machine can run", e.Command)
@@ -108,6 +114,9 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 	case wire.EAGAIN:
 		o.Message, o.Hint = box.NoProcess(e.Limits)
 		o.Message = fmt.Sprintf("%s: %s", e.Command, o.Message)
+		if !e.InSession {
+			o.Hint = e.more(box.ProcessLimit(e.Limits))
+		}
 	default:
 		o.Message = fmt.Sprintf("%s: %s", e.Command, strings.TrimPrefix(refused.Message, e.Command+": ")) // the agent's message also begins with the command
 	}
