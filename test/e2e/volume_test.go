@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -189,6 +190,7 @@ func TestVolumes(t *testing.T) {
 	for _, name := range []string{"cli", "new"} {
 		s.ask(http.MethodDelete, api+"/volumes/"+name, nil)
 	}
+	s.fullVolume()
 	if got := s.prints(nil, object{"medium": "disk", "mb": 32}, "ls -A; head -c 30M /dev/zero > big && stat -c %s big"); got != "31457280\n" {
 		t.Errorf("a disk of its own: %s", got)
 	}
@@ -205,6 +207,58 @@ func TestVolumes(t *testing.T) {
 		devices, folders := images(t, data)
 		return len(devices)+len(folders) == 0
 	})
+}
+
+// fullVolume checks that requests whose files do not fit into a volume are refused with a hint about volumes, and change nothing in it.
+func (s *server) fullVolume() {
+	t, large, full := s.t, strings.Repeat("x", 1<<20), object{"volume": "full", "mb": 8}
+	t.Helper()
+	refused := func(status int, answer object, field string) {
+		t.Helper()
+		e, _ := answer["error"].(object)
+		if e == nil { // a run
+			e = answer
+		}
+		details, _ := e["details"].(object)
+		if details["field"] != nil && details["field"] != field || details["inodes"] != nil || !strings.Contains(fmt.Sprint(e["hint"]), "another volume with a larger workspace.mb (--disk)") {
+			t.Errorf("%d %v", status, answer)
+		}
+	}
+	s.prints(nil, full, "echo precious > f; head -c 9M /dev/zero > rest")
+	spec := func(more object) object {
+		maps.Copy(more, object{"spec_version": "1.1", "base_image": "host"})
+		return more
+	}
+	status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", spec(object{
+		"command": []string{"true"}, "workspace": full, "files": []object{{"path": "f", "content_b64": []byte(large)}},
+	}))
+	if refused(status, run, ""); run["reason_code"] != "provision_failed" {
+		t.Errorf("%v", run)
+	}
+	_, source := s.ask(http.MethodPost, api+"/sessions", spec(object{}))
+	s.prints(source["session_id"], nil, "head -c 1M /dev/urandom > f")
+	_, saved := s.ask(http.MethodPost, fmt.Sprint(api, "/sessions/", source["session_id"], "/snapshots"), object{})
+	status, answer := s.ask(http.MethodPost, api+"/sessions", spec(object{"workspace": full, "snapshot": saved["snapshot_id"]}))
+	if refused(status, answer, "workspace.volume"); status != http.StatusRequestEntityTooLarge {
+		t.Errorf("%d %v", status, answer)
+	}
+	s.ask(http.MethodDelete, fmt.Sprint(api, "/sessions/", source["session_id"]), nil)
+	_, using := s.withDisk(full)
+	status, answer = s.ask(http.MethodPost, fmt.Sprint(api, "/sessions/", using["session_id"], "/fs/write"), object{"path": "f", "contents": large, "overwrite": true})
+	if refused(status, answer, ""); status != http.StatusInsufficientStorage {
+		t.Errorf("%d %v", status, answer)
+	}
+	_, space := s.ask(http.MethodGet, fmt.Sprint(api, "/sessions/", using["session_id"], "/fs/space"), nil)
+	if space["bytes"] == nil || space["bytes"] != space["max_bytes"] {
+		t.Errorf("a full volume has %v", space)
+	}
+	if got := s.prints(using["session_id"], nil, "cat f; ls -A"); got != "precious\nf\nrest\n" {
+		t.Errorf("a full volume has %s", got)
+	}
+	s.ask(http.MethodDelete, fmt.Sprint(api, "/sessions/", using["session_id"]), nil)
+	if status, answer := s.ask(http.MethodDelete, api+"/volumes/full", nil); status != http.StatusNoContent {
+		t.Errorf("removed: %d %v", status, answer)
+	}
 }
 
 // TestVolumesThroughKills kills a server while it makes and removes volumes and sandboxes with them. Every listed volume can be used,

@@ -379,9 +379,11 @@ func TestScan(t *testing.T) {
 }
 
 func TestSpace(t *testing.T) {
-	h := begin(t, guest.Config{})
+	dir := small(t)
+	h := begin(t, guest.Config{Workspace: dir})
+	lay(t, dir, "a=1", "b=1")
 	s := h.file(wire.OpSpace, wire.FileRequest{Path: "."}).reply().Space
-	if s == nil || s.MaxBytes <= 0 || s.Bytes > s.MaxBytes || s.Files > s.MaxFiles {
+	if s == nil || *s != (wire.Space{Bytes: 8192, MaxBytes: 1 << 20, Files: 2, MaxFiles: 19}) {
 		t.Errorf("%+v", s)
 	}
 }

@@ -212,8 +212,9 @@ func TestMergeBreaksOff(t *testing.T) {
 	}
 }
 
-// A merge without enough space changes nothing.
-func TestMergeWithoutRoom(t *testing.T) {
+// small mounts a file system of 1 MiB and 20 files.
+func small(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,nr_inodes=20"); err != nil {
 		need.Missing(t, "a mount: %v", err)
@@ -223,6 +224,12 @@ func TestMergeWithoutRoom(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// A merge without enough space changes nothing.
+func TestMergeWithoutRoom(t *testing.T) {
+	dir := small(t)
 	h := begin(t, guest.Config{Workspace: dir})
 	lay(t, dir, "a=1", "d/b=1")
 	before := tree(t, dir)
@@ -289,6 +296,34 @@ func TestMergeOfAKilledAgent(t *testing.T) {
 		t.Fatalf("%+v", r.Error)
 	}
 	if diff := cmp.Diff([]string{".belljar-merge-new/", ".belljar-merge-new/c=2", "mine=4"}, tree(t, dir)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A file of a volume that an archive replaces is as before if the archive does not fit, and nothing of the archive's file is left.
+func TestReplaceWithoutRoom(t *testing.T) {
+	dir := small(t)
+	h := begin(t, guest.Config{Workspace: dir})
+	lay(t, dir, "a=1", "d/b=1", "e/c=1")
+	if err := os.Link(filepath.Join(dir, "d/b"), filepath.Join(dir, "d/same")); err != nil {
+		t.Fatal(err)
+	}
+	large := strings.Repeat("x", 2<<20)
+	for _, op := range []wire.Op{wire.OpTarIn, wire.OpLoad} {
+		before := tree(t, dir)
+		h.file(op, wire.FileRequest{Path: "."}).give(pack(t, "a="+large)).failure(wire.CodeNoSpace)
+		h.file(op, wire.FileRequest{Path: "."}).give(pack(t, "d/b="+large)).failure(wire.CodeNoSpace)
+		h.file(op, wire.FileRequest{Path: "."}).give(pack(t, "new="+large)).failure(wire.CodeNoSpace)
+		h.file(op, wire.FileRequest{Path: "."}).give(pack(t, "a="+large)[:4096]).failure(wire.CodeInvalid)
+		h.file(op, wire.FileRequest{Path: "."}).give(pack(t, "e=2")).failure(wire.CodeNotFile)
+		if diff := cmp.Diff(before, tree(t, dir)); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", op, diff)
+		}
+	}
+	if r := h.file(wire.OpTarIn, wire.FileRequest{Path: "."}).give(pack(t, "a=2", "d/b=3")).reply(); !r.Done {
+		t.Fatalf("%+v", r.Error)
+	}
+	if diff := cmp.Diff([]string{"a=2", "d/", "d/b=3", "d/same=1", "e/", "e/c=1"}, tree(t, dir)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

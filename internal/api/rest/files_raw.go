@@ -65,18 +65,12 @@ func (d *Door) storeFile(w http.ResponseWriter, r *http.Request) (belljar.FileEn
 		return none, e
 	}
 	id := r.PathValue("session_id")
-	// Check the session and the size before the body: a client should not send 100 MB for nothing.
+	// Check the session before the body: a client should not send 100 MB for nothing. The service checks the size.
 	session, err := d.as(r.Context()).Sessions().Get(r.Context(), id)
 	if err != nil {
 		return none, err
 	}
 	limit := int64(session.Limits.WorkspaceMB) << 20
-	if r.ContentLength > limit {
-		return none, &belljar.Error{
-			Code: belljar.CodeTooLarge, Message: "the file is larger than the workspace",
-			Details: map[string]any{"field": "body", "maximum": limit, "rule": "workspace_mb"}, Hint: "make a session with a larger workspace_mb",
-		}
-	}
 	api.LimitBody(w, r, limit)
 	body := &source{in: r.Body, limit: limit}
 	defer body.close()

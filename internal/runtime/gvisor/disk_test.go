@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/belljar/belljar/internal/agent"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/test/need"
@@ -50,6 +52,11 @@ x
 ` {
 		t.Errorf("the first writer:\n%s", got)
 	}
+	run(t, first, "head -c 20M /dev/zero > /workspace/big || true")
+	if full, err := agent.New(first.Dial).Space(t.Context(), wire.FileRequest{Path: ".", UID: 1000, GID: 1000}); err != nil || full.Bytes != full.MaxBytes || full.MaxBytes < 16<<20 {
+		t.Errorf("a full disk: %+v, %v", full, err)
+	}
+	run(t, first, "rm /workspace/big")
 	if _, err := r.Create(t.Context(), on(false, false)); !errors.Is(err, runtime.ErrInUse) {
 		t.Errorf("a second writer: %v", err)
 	}

@@ -80,6 +80,11 @@ func TestDisk(t *testing.T) {
 			t.Errorf("%s\n%s\nwant %s", step[0], got, step[1])
 		}
 	}
+	says(t, first, 1000, "cd /workspace; head -c 20M /dev/zero > full")
+	if full, err := agent.New(first.Dial).Space(t.Context(), wire.FileRequest{Path: ".", UID: 1000, GID: 1000}); err != nil || full.Bytes != full.MaxBytes || full.MaxBytes < 16<<20 {
+		t.Errorf("a full disk: %+v, %v", full, err)
+	}
+	says(t, first, 1000, "rm /workspace/full")
 	if _, err := r.Create(t.Context(), diskSpec(dir, false, false)); !errors.Is(err, runtime.ErrInUse) {
 		t.Errorf("a second writer: %v", err)
 	}

@@ -60,6 +60,29 @@ func DiskFull(err error) error {
 	}
 }
 
+// Larger returns the field of a request that sets the size of a workspace, and a larger workspace in the words of a hint.
+func Larger(w belljar.Workspace) (field, larger string) {
+	switch {
+	case w.Volume != "":
+		return "workspace.volume", "another volume with a larger workspace.mb (--disk)"
+	case w.OnDisk():
+		return "workspace.mb", "a disk with a larger workspace.mb (--disk)"
+	}
+	return "resources.workspace_mb", "a larger workspace_mb (--workspace)"
+}
+
+// RoomHint is the hint for a workspace that is full before a program runs: that of a new sandbox, or of a session.
+func RoomHint(w belljar.Workspace, session bool) string {
+	_, larger := Larger(w)
+	switch {
+	case session:
+		return "delete something, or make a session with " + larger
+	case w.Volume != "":
+		return "delete something in the volume, or use " + larger
+	}
+	return "use " + larger
+}
+
 // As converts err to a [belljar.Error], an internal one unless it already is one.
 func As(doing string, err error) error {
 	if belljar.CodeOf(err) != belljar.CodeInternal {

@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // fault returns the error for a failed operation on a path. It quotes no text of the agent: a program that took over the agent could forge it.
@@ -71,9 +72,18 @@ func (u *use) fail(path string, err error, r refusal) *belljar.Error {
 	}
 	if r.code == belljar.CodeDiskFull {
 		e.Details["scope"] = "workspace"
-		e.Details["workspace_mb"], e.Details["inodes"] = u.Limits().WorkspaceMB, u.Limits().Inodes
+		e.Details["workspace_mb"] = u.Limits().WorkspaceMB
+		if !u.Session().Workspace.OnDisk() { // a disk has files according to its size
+			e.Details["inodes"] = u.Limits().Inodes
+		}
 	}
 	return e
+}
+
+// larger is the hint for a file that does not fit.
+func (u *use) larger() string {
+	_, larger := fault.Larger(u.Session().Workspace)
+	return "make a session with " + larger
 }
 
 // refusal translates an error of the agent.
@@ -93,7 +103,7 @@ func (u *use) refusal(path string, refused *wire.Error) refusal {
 	case wire.CodeDenied:
 		return refusal{belljar.CodeConflict, "denied", named("%q: its permissions, or those of a folder above it, do not allow that"), "a program in the sandbox may change them with chmod"}
 	case wire.CodeNoSpace: // a workspace has a limit of bytes and a limit of files
-		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or make a session with a larger workspace_mb; GET fs/space reports what is used"}
+		return refusal{belljar.CodeDiskFull, "", "the workspace is full", "delete something, or " + u.larger() + "; GET fs/space reports what is used"}
 	case wire.CodeTooLarge:
 		return refusal{belljar.CodeTooLarge, "entries", named("%q has too many entries, is too deep, or is too large to be compared"), "take a folder below it, or write without If-Match"}
 	case wire.CodeInvalid, wire.CodeInternal:

@@ -118,6 +118,19 @@ func TestFaultOfTheAgent(t *testing.T) {
 	}
 }
 
+// A hint for a workspace on disk is about the disk, whose size determines how many files it has.
+func TestFaultOfAFullDisk(t *testing.T) {
+	u := using(t.Context(), t.Context())
+	u.Workspace = place{t.Context(), belljar.Session{ID: "s1", Workspace: belljar.Workspace{Medium: "disk", MB: 64, Volume: "v"}}}
+	full := &wire.Error{Code: wire.CodeNoSpace}
+	for name, err := range map[string]error{"write": u.fault("a", full), "upload": u.mergeError(full), "too large": (&input{u: u}).tooLarge()} {
+		var e *belljar.Error
+		if !errors.As(err, &e) || e.Details["inodes"] != nil || !strings.Contains(e.Hint, "another volume with a larger workspace.mb (--disk)") {
+			t.Errorf("%s: %+v", name, e)
+		}
+	}
+}
+
 func TestFaultOfTheOperation(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()

@@ -139,7 +139,7 @@ func (u *use) mergeError(err error) error {
 	case wire.CodeNoSpace:
 		e.Code, e.Message = belljar.CodeTooLarge, "the workspace has no room for the upload"
 		e.Details["rule"], e.Details["limit"] = "workspace_mb", u.Limits().WorkspaceMB
-		e.Hint = "make a session with a larger workspace_mb"
+		e.Hint = "delete something, or " + u.larger()
 	case wire.CodePathEscapes:
 		e.Code = belljar.CodePathEscapes
 	case wire.CodeExists:

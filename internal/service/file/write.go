@@ -135,7 +135,7 @@ func (m *input) tooLarge() error {
 	return &belljar.Error{
 		Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a file in this workspace is limited to %d bytes", m.most),
 		Details: map[string]any{"maximum": m.most, "rule": "workspace_mb", "session_id": m.u.Session().ID},
-		Hint:    "make a session with a larger workspace_mb",
+		Hint:    m.u.larger(),
 	}
 }
 

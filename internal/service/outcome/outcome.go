@@ -30,6 +30,7 @@ type Ending struct {
 	Command       string
 	Cwd           string // of the request
 	Limits        belljar.Limits
+	Workspace     belljar.Workspace
 	WorkspaceExec bool
 	InSession     bool
 }

@@ -113,6 +113,7 @@ func TestJudge(t *testing.T) {
 		{"startup timeout in a step", Ending{Err: &runtime.StepError{Step: "create", Err: fault.ErrStartupTimeout}}, "timed_out", none, "", "startup_timeout", "3 seconds", "--startup-timeout", 0},
 		{"step failed", Ending{Err: &runtime.StepError{Step: "cgroup", Err: errors.New("read-only"), Hint: "mount it"}}, "failed", none, "", "provision_failed", "cgroup: read-only", "mount it", 0},
 		{"workspace full", Ending{Err: fmt.Errorf("upload: %w", &wire.Error{Code: wire.CodeNoSpace, Message: "no space"})}, "failed", none, "", "provision_failed", "upload: no space", "--workspace", 0},
+		{"volume full", Ending{Err: &wire.Error{Code: wire.CodeNoSpace, Message: "no space"}, Workspace: belljar.Workspace{Volume: "v"}}, "failed", none, "", "provision_failed", "no space", "delete something in the volume, or use another", 0},
 		{"anything else", Ending{Err: errors.New("odd")}, "failed", none, "", "provision_failed", "odd", "", 0},
 
 		{"sandbox died", Ending{Started: true, Sandbox: lost}, "failed", 137, "SIGKILL", "sandbox_died", "killed: signal 9", "", 0},

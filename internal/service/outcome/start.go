@@ -49,7 +49,7 @@ func (e Ending) byStart() Outcome {
 		o.Step, o.Hint = step.Step, step.Hint
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeNoSpace:
 		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, e.Err.Error())
-		o.Step, o.Hint = "upload", e.more("workspace_mb (--workspace)")
+		o.Step, o.Hint = "upload", fault.RoomHint(e.Workspace, e.InSession)
 	default:
 		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, "the sandbox could not be made")
 		if e.Err != nil {

@@ -76,7 +76,7 @@ func (s *runner) execution(r *Run) *execution {
 	c := &execution{
 		runner: s, run: r, id: r.id, plan: p,
 		out: &transcript{log: r.log, room: p.Limits.LogBytes, allowed: r.kept},
-		end: outcome.Ending{Command: p.called(), Cwd: p.request.Cwd, Limits: p.InForce(), WorkspaceExec: p.Exec, InSession: p.session != nil},
+		end: outcome.Ending{Command: p.called(), Cwd: p.request.Cwd, Limits: p.InForce(), Workspace: p.Workspace, WorkspaceExec: p.Exec, InSession: p.session != nil},
 	}
 	if p.session != nil {
 		c.out.onOutput = p.session.KeepAlive

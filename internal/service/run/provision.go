@@ -55,7 +55,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 		if err != nil {
 			return b, err
 		}
-		if err := from.Load(ctx, b, p.Below.Dir != ""); err != nil {
+		if err := from.Load(ctx, b, p.Workspace, p.Below.Dir != ""); err != nil {
 			return b, err
 		}
 		if from != nil && p.Below.Dir == "" {

@@ -19,7 +19,7 @@ import (
 )
 
 // load unpacks an archive into the workspace of a new sandbox. If the stream fails, a part of it stays there.
-func load(ctx context.Context, b *box.Box, r io.Reader) error {
+func load(ctx context.Context, b *box.Box, r io.Reader, on belljar.Workspace) error {
 	err := agent.Load(ctx, b.Agent, b.File("."), r)
 	if err == nil {
 		return nil
@@ -32,9 +32,10 @@ func load(ctx context.Context, b *box.Box, r io.Reader) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &refused) && refused.Code == wire.CodeNoSpace:
+		field, _ := fault.Larger(on)
 		return &belljar.Error{
 			Code: belljar.CodeTooLarge, Message: "the workspace has no room for the snapshot", Err: err,
-			Details: map[string]any{"field": "resources.workspace_mb", "rule": "workspace_mb"}, Hint: "ask for a larger workspace_mb (--workspace)",
+			Details: map[string]any{"field": field, "rule": "workspace_mb"}, Hint: fault.RoomHint(on, false),
 		}
 	case errors.Is(err, agent.ErrDisconnected), errors.Is(err, runtime.ErrGone):
 		return err

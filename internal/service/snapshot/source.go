@@ -123,7 +123,7 @@ func (f *Source) Fill(ctx context.Context, w Workspace, began *shelf.Layer) (cwd
 			return "", err
 		}
 		defer r.Close()
-		if err := load(ctx, w.Box(), r); err != nil {
+		if err := load(ctx, w.Box(), r, w.Session().Workspace); err != nil {
 			return "", err
 		}
 	}

@@ -43,7 +43,7 @@ func (s *Snapshots) TemplateSource(ctx context.Context, owner, id string, start 
 }
 
 // Load fills the workspace of a new sandbox, unless it began with a layer.
-func (f *Source) Load(ctx context.Context, b *box.Box, began bool) error {
+func (f *Source) Load(ctx context.Context, b *box.Box, on belljar.Workspace, began bool) error {
 	if f == nil || began {
 		return nil
 	}
@@ -52,7 +52,7 @@ func (f *Source) Load(ctx context.Context, b *box.Box, began bool) error {
 		return err
 	}
 	defer r.Close()
-	return load(ctx, b, r)
+	return load(ctx, b, r, on)
 }
 
 // keptOutput is how many bytes at the end of a command's output are kept.

@@ -196,8 +196,8 @@ func (u *unpacker) link(name string, head *tar.Header) error {
 	return nil
 }
 
-// finish sets the length, attributes and time of a file whose contents are written.
-func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
+// finish sets the length, attributes and time of a file, of this name in its folder, whose contents are written.
+func (u *unpacker) finish(file *os.File, at string, head *tar.Header) error {
 	return u.f.as(func() error {
 		if err := file.Truncate(head.Size); err != nil { // the end may be a hole
 			return err
@@ -208,7 +208,7 @@ func (u *unpacker) finish(file *os.File, name string, head *tar.Header) error {
 		if err := file.Chmod(fs.FileMode(head.Mode) & 0o777); err != nil {
 			return err
 		}
-		return setTime(int(u.dir.Fd()), path.Base(name), head.ModTime)
+		return setTime(int(u.dir.Fd()), at, head.ModTime)
 	})
 }
 

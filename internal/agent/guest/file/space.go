@@ -23,9 +23,9 @@ func (f *fileOp) space() error {
 	if unit == 0 {
 		unit = st.Bsize
 	}
-	// The root of the file system does not count as a file.
+	// Blocks that the file system reserves for root are no room. The root of the file system does not count as a file.
 	return f.s.reply(wire.Reply{Space: &wire.Space{
-		Bytes: int64(st.Blocks-st.Bfree) * unit, MaxBytes: int64(st.Blocks) * unit,
+		Bytes: int64(st.Blocks-st.Bfree) * unit, MaxBytes: int64(st.Blocks-st.Bfree+st.Bavail) * unit,
 		Files: max(0, int64(st.Files-st.Ffree)-1), MaxFiles: max(0, int64(st.Files)-1),
 	}})
 }

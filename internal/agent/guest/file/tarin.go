@@ -18,7 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
-// tarIn unpacks a stream below the request's path. After a failure, earlier entries remain.
+// tarIn unpacks a stream below the request's path. After a failure, earlier entries remain, and every other file is as it was.
 func (f *fileOp) tarIn() error {
 	n, err := f.unpack(&unpacker{f: f})
 	if err != nil {
@@ -187,6 +187,8 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		return fault.Invalid("archive entry %s has no name", head.Name)
 	}
 	var file *os.File
+	var t *target // replaces a file; nil for a new one
+	at := path.Base(name)
 	err := u.f.as(func() error {
 		dir, err := u.parent(name)
 		if err != nil {
@@ -196,13 +198,20 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		if u.load != nil {
 			mode = 0o600 // the final mode may forbid setting attributes
 		}
-		file, err = replaceIn(dir, path.Base(name), mode)
+		if file, err = createIn(dir, at, mode); errors.Is(err, fs.ErrExist) {
+			if t, err = u.replace(dir, name, mode); err == nil {
+				file, at = t.file, t.temporary
+			}
+		}
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
 	}
 	defer file.Close()
+	if t != nil {
+		defer t.close()
+	}
 	u.programs = u.programs || head.Mode&0o111 != 0
 	buf := u.f.w.buffers.Get().(*[]byte)
 	defer u.f.w.buffers.Put(buf)
@@ -212,31 +221,37 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	}
 	n, err := io.CopyBuffer(to, onlyReader{r}, *buf)
 	u.bytes += n
-	if err == nil && u.load != nil {
-		if err = u.finish(file, name, head); err == nil {
-			return nil
-		}
-	}
-	if err == nil && head.ModTime.Unix() > 0 { // else the file keeps its present time
+	switch {
+	case err != nil:
+	case u.load != nil:
+		err = u.finish(file, at, head)
+	case head.ModTime.Unix() > 0: // else the file keeps its present time
 		t := unix.NsecToTimeval(head.ModTime.UnixNano())
 		err = u.f.as(func() error { return unix.Futimes(int(file.Fd()), []unix.Timeval{t, t}) }) // the owner has this right
 	}
+	if err == nil && t != nil {
+		err = u.f.as(func() error { return u.f.commit(t) })
+	}
 	if err != nil {
+		_ = u.f.as(func() error { return unix.Unlinkat(int(u.dir.Fd()), at, 0) }) // no part of it remains
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
 	}
 	return nil
 }
 
-// replaceIn creates a file, replacing any file or link.
-func replaceIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
-	file, err := createIn(dir, base, mode)
-	if errors.Is(err, fs.ErrExist) {
-		if err := unix.Unlinkat(int(dir.Fd()), base, 0); err != nil && err != unix.ENOENT {
-			return nil, &fs.PathError{Op: "replace", Path: base, Err: err}
-		}
-		file, err = createIn(dir, base, mode)
+// replace begins a file that replaces another file or link once it is complete: a volume's file outlives a failure.
+func (u *unpacker) replace(dir *os.File, name string, mode fs.FileMode) (*target, error) {
+	base := path.Base(name)
+	var st unix.Stat_t
+	err := unix.Fstatat(int(dir.Fd()), base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return nil, &fs.PathError{Op: "replace", Path: base, Err: unix.EISDIR}
 	}
-	return file, err
+	t, err := u.f.beginTarget(name, mode)
+	if bad, is := errors.AsType[*fs.PathError](err); is {
+		return nil, &fs.PathError{Op: "replace", Path: base, Err: bad.Err} // without the temporary name
+	}
+	return t, err
 }
 
 // symlink creates a link, whose target must lie in the workspace.
