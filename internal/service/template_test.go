@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 )
 
 func (b *bench) templates() belljar.Templates { return b.service.As(service.Local()).Templates() }
@@ -311,6 +312,32 @@ func TestTemplateImage(t *testing.T) {
 	wantCode(t, "no image", err, belljar.CodeImageUnavailable, "must be built again (image_removed)")
 	if got, err := g.templates().Get(t.Context(), "t"); err != nil || got.Reason != "image_removed" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The image of a recipe is made on a machine. If it is removed, no registry is asked for one of its name, and the hint names the command
+// that makes it again.
+func TestTemplateImageOfRecipe(t *testing.T) {
+	t.Parallel()
+	for _, pull := range []string{admission.PullMissing, admission.PullNever} {
+		g := newGallery(t, func(o *service.Options) { o.Policy = service.DefaultPolicy(); o.Policy.ImagePull = pull })
+		const name = "belljar/template:shell-1"
+		ref, _ := g.hub.Put(t, "app:1", simple())
+		if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.images.Tag(t.Context(), ref, name); err != nil {
+			t.Fatal(err)
+		}
+		g.template(belljar.TemplateSpec{Name: "t", BaseImage: name})
+		g.service.WaitIdle() // sandboxes use the image until they are removed
+		if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := g.Start(t.Context(), onTemplate("t", "true"))
+		wantCode(t, "a run", err, belljar.CodeImageUnavailable, "must be built again (image_removed)", `image "`+name+`" is not available`, "belljar template build FILE")
+		_, err = g.images.Pull(t.Context(), belljar.ImagePull{Ref: name}, nil)
+		wantCode(t, "a pull", err, belljar.CodeImageUnavailable, "is in no registry", "belljar template build FILE")
 	}
 }
 
