@@ -137,8 +137,11 @@ func TestTemplates(t *testing.T) {
 	spec.Run, spec.Start, spec.Name = nil, []string{"true", "echo why; exit 4"}, "starts"
 	b.template(spec)
 	_, err = b.mine().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "starts"}})
-	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start[1]"); e.Details["output"] != "why\n" {
+	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start[1]", "failed with exit code 4: why"); e.Details["output"] != "why\n" {
 		t.Errorf("%v", e.Details)
+	}
+	if r := b.run(onTemplate("starts", "true")); r.ReasonCode != belljar.ReasonExecFailed || !strings.HasSuffix(r.Message, "failed with exit code 4: why") {
+		t.Errorf("a run with a failing start: %+v", r.Run)
 	}
 
 	// Removed, it does not exist, and nothing is left of it.
