@@ -67,6 +67,9 @@ func TestTemplates(t *testing.T) {
 	if made.Reason != "new" || made.UserID != "local" || made.Files != 2 || made.BuiltAt.IsZero() || !strings.HasPrefix(made.Digest, "sha256:") || made.Snapshot == given.ID {
 		t.Errorf("%+v", made)
 	}
+	if run, err := b.Get(ctx, made.BuildRunID); err != nil || run.Command[2] != spec.Run[1] {
+		t.Errorf("the build's last run: %+v, %v", run, err)
+	}
 	if err := b.snapshots().Remove(ctx, given.ID); err != nil { // the template keeps the files
 		t.Error(err)
 	}
