@@ -47,7 +47,7 @@ type Template struct {
 	// Building is the current step of a running build: create (its session, with the packages), run[0], run[1] …, or save (its files). It
 	// is "" without a build. The other fields are those of the usable template or, during the first build, those of the request.
 	Building   string `json:"building,omitempty"`
-	BuildRunID string `json:"build_run_id,omitempty"` // run of the build's current command
+	BuildRunID string `json:"build_run_id,omitempty"` // run of the build's current command; in the result of a build, of its last
 }
 
 // maxTemplateCommands bounds the number of commands of each kind in a template.

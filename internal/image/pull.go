@@ -39,8 +39,11 @@ func (s *Store) Pull(ctx context.Context, ref string, always bool, progress func
 			return belljar.Image{}, err
 		}
 	}
-	if whole.Remote() == nil {
+	if whole.Repository == "" {
 		return belljar.Image{}, reference.Invalid(target, errors.New("a digest alone cannot be pulled"))
+	}
+	if err := whole.Nowhere(target); err != nil {
+		return belljar.Image{}, err
 	}
 	return s.flights.join(ctx, whole.Name, progress, func(ctx context.Context, report func(belljar.ImageProgress)) (belljar.Image, error) {
 		img, err := s.pull(ctx, whole, report)

@@ -84,6 +84,21 @@ func TestSecretOfARun(t *testing.T) {
 	}
 }
 
+// The output of a failed start command is in the error of a session, and in the message of a run, without their secrets.
+func TestSecretInAStart(t *testing.T) {
+	b := newBench(t)
+	b.template(belljar.TemplateSpec{Name: "starts", BaseImage: "host", Start: []string{"cat ../secrets/PASSWORD; exit 4"}})
+	req, stars := secretly("true"), strings.Repeat("*", len(password))
+	req.BaseImage, req.Template = "", "starts"
+	if r := b.run(req); !strings.HasSuffix(r.Message, "exit code 4: "+stars) {
+		t.Errorf("a run: %q", r.Message)
+	}
+	_, err := b.mine().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", Template: "starts", Secrets: req.Secrets}})
+	if e := wantCode(t, "a session", err, belljar.CodeConflict, "exit code 4: "+stars); e.Details["output"] != stars {
+		t.Errorf("%v", e.Details)
+	}
+}
+
 // A build does not get the secrets of its run. Its program does.
 func TestSecretAfterTheBuild(t *testing.T) {
 	b := newBench(t)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 )
 
 func (b *bench) templates() belljar.Templates { return b.service.As(service.Local()).Templates() }
@@ -65,6 +66,9 @@ func TestTemplates(t *testing.T) {
 	made := b.template(spec)
 	if made.Reason != "new" || made.UserID != "local" || made.Files != 2 || made.BuiltAt.IsZero() || !strings.HasPrefix(made.Digest, "sha256:") || made.Snapshot == given.ID {
 		t.Errorf("%+v", made)
+	}
+	if run, err := b.Get(ctx, made.BuildRunID); err != nil || run.Command[2] != spec.Run[1] {
+		t.Errorf("the build's last run: %+v, %v", run, err)
 	}
 	if err := b.snapshots().Remove(ctx, given.ID); err != nil { // the template keeps the files
 		t.Error(err)
@@ -136,8 +140,11 @@ func TestTemplates(t *testing.T) {
 	spec.Run, spec.Start, spec.Name = nil, []string{"true", "echo why; exit 4"}, "starts"
 	b.template(spec)
 	_, err = b.mine().Create(ctx, belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.0", Template: "starts"}})
-	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start[1]"); e.Details["output"] != "why\n" {
+	if e = wantCode(t, "a failing start", err, belljar.CodeConflict, "start[1]", "failed with exit code 4: why"); e.Details["output"] != "why\n" {
 		t.Errorf("%v", e.Details)
+	}
+	if r := b.run(onTemplate("starts", "true")); r.ReasonCode != belljar.ReasonExecFailed || !strings.HasSuffix(r.Message, "failed with exit code 4: why") {
+		t.Errorf("a run with a failing start: %+v", r.Run)
 	}
 
 	// Removed, it does not exist, and nothing is left of it.
@@ -311,6 +318,32 @@ func TestTemplateImage(t *testing.T) {
 	wantCode(t, "no image", err, belljar.CodeImageUnavailable, "must be built again (image_removed)")
 	if got, err := g.templates().Get(t.Context(), "t"); err != nil || got.Reason != "image_removed" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// The image of a recipe is made on a machine. If it is removed, no registry is asked for one of its name, and the hint names the command
+// that makes it again.
+func TestTemplateImageOfRecipe(t *testing.T) {
+	t.Parallel()
+	for _, pull := range []string{admission.PullMissing, admission.PullNever} {
+		g := newGallery(t, func(o *service.Options) { o.Policy = service.DefaultPolicy(); o.Policy.ImagePull = pull })
+		const name = "belljar/template:shell-1"
+		ref, _ := g.hub.Put(t, "app:1", simple())
+		if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.images.Tag(t.Context(), ref, name); err != nil {
+			t.Fatal(err)
+		}
+		g.template(belljar.TemplateSpec{Name: "t", BaseImage: name})
+		g.service.WaitIdle() // sandboxes use the image until they are removed
+		if _, err := g.images.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := g.Start(t.Context(), onTemplate("t", "true"))
+		wantCode(t, "a run", err, belljar.CodeImageUnavailable, "must be built again (image_removed)", `image "`+name+`" is not available`, "belljar template build FILE")
+		_, err = g.images.Pull(t.Context(), belljar.ImagePull{Ref: name}, nil)
+		wantCode(t, "a pull", err, belljar.CodeImageUnavailable, "is in no registry", "belljar template build FILE")
 	}
 }
 

@@ -65,7 +65,7 @@ func templateWords() map[string]string {
 		"Template.bytes":        "Bytes of its files", "Template.files": "Its files and symbolic links", "Template.snapshot_digest": "Digest of its files", "Template.user_id": "Who built it",
 		"Template.reason": "Why it was built last", "Template.built_at": "When it was built last; absent while it is built for the first time",
 		"Template.building":     "What the build that is under way does: create (its session, with the packages), run[0], run[1] and so on, or save (its files); absent without a build",
-		"Template.build_run_id": "The run of the command that the build executes",
+		"Template.build_run_id": "The run of the command that the build executes; in the answer of a build, that of its last command",
 	}
 	for field, text := range map[string]string{
 		"name": "Its name: a-z, 0-9, and after the first also - _ and .; at most 64 characters", "base_image": "The image that it is built with, and that its sessions and runs have",

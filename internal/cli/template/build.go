@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -102,23 +101,17 @@ func (b *build) build(ctx context.Context, c Console, s belljar.Service, f *file
 	if b.Quiet {
 		return s.Templates().Build(ctx, f.TemplateSpec)
 	}
-	built, followed := make(chan struct{}), make(chan string)
-	go func() { followed <- follow(ctx, c.Images().Writer, s, f.Name, built) }()
+	p := &progress{w: c.Images().Writer, s: s, name: f.Name}
+	built, followed := make(chan struct{}), make(chan struct{})
+	go func() {
+		p.follow(ctx, built)
+		close(followed)
+	}()
 	made, err = s.Templates().Build(ctx, f.TemplateSpec)
 	close(built)
-	if run := <-followed; err != nil {
-		printed(c.Images().Writer.Stderr, err, run)
-	}
+	<-followed
+	p.rest(ctx, made, err)
 	return made, err
-}
-
-// printed prints the output of the command that failed in a build, unless it was already shown.
-func printed(to io.Writer, err error, shown string) {
-	var e *belljar.Error
-	if errors.As(err, &e) && e.Details["run_id"] != shown {
-		out, _ := e.Details["output"].(string)
-		_, _ = io.WriteString(to, out)
-	}
 }
 
 // makeImage makes the image of a recipe, unless the server has it, and returns its name.
@@ -134,6 +127,7 @@ func makeImage(ctx context.Context, c Console, s belljar.Service, f *file) (stri
 	} else if err != nil && belljar.CodeOf(err) != belljar.CodeNotFound {
 		return "", err
 	}
+	c.Images().Writer.Note("template %s: making the image of recipe %s", f.Name, f.Recipe)
 	_, err := c.Images().Add(ctx, s.Images(), name, local.Build{Recipe: f.Recipe, Packages: packages, Suite: f.Suite, Mirror: f.Mirror})
 	return name, err
 }

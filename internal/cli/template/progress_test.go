@@ -16,11 +16,12 @@ import (
 type slow struct {
 	belljar.Service
 	looks []belljar.Template
+	lists [][]string // runs of its session
 	built chan struct{}
 }
 
 func (s *slow) Templates() belljar.Templates { return slowTemplates{s: s} }
-func (s *slow) Runs() belljar.Runs           { return slowRuns{} }
+func (s *slow) Runs() belljar.Runs           { return slowRuns{s: s} }
 
 type slowTemplates struct {
 	belljar.Templates
@@ -38,7 +39,26 @@ func (x slowTemplates) Get(context.Context, string) (belljar.Template, error) {
 	return next, nil
 }
 
-type slowRuns struct{ belljar.Runs }
+// slowRuns are the commands of a build.
+type slowRuns struct {
+	belljar.Runs
+	s *slow
+}
+
+func (slowRuns) Get(_ context.Context, id string) (belljar.Run, error) {
+	return belljar.Run{ID: id, SessionID: "session"}, nil
+}
+
+func (x slowRuns) List(_ context.Context, q belljar.RunQuery) (page belljar.RunPage, err error) {
+	if q.SessionID != "session" || q.Sort != "created_at:asc" || len(x.s.lists) == 0 {
+		return page, errors.New("it has none")
+	}
+	for _, id := range x.s.lists[0] {
+		page.Items = append(page.Items, belljar.Run{ID: "other"}, belljar.Run{ID: id, Labels: map[string]string{"template": "data"}})
+	}
+	x.s.lists = x.s.lists[1:]
+	return page, nil
+}
 
 func (slowRuns) Frames(_ context.Context, id string, _ uint64) iter.Seq2[belljar.Frame, error] {
 	return func(yield func(belljar.Frame, error) bool) {
@@ -47,7 +67,7 @@ func (slowRuns) Frames(_ context.Context, id string, _ uint64) iter.Seq2[belljar
 	}
 }
 
-// Each step of a build is shown once, with the output of its commands.
+// Each polled step of a build is shown once, and every command once with its output.
 func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		look := func(step, run string) belljar.Template {
@@ -55,28 +75,39 @@ func TestProgress(t *testing.T) {
 		}
 		s := &slow{built: make(chan struct{}), looks: []belljar.Template{
 			{}, look("create", ""), look("create", ""), look("run[0]", "r0"), look("run[0]", "r0"), look("run[2]", "r2"), look("save", ""), look("", ""),
-		}}
+		}, lists: [][]string{{"r0"}, {"r0", "r1", "r2"}, {"r0", "r1", "r2", "r3"}}}
 		var out bytes.Buffer
-		last := follow(t.Context(), &notice.Writer{Stderr: &out}, s, "data", s.built)
-		const want = "belljar: template data: create\nbelljar: template data: run[0] (run r0)\nout of r0\nerr\n" +
-			"belljar: template data: run[2] (run r2)\nout of r2\nerr\nbelljar: template data: save\n"
-		if out.String() != want || last != "r2" {
-			t.Errorf("%s: %s", last, &out)
+		p := &progress{w: &notice.Writer{Stderr: &out}, s: s, name: "data"}
+		p.follow(t.Context(), s.built)
+		p.rest(t.Context(), look("", "r3"), nil)
+		want := "belljar: template data: create\n"
+		for _, i := range []string{"0", "1", "2"} {
+			want += "belljar: template data: run[" + i + "] (run r" + i + ")\nout of r" + i + "\nerr\n"
+		}
+		want += "belljar: template data: save\nbelljar: template data: run[3] (run r3)\nout of r3\nerr\n"
+		if out.String() != want {
+			t.Errorf("%s", &out)
 		}
 	})
 }
 
 // The output of the failed command is printed completely, and once.
-func TestPrinted(t *testing.T) {
-	err := &belljar.Error{Details: map[string]any{"run_id": "r1", "output": "first\nlast\n"}}
-	for shown, want := range map[string]string{"": "first\nlast\n", "r0": "first\nlast\n", "r1": ""} {
+func TestFailedCommand(t *testing.T) {
+	failed := &belljar.Error{Details: map[string]any{"run_id": "r1", "output": "first\nlast\n"}}
+	const r1 = "belljar: template data: run[0] (run r1)\nout of r1\nerr\n"
+	for _, test := range []struct {
+		shown string
+		lists [][]string
+		err   error
+		want  string
+	}{
+		{"", nil, failed, "first\nlast\n"}, {"r0", nil, failed, "first\nlast\n"}, {"r1", nil, failed, ""}, {"", [][]string{{"r1"}}, failed, r1},
+		{"", nil, errors.New("other"), ""},
+	} {
 		var out bytes.Buffer
-		if printed(&out, err, shown); out.String() != want {
-			t.Errorf("after %q: %q", shown, &out)
+		p := &progress{w: &notice.Writer{Stderr: &out}, s: &slow{lists: test.lists}, name: "data", run: test.shown}
+		if p.rest(t.Context(), belljar.Template{}, test.err); out.String() != test.want {
+			t.Errorf("after %q: %q, want %q", test.shown, &out, test.want)
 		}
-	}
-	var out bytes.Buffer
-	if printed(&out, errors.New("other"), ""); out.Len() > 0 {
-		t.Errorf("%q", &out)
 	}
 }

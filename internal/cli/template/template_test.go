@@ -134,6 +134,9 @@ func TestBuild(t *testing.T) {
 	if got := c.images[spec.BaseImage]; got != "python git libxml2" || c.made != 1 || len(c.snapshots) > 0 {
 		t.Errorf("image %q, made %d times; snapshots %v left", got, c.made, c.snapshots)
 	}
+	if got := c.notes.String(); got != "belljar: template science: making the image of recipe python\n" {
+		t.Errorf("%q", got)
+	}
 	write("science.yaml", "packages: {apt: [git]}\n") // of the shell
 	c.fail = errors.New("it fails")
 	if err := (&build{File: file, Name: "other", Shared: true, Rebuild: true}).Run(t.Context(), c); !errors.Is(err, c.fail) {

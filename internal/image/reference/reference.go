@@ -27,7 +27,7 @@ type Reference struct {
 	// Digest is sha256:… and pins the image; for a digest alone it may be a prefix.
 	Digest string
 
-	remote name.Reference // nil if no registry can have it
+	remote name.Reference // nil if nothing may fetch it
 }
 
 // Limits of references.
@@ -35,6 +35,9 @@ const (
 	MaxName     = 512 // bytes of a reference
 	leastDigits = 12  // hexadecimal digits of a digest alone
 	dockerHub   = "docker.io"
+	// ofTemplates has the images that belljar template build makes. Docker Hub has this repository for its owner, whose images must not
+	// stand in for one that was removed.
+	ofTemplates = dockerHub + "/belljar/template"
 )
 
 // Parse parses a reference and completes it like Docker: the default registry is docker.io, the default user library and the
@@ -76,6 +79,9 @@ func Parse(ref string) (Reference, error) {
 		}
 		r.Tag = p.TagStr()
 		r.Name = r.Repository + ":" + r.Tag
+	}
+	if r.Repository == ofTemplates {
+		r.remote = nil
 	}
 	return r, nil
 }
@@ -161,5 +167,19 @@ func CheckName(s string) error {
 	}
 }
 
-// Remote returns the reference for a registry; nil if no registry can have it.
+// Remote returns the reference for a registry; nil if nothing may fetch it.
 func (r Reference) Remote() name.Reference { return r.remote }
+
+// Nowhere returns the error of an image ref that nothing may fetch; nil if a registry may have it.
+func (r Reference) Nowhere(ref string) error {
+	if r.remote != nil {
+		return nil
+	}
+	e := &belljar.Error{
+		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is in no registry", ref), Details: map[string]any{"image": ref},
+	}
+	if r.Repository == ofTemplates {
+		e.Hint = "belljar template build FILE makes the image of its recipe again"
+	}
+	return e
+}

@@ -55,6 +55,26 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Nothing fetches images of templates, whatever form their name has: Docker Hub could have others.
+func TestNowhere(t *testing.T) {
+	d := "sha256:" + strings.Repeat("ab", 32)
+	for ref, want := range map[string]string{
+		"belljar/template:shell-1": "template build", "docker.io/belljar/template": "template build", "index.docker.io/belljar/template@" + d: "template build",
+		d: "", "host": "", "belljar/python": "a registry", "r.example/belljar/template": "a registry", "belljar/template/x": "a registry",
+	} {
+		r, err := Parse(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = r.Nowhere(ref)
+		if fetched := err == nil; fetched != (want == "a registry") || fetched != (r.Remote() != nil) {
+			t.Errorf("%s: %v", ref, err)
+		} else if !fetched && (belljar.CodeOf(err) != belljar.CodeImageUnavailable || !strings.Contains(belljar.HintOf(err), want)) {
+			t.Errorf("%s: %v, hint %q", ref, err, belljar.HintOf(err))
+		}
+	}
+}
+
 // TestReasons tests that the error for a mistyped name states what is wrong with it.
 func TestReasons(t *testing.T) {
 	for ref, want := range map[string]string{

@@ -126,6 +126,7 @@ func missing(absent, why error) error {
 	if belljar.CodeOf(why) == belljar.CodePolicyDenied {
 		refusal.Hint = strings.TrimSuffix(reason.Hint+"; "+e.Hint, "; ")
 	} else {
+		refusal.Hint = cmp.Or(reason.Hint, e.Hint)
 		refusal.Details = map[string]any{"reason": reason.Message}
 		maps.Copy(refusal.Details, e.Details)
 	}

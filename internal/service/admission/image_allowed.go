@@ -155,16 +155,12 @@ func (r *Rules) Fetchable(ref string) error {
 	if err != nil {
 		return err
 	}
-	if r.Policy.ImagePull == PullNever {
+	nowhere := parsed.Nowhere(ref)
+	if r.Policy.ImagePull == PullNever && belljar.HintOf(nowhere) == "" { // a hint names another way to the image
 		return &belljar.Error{
 			Code: belljar.CodePolicyDenied, Message: "images are fetched by operators only",
 			Details: map[string]any{"image": ref, "rule": "SANDBOX_IMAGE_PULL"}, Hint: "an operator can fetch it: belljar image pull",
 		}
 	}
-	if parsed.Repository == "" {
-		return &belljar.Error{
-			Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is in no registry", ref), Details: map[string]any{"image": ref},
-		}
-	}
-	return nil
+	return nowhere
 }

@@ -37,7 +37,7 @@ func (e Ending) byStart() Outcome {
 	case belljar.CodeOf(e.Err) == belljar.CodePolicyDenied:
 		o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, e.Err.Error())
 		o.Hint = belljar.HintOf(e.Err)
-	case belljar.CodeOf(e.Err) == belljar.CodeConflict: // its context has changed
+	case belljar.CodeOf(e.Err) == belljar.CodeConflict: // its context has changed, or a start command of its template failed
 		o.set(belljar.PhaseFailed, belljar.ReasonExecFailed, e.Err.Error())
 		o.Hint = belljar.HintOf(e.Err)
 	case errors.As(e.Err, &refused) && refused.Code == wire.CodeExecFailed:

@@ -266,6 +266,7 @@ func furnish(ctx context.Context, x *Session, packages *install.Ready, from *sna
 		err = tree.Unpack(ctx, b)
 	}
 	if err == nil {
+		b.Hidden = secret.Patterns(x.spec.Secrets)
 		err = b.WriteSecrets(ctx, x.spec.Secrets)
 	}
 	if err == nil {
@@ -330,7 +331,6 @@ func recordCreated(x *Session) {
 
 // begin makes a session active, unless it was ended while its sandbox was made.
 func (x *Session) begin(b *box.Box) bool {
-	b.Hidden = secret.Patterns(x.spec.Secrets)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.State.Ended() {

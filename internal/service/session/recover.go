@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
+	"github.com/belljar/belljar/internal/service/secret"
 	"github.com/belljar/belljar/internal/service/terminal"
 	"github.com/belljar/belljar/internal/store"
 )
@@ -122,6 +123,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	if used {
 		x.Touch() // the runs are recovered later
 	}
+	b.Hidden = secret.Patterns(x.spec.Secrets)
 	x.begin(b)
 	go x.watch(b)
 	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)

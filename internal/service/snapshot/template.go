@@ -8,6 +8,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
 )
@@ -55,8 +56,11 @@ func (f *Source) Load(ctx context.Context, b *box.Box, on belljar.Workspace, beg
 	return load(ctx, b, r, on)
 }
 
-// keptOutput is how many bytes at the end of a command's output are kept.
-const keptOutput = 4 << 10
+// keptOutput is how many bytes at the end of a command's output are kept, shownOutput how many of its last line a message has.
+const (
+	keptOutput  = 4 << 10
+	shownOutput = 300
+)
 
 // Start executes the start commands of a new session or run, configured like e, but in the workspace. Processes that they leave running continue.
 func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
@@ -73,25 +77,31 @@ func (f *Source) Start(ctx context.Context, b *box.Box, e wire.Exec) error {
 		case err != nil:
 			return err
 		case exit.Code != 0 || exit.Cause != wire.CauseExited:
-			return &belljar.Error{
+			text := strings.ToValidUTF8(string(out), "\ufffd")
+			e := &belljar.Error{
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("start[%d] of template %q failed with exit code %d", i, f.of.Name, exit.Code),
-				Details: map[string]any{"template": f.of.Name, "command": i, "exit_code": exit.Code, "output": strings.ToValidUTF8(string(out), "\ufffd")},
+				Details: map[string]any{"template": f.of.Name, "command": i, "exit_code": exit.Code, "output": text},
 				Hint:    "the template's owner corrects start in its file and builds it again",
 			}
+			if text = strings.TrimSpace(text); text != "" { // the record of a run has the message only
+				e.Message += ": " + char.Short(text[strings.LastIndexAny(text, "\r\n")+1:], shownOutput)
+			}
+			return e
 		}
 	}
 	return nil
 }
 
-// output executes a command and returns the end of its output.
+// output executes a command and returns the end of its output, without the values of secrets.
 func output(ctx context.Context, b *box.Box, e wire.Exec) (out []byte, exit wire.Exit, err error) {
 	proc, err := b.Exec(ctx, e, "")
 	if err != nil {
 		return nil, exit, err
 	}
 	defer proc.Close()
+	hidden := b.Hidden.Stream()
 	exit, err = proc.Output(ctx, func(_ int64, _ wire.Stream, p []byte) error {
-		if out = append(out, p...); len(out) > 2*keptOutput {
+		if out = append(out, hidden.Write(p)...); len(out) > 2*keptOutput {
 			out = bytes.Clone(out[len(out)-keptOutput:])
 		}
 		return nil
@@ -99,5 +109,6 @@ func output(ctx context.Context, b *box.Box, e wire.Exec) (out []byte, exit wire
 	if err == nil {
 		_ = proc.Forget()
 	}
+	out = append(out, hidden.Flush()...)
 	return out[max(0, len(out)-keptOutput):], exit, err
 }

@@ -151,7 +151,8 @@ func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old
 		return old, err
 	}
 	err := t.make(ctx, caller, &next, from, spec.Packages.Refresh)
-	if err == nil {
+	run := next.BuildRunID
+	if next.BuildRunID = ""; err == nil {
 		next.Drop, next.BuiltAt = append(slices.Clone(old.Drop), snapshotsOf(old)...), t.opts.Now()
 		err = t.put(context.WithoutCancel(ctx), next)
 	}
@@ -162,6 +163,7 @@ func (t *Templates) build(ctx context.Context, caller belljar.Caller, k key, old
 		return old, err
 	}
 	t.record(event.TemplateBuilt, caller, next.Template)
+	next.BuildRunID = run
 	return next, nil
 }
 
@@ -197,7 +199,7 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 		}
 	}
 	for i := range x.Run {
-		if err := t.command(ctx, all.Runs(), session.ID, *x, i); err != nil {
+		if err := t.command(ctx, all.Runs(), session.ID, x, i); err != nil {
 			return err
 		}
 	}
@@ -211,7 +213,7 @@ func (t *Templates) make(ctx context.Context, caller belljar.Caller, x *store.Te
 const keptOutput = 4 << 10
 
 // command runs one command of a build. Its run stays on record, with its output.
-func (t *Templates) command(ctx context.Context, runs belljar.Runs, session string, x store.Template, i int) error {
+func (t *Templates) command(ctx context.Context, runs belljar.Runs, session string, x *store.Template, i int) error {
 	field := fmt.Sprintf("run[%d]", i)
 	run, err := runs.Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: t.opts.SpecVersion, SessionID: session, Command: []string{"/bin/sh", "-c", x.Run[i]}, Cwd: ".", TimeoutSec: x.TimeoutSec,
@@ -220,7 +222,8 @@ func (t *Templates) command(ctx context.Context, runs belljar.Runs, session stri
 	if err != nil {
 		return err
 	}
-	t.step(x, field, run.ID)
+	x.BuildRunID = run.ID
+	t.step(*x, field, run.ID)
 	var out []byte
 	for f, err := range runs.Frames(ctx, run.ID, 1) {
 		if err != nil {

@@ -5317,7 +5317,7 @@ export interface components {
         Template: {
             /** @description The image that it is built with, and that its sessions and runs have */
             base_image: string;
-            /** @description The run of the command that the build executes */
+            /** @description The run of the command that the build executes; in the answer of a build, that of its last command */
             build_run_id?: string;
             /** @description What the build that is under way does: create (its session, with the packages), run[0], run[1] and so on, or save (its files); absent without a build */
             building?: string;

@@ -2527,7 +2527,7 @@ class _Template(TypedDict):
 
 class Template(_Template, total=False):
     build_run_id: str
-    """The run of the command that the build executes."""
+    """The run of the command that the build executes; in the answer of a build, that of its last command."""
     building: str
     """What the build that is under way does: create (its session, with the packages), run[0], run[1] and so on, or save (its files); absent without a build."""
     built_at: str
