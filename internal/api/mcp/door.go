@@ -84,16 +84,25 @@ func NewDoor(o DoorOptions) (*Door, error) {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
 	// The edge checks the host, and the door bounds the body.
-	return &Door{
+	d := &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
 		sessions: map[string]*httpSession{}, ended: map[string]bool{},
-		handler: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-			Logger: o.Kit.log, EventStore: &events{}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
-		}),
 		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
 		}),
-	}, nil
+	}
+	d.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
+		Logger: o.Kit.log, EventStore: &events{userOf: d.userOf}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
+	})
+	return d, nil
+}
+
+// userOf returns the user of a session; "" if it has ended.
+func (d *Door) userOf(key string) string {
+	if hs := d.session(key); hs != nil {
+		return hs.caller.ID
+	}
+	return ""
 }
 
 // Register puts the door on a mux.

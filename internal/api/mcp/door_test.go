@@ -188,6 +188,29 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A finished answer stays for its client, however much other users read.
+func TestResumeWhileOthersRead(t *testing.T) {
+	w := newWorld(t)
+	h := w.httpServer(nil)
+	p, c := h.peer(t, "bob", "?mode=code")
+	p.exec(p.open(), "echo", "done").good(t)
+	c.mu.Lock()
+	last := c.events[len(c.events)-1]
+	c.mu.Unlock()
+	large, _ := h.peer(t, "ann", "?mode=code")
+	sandbox := large.open()
+	large.exec(sandbox, "sh", "-c", "head -c 8300000 /dev/zero >large").good(t)
+	for range 7 {
+		if r := large.rpc("resources/read", map[string]any{"uri": "belljar://sandboxes/" + sandbox + "/files/large"}); len(r.raw) < 8300000 {
+			t.Fatalf("the file is %.300s", r.raw)
+		}
+	}
+	stream, _, _ := strings.Cut(last, "_")
+	if got := bodyOf(t, c.do(t.Context(), http.MethodGet, "", map[string]string{"Last-Event-ID": stream + "_0"})); !strings.HasPrefix(got, "200") || !strings.Contains(got, "done") {
+		t.Errorf("the answer is %.300s", got)
+	}
+}
+
 // When the idle time of a client that disappeared is over, its run and its sandbox are removed.
 func TestClientDisappears(t *testing.T) {
 	w := newWorld(t)
