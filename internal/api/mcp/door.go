@@ -62,7 +62,7 @@ type Door struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*httpSession
-	ended    map[string]bool // sessions of earlier processes that ended in this one
+	ended    map[string]endedSessions // by user: sessions of earlier processes that ended in this one
 	closing  sync.WaitGroup
 }
 
@@ -86,7 +86,7 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	// The edge checks the host, and the door bounds the body.
 	d := &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
-		sessions: map[string]*httpSession{}, ended: map[string]bool{},
+		sessions: map[string]*httpSession{}, ended: map[string]endedSessions{},
 		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
 		}),

@@ -299,22 +299,23 @@ func TestRestartRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// A session that has ended is never resumed, however many end after it.
+// A session that has ended is never resumed, however many end after it. The sessions of other users are resumed.
 func TestRestartManyEnded(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}`
 	w := newWorld(t)
 	first := w.httpServer(nil)
 	_, ended := first.peer(t, "ann", "")
 	_, late := first.peer(t, "ann", "")
+	_, theirs := first.peer(t, "bob", "")
 	if err := first.door.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := w.httpServer(nil)
-	ended.url, late.url = second.URL+"/mcp", second.URL+"/mcp"
+	ended.url, late.url, theirs.url = second.URL+"/mcp", second.URL+"/mcp", second.URL+"/mcp"
 	if got := bodyOf(t, ended.do(t.Context(), http.MethodDelete, "", nil)); !strings.HasPrefix(got, "204") {
 		t.Fatalf("the end of a resumed session: %s", got)
 	}
-	second.door.FillEnded()
+	second.door.FillEnded("ann")
 	_, other := second.peer(t, "ann", "")
 	other.do(t.Context(), http.MethodDelete, "", nil).Body.Close()
 	if got := bodyOf(t, ended.post(t.Context(), ping)); !strings.HasPrefix(got, "404") {
@@ -324,6 +325,9 @@ func TestRestartManyEnded(t *testing.T) {
 		t.Errorf("it is resumed, although its end could not be remembered: %s", got)
 	}
 	second.peer(t, "ann", "")
+	if got := bodyOf(t, theirs.post(t.Context(), ping)); !strings.HasPrefix(got, "200") {
+		t.Errorf("the session of another user is not resumed: %s", got)
+	}
 }
 
 // withoutSession returns a client like c without its session, for another server.
