@@ -56,6 +56,7 @@ type Door struct {
 	boot        string // the id of this process: it does not resume sessions that it made itself
 	handler     *sdk.StreamableHTTPHandler
 	sessionless *sdk.StreamableHTTPHandler // for the protocol without sessions
+	events      events
 
 	resuming sync.Mutex
 
@@ -91,8 +92,9 @@ func NewDoor(o DoorOptions) (*Door, error) {
 			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
 		}),
 	}
+	d.events.userOf = d.userOf
 	d.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-		Logger: o.Kit.log, EventStore: &events{userOf: d.userOf}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
+		Logger: o.Kit.log, EventStore: &d.events, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
 	})
 	return d, nil
 }

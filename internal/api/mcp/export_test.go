@@ -1,7 +1,9 @@
 package mcp
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"strconv"
 )
 
@@ -15,4 +17,9 @@ func (d *Door) FillEnded(user string) {
 	for i := 0; len(d.ended[user]) < maxEnded; i++ {
 		d.ended[user][sha256.Sum256([]byte(strconv.Itoa(i)))] = true
 	}
+}
+
+// FillEvents makes the door keep as many bytes of a session's events as it can.
+func (d *Door) FillEvents(ctx context.Context, session string) error {
+	return errors.Join(d.events.Open(ctx, session, "large"), d.events.Append(ctx, session, "large", make([]byte, maxEventBytes)))
 }
