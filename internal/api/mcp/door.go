@@ -56,13 +56,14 @@ type Door struct {
 	boot        string // the id of this process: it does not resume sessions that it made itself
 	handler     *sdk.StreamableHTTPHandler
 	sessionless *sdk.StreamableHTTPHandler // for the protocol without sessions
+	events      events
 
 	resuming sync.Mutex
 
 	mu       sync.Mutex
 	closed   bool
 	sessions map[string]*httpSession
-	ended    map[string]bool // sessions of earlier processes that ended in this one
+	ended    map[string]endedSessions // by user: sessions of earlier processes that ended in this one
 	closing  sync.WaitGroup
 }
 
@@ -84,16 +85,26 @@ func NewDoor(o DoorOptions) (*Door, error) {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
 	// The edge checks the host, and the door bounds the body.
-	return &Door{
+	d := &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
-		sessions: map[string]*httpSession{}, ended: map[string]bool{},
-		handler: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-			Logger: o.Kit.log, EventStore: &events{}, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
-		}),
+		sessions: map[string]*httpSession{}, ended: map[string]endedSessions{},
 		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
 		}),
-	}, nil
+	}
+	d.events.userOf = d.userOf
+	d.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
+		Logger: o.Kit.log, EventStore: &d.events, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
+	})
+	return d, nil
+}
+
+// userOf returns the user of a session; "" if it has ended.
+func (d *Door) userOf(key string) string {
+	if hs := d.session(key); hs != nil {
+		return hs.caller.ID
+	}
+	return ""
 }
 
 // Register puts the door on a mux.

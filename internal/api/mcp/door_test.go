@@ -188,6 +188,25 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// A finished answer stays for its client, however large the answers to other users are.
+func TestResumeAfterLargeAnswers(t *testing.T) {
+	w := newWorld(t)
+	h := w.httpServer(nil)
+	p, c := h.peer(t, "bob", "?mode=code")
+	p.exec(p.open(), "echo", "done").good(t)
+	c.mu.Lock()
+	last := c.events[len(c.events)-1]
+	c.mu.Unlock()
+	_, other := h.peer(t, "ann", "")
+	if err := h.door.FillEvents(t.Context(), other.session); err != nil {
+		t.Fatal(err)
+	}
+	stream, _, _ := strings.Cut(last, "_")
+	if got := bodyOf(t, c.do(t.Context(), http.MethodGet, "", map[string]string{"Last-Event-ID": stream + "_0"})); !strings.HasPrefix(got, "200") || !strings.Contains(got, "done") {
+		t.Errorf("the answer is %.300s", got)
+	}
+}
+
 // When the idle time of a client that disappeared is over, its run and its sandbox are removed.
 func TestClientDisappears(t *testing.T) {
 	w := newWorld(t)
@@ -276,22 +295,23 @@ func TestRestartRequestsAtOnce(t *testing.T) {
 	}
 }
 
-// A session that has ended is never resumed, however many end after it.
+// A session that has ended is never resumed, however many end after it. The sessions of other users are resumed.
 func TestRestartManyEnded(t *testing.T) {
 	const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}`
 	w := newWorld(t)
 	first := w.httpServer(nil)
 	_, ended := first.peer(t, "ann", "")
 	_, late := first.peer(t, "ann", "")
+	_, theirs := first.peer(t, "bob", "")
 	if err := first.door.Close(); err != nil {
 		t.Fatal(err)
 	}
 	second := w.httpServer(nil)
-	ended.url, late.url = second.URL+"/mcp", second.URL+"/mcp"
+	ended.url, late.url, theirs.url = second.URL+"/mcp", second.URL+"/mcp", second.URL+"/mcp"
 	if got := bodyOf(t, ended.do(t.Context(), http.MethodDelete, "", nil)); !strings.HasPrefix(got, "204") {
 		t.Fatalf("the end of a resumed session: %s", got)
 	}
-	second.door.FillEnded()
+	second.door.FillEnded("ann")
 	_, other := second.peer(t, "ann", "")
 	other.do(t.Context(), http.MethodDelete, "", nil).Body.Close()
 	if got := bodyOf(t, ended.post(t.Context(), ping)); !strings.HasPrefix(got, "404") {
@@ -301,6 +321,9 @@ func TestRestartManyEnded(t *testing.T) {
 		t.Errorf("it is resumed, although its end could not be remembered: %s", got)
 	}
 	second.peer(t, "ann", "")
+	if got := bodyOf(t, theirs.post(t.Context(), ping)); !strings.HasPrefix(got, "200") {
+		t.Errorf("the session of another user is not resumed: %s", got)
+	}
 }
 
 // withoutSession returns a client like c without its session, for another server.

@@ -13,33 +13,41 @@ import (
 // Limits of the events kept for clients whose connection breaks during an answer.
 const (
 	maxStreams    = 64       // of one session, the newest
-	maxEventBytes = 64 << 20 // of all sessions; the oldest are evicted first
+	maxEventBytes = 64 << 20 // of all users; the oldest of the one who holds the most are evicted first
 )
 
 // events keeps sent events for clients that resume with Last-Event-ID. Unlike the SDK's store it bounds the streams of a
-// session, and evicts by age.
+// session, and evicts by user and age.
 type events struct {
+	userOf   func(session string) string
 	mu       sync.Mutex
 	bytes    int
 	sessions map[string]map[string]*list.Element // of *eventStream, by session and stream
-	order    list.List                           // of *eventStream, the oldest first
+	users    map[string]*userEvents              // those with streams
+}
+
+// userEvents is the streams of one user.
+type userEvents struct {
+	bytes int
+	order list.List // of *eventStream, the oldest first
 }
 
 // eventStream is the events of one stream.
 type eventStream struct {
-	session, stream string
-	first           int // index of data[0]: earlier events are evicted
-	data            [][]byte
+	user, session, stream string
+	first                 int // index of data[0]: earlier events are evicted
+	data                  [][]byte
 }
 
 var _ sdk.EventStore = (*events)(nil)
 
 // Open starts a stream.
 func (e *events) Open(_ context.Context, session, stream string) error {
+	user := e.userOf(session)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.sessions == nil {
-		e.sessions = map[string]map[string]*list.Element{}
+		e.sessions, e.users = map[string]map[string]*list.Element{}, map[string]*userEvents{}
 	}
 	streams := e.sessions[session]
 	if streams == nil {
@@ -49,9 +57,13 @@ func (e *events) Open(_ context.Context, session, stream string) error {
 	if streams[stream] != nil {
 		return nil
 	}
-	streams[stream] = e.order.PushBack(&eventStream{session: session, stream: stream})
+	if e.users[user] == nil {
+		e.users[user] = &userEvents{}
+	}
+	order := &e.users[user].order
+	streams[stream] = order.PushBack(&eventStream{user: user, session: session, stream: stream})
 	if len(streams) > maxStreams {
-		for at := e.order.Front(); at != nil; at = at.Next() {
+		for at := order.Front(); at != nil; at = at.Next() {
 			if s := at.Value.(*eventStream); s.session == session && s.stream != "" {
 				e.remove(at)
 				break
@@ -63,11 +75,22 @@ func (e *events) Open(_ context.Context, session, stream string) error {
 
 // remove removes a stream.
 func (e *events) remove(at *list.Element) {
-	s := e.order.Remove(at).(*eventStream)
+	s := at.Value.(*eventStream)
+	u := e.users[s.user]
+	u.order.Remove(at)
 	for _, d := range s.data {
-		e.bytes -= len(d)
+		e.add(u, -len(d))
+	}
+	if u.order.Len() == 0 {
+		delete(e.users, s.user)
 	}
 	delete(e.sessions[s.session], s.stream)
+}
+
+// add counts n more bytes of a user.
+func (e *events) add(u *userEvents, n int) {
+	e.bytes += n
+	u.bytes += n
 }
 
 // Append adds an event. An event of a removed stream has no number: it is sent, and not kept.
@@ -80,11 +103,19 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 	}
 	s := at.Value.(*eventStream)
 	s.data = append(s.data, slices.Clone(data))
-	e.bytes += len(data)
-	for at := e.order.Front(); at != nil && e.bytes > maxEventBytes; at = at.Next() {
+	most := e.users[s.user]
+	if e.add(most, len(data)); e.bytes <= maxEventBytes {
+		return nil
+	}
+	for _, u := range e.users {
+		if u.bytes > most.bytes {
+			most = u
+		}
+	}
+	for at := most.order.Front(); at != nil && e.bytes > maxEventBytes; at = at.Next() {
 		old := at.Value.(*eventStream)
 		for len(old.data) > 0 && e.bytes > maxEventBytes {
-			e.bytes -= len(old.data[0])
+			e.add(most, -len(old.data[0]))
 			old.data[0] = nil // the array outlives the slice
 			old.data, old.first = old.data[1:], old.first+1
 		}

@@ -1,15 +1,25 @@
 package mcp
 
-import "strconv"
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strconv"
+)
 
 // Narrowed returns the server's terms, narrowed by a client's URL.
 func (t Terms) Narrowed(query string) (Terms, error) { return t.narrowed(query) }
 
-// FillEnded makes the door remember as many ended sessions as it can.
-func (d *Door) FillEnded() {
+// FillEnded makes the door remember as many ended sessions of a user as it can.
+func (d *Door) FillEnded(user string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := 0; len(d.ended) < maxEnded; i++ {
-		d.ended[strconv.Itoa(i)] = true
+	for i := 0; len(d.ended[user]) < maxEnded; i++ {
+		d.ended[user][sha256.Sum256([]byte(strconv.Itoa(i)))] = true
 	}
+}
+
+// FillEvents makes the door keep as many bytes of a session's events as it can.
+func (d *Door) FillEvents(ctx context.Context, session string) error {
+	return errors.Join(d.events.Open(ctx, session, "large"), d.events.Append(ctx, session, "large", make([]byte, maxEventBytes)))
 }

@@ -147,7 +147,7 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 	d.resuming.Lock()
 	defer d.resuming.Unlock()
 	d.mu.Lock()
-	other, ended := d.sessions[id], d.ended[id] || len(d.ended) >= maxEnded
+	other, ended := d.sessions[id], d.ended[caller.ID].has(id)
 	d.mu.Unlock()
 	switch {
 	case other != nil: // another request was faster
@@ -254,9 +254,15 @@ func (d *Door) end(hs *httpSession) {
 	}
 }
 
-// maxEnded bounds how many ended sessions of earlier processes are remembered, so that they are not resumed. Once there are so
-// many, none is resumed.
+// maxEnded bounds how many ended sessions of earlier processes are remembered of one user, so that they are not resumed. Once there
+// are so many, none of that user is resumed.
 const maxEnded = 10000
+
+// endedSessions is the digests of ended sessions' ids, which are long.
+type endedSessions map[[sha256.Size]byte]bool
+
+// has reports whether a session has ended, or could have.
+func (e endedSessions) has(id string) bool { return len(e) >= maxEnded || e[sha256.Sum256([]byte(id))] }
 
 // remove removes a session and closes it in the background, then done. done is nil if the session was removed before. d.mu is held.
 func (d *Door) remove(hs *httpSession) (done chan struct{}) {
@@ -264,8 +270,12 @@ func (d *Door) remove(hs *httpSession) (done chan struct{}) {
 		return nil
 	}
 	delete(d.sessions, hs.key)
-	if hs.earlier && len(d.ended) < maxEnded {
-		d.ended[hs.key] = true
+	if ended := d.ended[hs.caller.ID]; hs.earlier && len(ended) < maxEnded {
+		if ended == nil {
+			ended = endedSessions{}
+			d.ended[hs.caller.ID] = ended
+		}
+		ended[sha256.Sum256([]byte(hs.key))] = true
 	}
 	hs.stopTimer()
 	done = make(chan struct{})

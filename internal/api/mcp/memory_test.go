@@ -2,15 +2,20 @@ package mcp
 
 import (
 	"encoding/json"
+	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"weak"
 )
 
+// newEvents returns a store in which each session is a user's own.
+func newEvents() *events { return &events{userOf: func(session string) string { return session }} }
+
 // Events that are evicted do not stay in memory with their stream.
 func TestEvictedEventsAreFreed(t *testing.T) {
-	e, ctx := &events{}, t.Context()
+	e, ctx := newEvents(), t.Context()
 	for _, stream := range []string{"a", "b"} {
 		if err := e.Open(ctx, "s", stream); err != nil {
 			t.Fatal(err)
@@ -19,7 +24,7 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 	if err := e.Append(ctx, "s", "a", make([]byte, 4096)); err != nil {
 		t.Fatal(err)
 	}
-	kept := weak.Make(&e.order.Front().Value.(*eventStream).data[0][0])
+	kept := weak.Make(&e.users["s"].order.Front().Value.(*eventStream).data[0][0])
 	if err := e.Append(ctx, "s", "b", make([]byte, maxEventBytes)); err != nil {
 		t.Fatal(err)
 	}
@@ -30,10 +35,10 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 	runtime.KeepAlive(e)
 }
 
-// The session's own stream can be read again after other sessions' events have evicted its events.
+// The session's own stream can be read again after other events have evicted its events.
 func TestOwnStreamAfterEviction(t *testing.T) {
-	e, ctx := &events{}, t.Context()
-	for _, own := range [][2]string{{"s", ""}, {"other", "a"}} {
+	e, ctx := newEvents(), t.Context()
+	for _, own := range [][2]string{{"s", ""}, {"s", "a"}} {
 		if err := e.Open(ctx, own[0], own[1]); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +46,7 @@ func TestOwnStreamAfterEviction(t *testing.T) {
 	for _, event := range []struct {
 		session, stream string
 		size            int
-	}{{"s", "", 10}, {"other", "a", maxEventBytes - 25}, {"s", "", 20}} {
+	}{{"s", "", 10}, {"s", "a", maxEventBytes - 25}, {"s", "", 20}} {
 		if err := e.Append(ctx, event.session, event.stream, make([]byte, event.size)); err != nil {
 			t.Fatal(err)
 		}
@@ -56,6 +61,45 @@ func TestOwnStreamAfterEviction(t *testing.T) {
 		if got != want {
 			t.Errorf("after %d: %d events", after, got)
 		}
+	}
+}
+
+// The events of the user who holds the most are evicted, also when another user adds one. Nothing is counted after the last session of a user.
+func TestEvictionByUser(t *testing.T) {
+	e, ctx := newEvents(), t.Context()
+	add := func(user string, size int) {
+		t.Helper()
+		if err := errors.Join(e.Open(ctx, user, "a"), e.Append(ctx, user, "a", make([]byte, size))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(user string, sizes ...int) {
+		t.Helper()
+		got := []int{}
+		for _, d := range e.sessions[user]["a"].Value.(*eventStream).data {
+			got = append(got, len(d))
+		}
+		if !slices.Equal(got, sizes) {
+			t.Errorf("the events of %s have %d bytes, want %d", user, got, sizes)
+		}
+	}
+	const part = maxEventBytes / 8
+	add("bob", part)
+	for range 9 {
+		add("ann", part)
+	}
+	want("bob", part)
+	want("ann", part, part, part, part, part, part, part)
+	add("bob", part)
+	want("bob", part, part)
+	want("ann", part, part, part, part, part, part)
+	for _, user := range []string{"ann", "bob"} {
+		if err := e.SessionClosed(ctx, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.bytes != 0 || len(e.users) != 0 {
+		t.Errorf("%d bytes of %d users are left", e.bytes, len(e.users))
 	}
 }
 

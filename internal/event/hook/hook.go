@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,7 +54,7 @@ type Hook struct {
 	opts   Options
 	host   string
 	client *http.Client
-	queue  chan event.Event
+	more   chan struct{} // receives a value after an event is queued
 
 	closing sync.Once
 	stop    chan struct{} // closed by Close
@@ -61,8 +62,9 @@ type Hook struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 
-	mu   sync.Mutex
-	mute bool // a failure was logged and persists
+	mu    sync.Mutex
+	queue []event.Event
+	mute  bool // a failure was logged and persists
 }
 
 const keyPrefix = "whsec_"
@@ -110,7 +112,7 @@ func Open(o Options) (*Hook, error) {
 		o.Now = time.Now
 	}
 	h := &Hook{
-		opts: o, host: u.Host, client: newClient(o.Roots), queue: make(chan event.Event, o.Queue),
+		opts: o, host: u.Host, client: newClient(o.Roots), more: make(chan struct{}, 1),
 		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
@@ -118,7 +120,7 @@ func Open(o Options) (*Hook, error) {
 	return h, nil
 }
 
-// Record queues the events of approvals. It never blocks.
+// Record queues the events of approvals. It never blocks. When the queue is full, it drops the newest event of the user with the most.
 func (h *Hook) Record(e event.Event) {
 	if e.Approval == nil || !strings.HasPrefix(e.Name, "sandbox.approval.") {
 		return
@@ -126,12 +128,48 @@ func (h *Hook) Record(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = h.opts.Now()
 	}
+	h.mu.Lock()
+	h.queue = append(h.queue, e)
+	full := len(h.queue) > h.opts.Queue
+	if full {
+		h.drop()
+	}
+	h.mu.Unlock()
 	select {
-	case h.queue <- e:
+	case h.more <- struct{}{}:
 	default:
+	}
+	if full {
 		h.count(Dropped)
 		h.failing(errors.New("too many events wait"))
 	}
+}
+
+// drop removes the newest event of the user with the most. h.mu is held.
+func (h *Hook) drop() {
+	counts, most, newest := map[string]int{}, "", 0
+	for i, e := range h.queue {
+		user := e.Approval.UserID
+		if counts[user]++; counts[user] >= counts[most] {
+			most = user
+		}
+		if user == most {
+			newest = i
+		}
+	}
+	h.queue = slices.Delete(h.queue, newest, newest+1)
+}
+
+// next removes the oldest event from the queue; false if there is none.
+func (h *Hook) next() (e event.Event, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.queue) == 0 {
+		return e, false
+	}
+	e, h.queue[0] = h.queue[0], event.Event{} // the array outlives the slice
+	h.queue = h.queue[1:]
+	return e, true
 }
 
 // Close tries once to deliver the queued events, for at most the grace period, and counts the rest. It may be called twice.
@@ -148,21 +186,17 @@ func (h *Hook) Close() error {
 
 func (h *Hook) run() {
 	defer close(h.done)
-	for {
-		select {
-		case e := <-h.queue:
+	for stopping := false; ; {
+		for e, ok := h.next(); ok; e, ok = h.next() {
 			h.deliver(e)
-			continue
-		case <-h.stop:
 		}
-		for {
-			select {
-			case e := <-h.queue:
-				h.deliver(e)
-				continue
-			default:
-			}
+		if stopping {
 			return
+		}
+		select {
+		case <-h.more:
+		case <-h.stop:
+			stopping = true
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -218,6 +219,41 @@ func TestClose(t *testing.T) {
 	}
 	got.want(t, Failed, Failed, Failed)
 	h.Close()
+}
+
+// A user with many events drops their own when the queue is full. Those of other users are delivered, in order.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	release, entered := make(chan struct{}), make(chan string, 8)
+	h, got, _ := receiver(t, func(_ http.ResponseWriter, r *http.Request) {
+		id, _, _ := strings.Cut(r.Header.Get("webhook-id"), "_")
+		entered <- id
+		<-release
+	}, func(o *Options) { o.Queue = 3 })
+	by := func(user, id string) {
+		e := asked(id)
+		e.Approval.UserID = user
+		h.Record(e)
+	}
+	by("ann", "a1")
+	ids := []string{<-entered}
+	by("cid", "c1")
+	for _, id := range []string{"a2", "a3", "a4"} {
+		by("ann", id)
+	}
+	by("bob", "b1")
+	by("ann", "a5") // each has one
+	by("bob", "b2")
+	got.want(t, Dropped, Dropped, Dropped, Dropped)
+	close(release)
+	got.want(t, Delivered, Delivered, Delivered, Delivered)
+	h.Close()
+	for len(entered) > 0 {
+		ids = append(ids, <-entered)
+	}
+	if !slices.Equal(ids, []string{"a1", "c1", "a2", "b1"}) {
+		t.Errorf("delivered: %v", ids)
+	}
 }
 
 // Events that are queued when the server ends are still delivered.
