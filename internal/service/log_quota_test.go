@@ -5,6 +5,7 @@ package service_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -174,6 +175,29 @@ func TestLogQuotaCountsFrames(t *testing.T) {
 	}
 }
 
+// The record of a run counts as long as its log, so that runs that print nothing fill the quota, too. log_bytes shows the logs alone.
+func TestLogQuotaCountsRecords(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Quota.LogMB, o.Clock = 1, clock })
+	req := shell("true")
+	req.Command = append(req.Command, slices.Repeat([]string{strings.Repeat("x", 1000)}, 15)...)
+	runs := 0
+	var err error
+	for ; runs < 100 && err == nil; runs++ {
+		var run belljar.Run
+		if run, err = b.Start(t.Context(), req); err == nil {
+			b.follow(run.ID)
+		}
+	}
+	fullLogs(t, err)
+	if logs := b.logs("local"); runs < 60 || runs > 70 || logs > 100_000 {
+		t.Errorf("run %d is refused, %d bytes of logs", runs, logs)
+	}
+	clock.pass(25 * time.Hour)
+	b.sweep()
+	b.run(req).want(t, belljar.PhaseCompleted, 0, "")
+}
+
 // The logs of a killed process count once.
 func TestLogQuotaAfterAKill(t *testing.T) {
 	var o service.Options
@@ -256,15 +280,19 @@ func TestWatermarkIsFair(t *testing.T) {
 	refused("when nothing is kept", "none", "little", "logs", "files")
 	keep("little", 10, 10)
 	refused("when one keeps all", "little")
-	keep("logs", 300, 0)
-	keep("files", 100, 200)
+	keep("logs", 30_000, 0)
+	keep("files", 10_000, 20_000)
 	refused("below the watermark", "logs", "files")
 	free.Store(32 << 20)
 	refused("at half of it", "logs", "files")
 	_, err := b.as("logs").Start(t.Context(), shell("true"))
 	var e *belljar.Error
-	if !errors.As(err, &e) || e.Code != belljar.CodeDiskFull || e.Details["kept_bytes"] != int64(300) || e.Details["share_bytes"] != int64(206) {
-		t.Errorf("%+v", err)
+	if !errors.As(err, &e) || e.Code != belljar.CodeDiskFull {
+		t.Fatalf("%+v", err)
+	}
+	kept, share := e.Details["kept_bytes"].(int64), e.Details["share_bytes"].(int64)
+	if kept < 30_000 || kept > 32_000 || share < 20_000 || share > 22_000 { // with the records, of some hundred bytes each
+		t.Errorf("%d bytes kept, %d a user", kept, share)
 	}
 	run, err := b.as("little").Start(t.Context(), shell("true"))
 	if err != nil {
@@ -291,4 +319,48 @@ func TestWatermarkIsFair(t *testing.T) {
 	refused("while one prints", "none")
 	silent.Close()
 	b.follow(busy.ID)
+}
+
+// Records count when the disk is nearly full: the user who floods them is refused, and not the one who keeps a log, also after the logs are swept.
+func TestWatermarkCountsRecords(t *testing.T) {
+	clock := newHourglass()
+	var free atomic.Uint64
+	free.Store(64 << 20)
+	b := newBench(t, func(o *service.Options) {
+		o.Clock, o.MinFreeBytes = clock, 64<<20
+		o.FreeBytes = func() (uint64, error) { return free.Load(), nil }
+	})
+	start := func(user string, req belljar.RunRequest) {
+		t.Helper()
+		run, err := b.as(user).Start(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.follow(run.ID)
+	}
+	for range 10 {
+		req := shell("true")
+		req.Command = append(req.Command, slices.Repeat([]string{strings.Repeat("x", 1000)}, 15)...)
+		start("flood", req)
+	}
+	start("log", shell("head -c 50000 /dev/zero"))
+	refused := func(when string) {
+		t.Helper()
+		free.Store(63 << 20)
+		var e *belljar.Error
+		if err := b.service.Room(t.Context(), "flood"); !errors.As(err, &e) || e.Code != belljar.CodeDiskFull || e.Details["kept_bytes"].(int64) < 150_000 {
+			t.Errorf("%s: the user with the records: %v", when, err)
+		}
+		if err := b.service.Room(t.Context(), "log"); err != nil {
+			t.Errorf("%s: the user with a log: %v", when, err)
+		}
+		free.Store(64 << 20)
+	}
+	refused("at first")
+	clock.pass(25 * time.Hour)
+	b.sweep()
+	if left := b.logs("log"); left != 0 {
+		t.Errorf("%d bytes of logs after the sweep", left)
+	}
+	refused("after the sweep")
 }

@@ -260,8 +260,10 @@ type Users interface {
 	Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error)
 	// DeleteBefore deletes the usage of the days (UTC) before that of t, and returns the number of rows.
 	DeleteBefore(ctx context.Context, t time.Time) (int, error)
-	// Kept returns how many bytes of artifacts and logs are stored in total, and for how many users.
+	// Kept returns how many bytes of artifacts, logs and records are stored in total, and for how many users.
 	Kept(ctx context.Context) (bytes int64, users int, err error)
+	// Recorded returns the size of the records of a user's ended runs, without their logs: of all, and of those whose log is not swept.
+	Recorded(ctx context.Context, userID string) (all, recent int64, err error)
 	// Quota returns a user's stored quota; ErrNotFound if there is none.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
 	// SetQuota stores or replaces a user's quota.

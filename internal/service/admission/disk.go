@@ -74,11 +74,11 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	}
 	full.Message = has + fmt.Sprintf("; below %d MiB, users who store at least the average cannot start anything", least>>20)
 	full.Details["kept_bytes"], full.Details["share_bytes"] = own, share
-	full.Hint = a.Wait + ", and artifacts with them; or free space on the server's disk"
+	full.Hint = a.Wait + ", and artifacts with them, and records of runs later; or free space on the server's disk"
 	return full
 }
 
-// share returns how many bytes of artifacts and logs a user stores, and the average of all users that store any.
+// share returns how many bytes of artifacts, logs and records a user stores, and the average of all users that store any.
 func (a *Accounts) share(ctx context.Context, user string) (own, share int64, err error) {
 	used, err := a.Users.Usage(ctx, user, a.Now())
 	if err != nil {
@@ -88,7 +88,11 @@ func (a *Accounts) share(ctx context.Context, user string) (own, share int64, er
 	if err != nil {
 		return 0, 0, fault.Record("read the stored sizes", err)
 	}
-	own = used.ArtifactBytes + used.LogBytes
+	records, _, err := a.Users.Recorded(ctx, user)
+	if err != nil {
+		return 0, 0, fault.Record("read the size of the records of "+user, err)
+	}
+	own = used.ArtifactBytes + used.LogBytes + records
 	recorded := own > 0
 	for _, l := range []*ledger{&a.artifacts, &a.logs} {
 		mine, everyones := l.flying(user)

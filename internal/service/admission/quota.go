@@ -22,6 +22,7 @@ type Users interface {
 	Usage(ctx context.Context, userID string, now time.Time) (belljar.UserUsage, error)
 	Charge(ctx context.Context, userID string, c store.Charge, now time.Time) error
 	Kept(ctx context.Context) (bytes int64, users int, err error)
+	Recorded(ctx context.Context, userID string) (all, recent int64, err error)
 }
 
 // Accounts track the quotas of users, and their use of the disk. Set the fields before the first use.
@@ -178,20 +179,30 @@ func (a *Accounts) AllowLog(ctx context.Context, user string, q belljar.Quota) (
 	return a.allow(ctx, &a.logs, user, q.LogMB, func(u belljar.UserUsage) int64 { return u.LogBytes })
 }
 
-// AffordLog is AllowLog for a new run: it is refused if no quota is left.
+// AffordLog is AllowLog for a new run: it is refused if no quota is left. The record of a run counts as long as its log: a program can print
+// nothing and have a record of some ten KiB.
 func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) (*Allowance, error) {
 	w, err := a.AllowLog(ctx, user, q)
 	if err != nil {
 		return nil, err
 	}
 	used, most := w.Left()
+	kind := "logs"
+	if used < most && q.LogMB > 0 {
+		_, records, err := a.Users.Recorded(ctx, user)
+		if err != nil {
+			w.Close()
+			return nil, fault.Record("read the size of the records of "+user, err)
+		}
+		used, kind = used+records, "logs and records"
+	}
 	if used < most {
 		return w, nil
 	}
 	w.Close()
 	e := &belljar.Error{
 		Code:    belljar.CodeQuotaExceeded,
-		Message: fmt.Sprintf("the logs of your runs take up %v of %d MiB", MiB(used), q.LogMB),
+		Message: fmt.Sprintf("the %s of your runs take up %v of %d MiB", kind, MiB(used), q.LogMB),
 		Details: map[string]any{"quota": "log_mb", "limit": q.LogMB, "used": MiB(used)},
 		Hint:    a.Wait + "; an operator can allow more with log_mb in your quota",
 	}

@@ -14,6 +14,11 @@ import (
 type used struct {
 	Users
 	belljar.UserUsage
+	records int64
+}
+
+func (u used) Recorded(context.Context, string) (all, recent int64, err error) {
+	return u.records << 10, u.records, nil
 }
 
 func (u used) Quota(context.Context, string) (belljar.Quota, error) {
@@ -68,5 +73,25 @@ func TestAffordLog(t *testing.T) {
 			t.Errorf("after %d: %v, asked %d times", after, err, asked)
 		}
 		now = now.Add(30 * time.Minute)
+	}
+	for name, c := range map[string]struct {
+		logs, records int64
+		quota         int
+		message       string
+	}{
+		"room for both":       {1<<19 - 1, 1 << 19, 1, ""},
+		"logs and records":    {1 << 19, 1 << 19, 1, "the logs and records of your runs take up 1 of 1 MiB"},
+		"records alone":       {0, 2 << 20, 1, "the logs and records of your runs take up 2 of 1 MiB"},
+		"records of no limit": {0, 2 << 20, 0, ""},
+	} {
+		a.Users = used{UserUsage: belljar.UserUsage{LogBytes: c.logs}, records: c.records}
+		w, err := a.AffordLog(t.Context(), name, belljar.Quota{LogMB: c.quota})
+		w.Close()
+		var e *belljar.Error
+		switch {
+		case c.message == "" && err == nil:
+		case !errors.As(err, &e) || e.Code != belljar.CodeQuotaExceeded || e.Message != c.message || e.Details["quota"] != "log_mb":
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

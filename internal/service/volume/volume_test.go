@@ -31,6 +31,7 @@ func (users) Usage(context.Context, string, time.Time) (belljar.UserUsage, error
 }
 func (users) Charge(context.Context, string, store.Charge, time.Time) error { return nil }
 func (users) Kept(context.Context) (int64, int, error)                      { return 0, 0, nil }
+func (users) Recorded(context.Context, string) (int64, int64, error)        { return 0, 0, nil }
 
 // image creates a placeholder for an image.
 func image(path string, _, _ int64) error { return os.WriteFile(path, []byte("image"), 0o600) }

@@ -26,6 +26,8 @@ type Store struct {
 	asked    map[string]*entry[belljar.Approval]
 	bytes    map[string]int64 // artifacts kept, by user
 	logs     map[string]int64 // log bytes kept, by user
+	records  map[string]int64 // bytes of ended runs' records, by user
+	recent   map[string]int64 // the part of records whose logs are not swept
 	cpu      map[userDay]float64
 	egress   map[userDay]int64
 	quotas   map[string]belljar.Quota
@@ -54,6 +56,8 @@ func New() *Store {
 		asked:    map[string]*entry[belljar.Approval]{},
 		bytes:    map[string]int64{},
 		logs:     map[string]int64{},
+		records:  map[string]int64{},
+		recent:   map[string]int64{},
 		cpu:      map[userDay]float64{},
 		egress:   map[userDay]int64{},
 		quotas:   map[string]belljar.Quota{},
@@ -101,7 +105,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.cpu, s.egress, s.quotas, s.secrets, s.asked, s.saved, s.built = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
+	s.runs, s.sessions, s.keys, s.tokens, s.bytes, s.logs, s.records, s.recent, s.cpu, s.egress, s.quotas, s.secrets, s.asked, s.saved, s.built = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	return nil
 }
 

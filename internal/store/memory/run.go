@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -115,7 +116,23 @@ func (q runs) Add(ctx context.Context, r store.Run) error {
 func (s *Store) addUsage(r store.Run, charged store.Charge) {
 	s.bytes[r.UserID] += r.KeptBytes()
 	s.logs[r.UserID] += r.KeptLog()
+	s.records[r.UserID] += recordBytes(r)
+	s.recent[r.UserID] += recentBytes(r)
 	s.charge(r.UserID, charged, *r.FinishedAt)
+}
+
+// recordBytes returns the size of an ended run's record, of what does not change later.
+func recordBytes(r store.Run) int64 {
+	raw, _ := json.Marshal(r.Run) // it has been encoded before
+	return int64(len(raw) + len(r.Artifacts))
+}
+
+// recentBytes is recordBytes until the log is swept, then 0.
+func recentBytes(r store.Run) int64 {
+	if r.LogGone {
+		return 0
+	}
+	return recordBytes(r)
 }
 
 // replaceRun replaces a run's mutable fields.
@@ -254,6 +271,7 @@ func (q runs) Delete(ctx context.Context, ids ...string) error {
 			if e := q.s.runs[id]; e != nil {
 				if e.value.FinishedAt != nil {
 					q.s.release(e)
+					q.s.records[e.value.UserID] -= recordBytes(e.value)
 				}
 				delete(q.s.runs, id)
 			}
@@ -266,4 +284,5 @@ func (q runs) Delete(ctx context.Context, ids ...string) error {
 func (s *Store) release(e *entry[store.Run]) {
 	s.bytes[e.value.UserID] = max(0, s.bytes[e.value.UserID]-e.value.KeptBytes())
 	s.logs[e.value.UserID] = max(0, s.logs[e.value.UserID]-e.value.KeptLog())
+	s.recent[e.value.UserID] -= recentBytes(e.value)
 }

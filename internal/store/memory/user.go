@@ -74,8 +74,8 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.U
 // Kept returns how many bytes are stored in total, and for how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	err = q.s.read(ctx, func() error {
-		for id, artifacts := range q.s.bytes { // s.bytes also has an entry for every user with logs
-			if n := artifacts + q.s.logs[id]; n > 0 {
+		for id, artifacts := range q.s.bytes { // s.bytes also has an entry for every user with logs or records
+			if n := artifacts + q.s.logs[id] + q.s.records[id]; n > 0 {
 				bytes += n
 				users++
 			}
@@ -83,6 +83,15 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 		return nil
 	})
 	return bytes, users, err
+}
+
+// Recorded returns the size of the records of a user's ended runs.
+func (q users) Recorded(ctx context.Context, userID string) (all, recent int64, err error) {
+	err = q.s.read(ctx, func() error {
+		all, recent = q.s.records[userID], q.s.recent[userID]
+		return nil
+	})
+	return all, recent, err
 }
 
 // Quota returns a user's stored quota.

@@ -13,7 +13,7 @@ import (
 	"github.com/belljar/belljar"
 )
 
-// TestOlderVersion checks that a store of an older version is migrated and that the sizes of its logs are counted.
+// TestOlderVersion checks that a store of an older version is migrated and that the sizes of its logs and records are counted.
 func TestOlderVersion(t *testing.T) {
 	for version := int64(1); version < schemaVersion; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
@@ -33,6 +33,8 @@ func TestOlderVersion(t *testing.T) {
 			if _, err := provider.UpTo(t.Context(), version); err != nil {
 				t.Fatal(err)
 			}
+			var ids []string
+			records, recent := int64(0), int64(0)
 			for _, row := range []struct {
 				finished any
 				gone     int
@@ -45,8 +47,13 @@ func TestOlderVersion(t *testing.T) {
 				{"2026-03-01T00:00:00.000000Z", 1, `{"resource_usage": {"log_bytes": 700}}`},
 				{nil, 0, `{}`},
 			} {
-				if _, err := db.Exec("INSERT INTO sandbox_runs (id, user_id, phase, created_at, finished_at, log_gone, detail) VALUES (?, 'ann', 'completed', '2026-03-01T00:00:00.000000Z', ?, ?, ?)",
-					belljar.NewID(), row.finished, row.gone, row.detail); err != nil {
+				id := belljar.NewID()
+				if ids = append(ids, id); row.finished != nil {
+					size := int64(len(row.detail) + 4*len("é") + len("[]"))
+					records, recent = records+size, recent+size*int64(1-row.gone)
+				}
+				if _, err := db.Exec("INSERT INTO sandbox_runs (id, user_id, phase, created_at, finished_at, log_gone, detail, message, artifacts) "+
+					"VALUES (?, 'ann', 'completed', '2026-03-01T00:00:00.000000Z', ?, ?, ?, 'é', '[]')", id, row.finished, row.gone, row.detail); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -61,6 +68,9 @@ func TestOlderVersion(t *testing.T) {
 			if used, err := s.Users().Usage(t.Context(), "ann", time.Now()); err != nil || version < 4 && used.LogBytes != 42 {
 				t.Errorf("%+v, %v", used, err)
 			}
+			if all, since, err := s.Users().Recorded(t.Context(), "ann"); err != nil || all != records || since != recent {
+				t.Errorf("%d and %d bytes of records, %v; want %d and %d", all, since, err, records, recent)
+			}
 			for _, q := range []belljar.RunQuery{{}, {UserID: "ann"}, {UserID: "ann", Phase: belljar.PhaseCompleted}} {
 				if _, total, err := s.Runs().List(t.Context(), q); err != nil || total != 6 {
 					t.Errorf("%+v: %d runs, %v", q, total, err)
@@ -72,6 +82,12 @@ func TestOlderVersion(t *testing.T) {
 			}
 			if got, err := s.Users().Quota(t.Context(), "ann"); err != nil || got != want {
 				t.Errorf("%+v, %v", got, err)
+			}
+			if err := s.Runs().Delete(t.Context(), ids...); err != nil {
+				t.Fatal(err)
+			}
+			if all, since, err := s.Users().Recorded(t.Context(), "ann"); err != nil || all != 0 || since != 0 {
+				t.Errorf("%d and %d bytes of records after all are deleted, %v", all, since, err)
 			}
 		})
 	}

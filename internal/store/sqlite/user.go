@@ -56,11 +56,19 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 
 // Kept returns how many bytes are stored in total, and for how many users.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
-	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes), 0), count(*) FROM sandbox_usage WHERE artifact_bytes + log_bytes > 0")
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes + record_bytes), 0), count(*) FROM sandbox_usage "+
+		"WHERE artifact_bytes + log_bytes + record_bytes > 0")
 	if err := row.Scan(&bytes, &users); err != nil {
 		return 0, 0, q.s.failed(ctx, err)
 	}
 	return bytes, users, nil
+}
+
+// Recorded returns the size of the records of a user's ended runs.
+func (q users) Recorded(ctx context.Context, userID string) (all, recent int64, err error) {
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(record_bytes), 0), coalesce(sum(recent_record_bytes), 0) FROM sandbox_usage WHERE user_id = ?", userID)
+	err = row.Scan(&all, &recent)
+	return all, recent, q.s.failed(ctx, err)
 }
 
 // Quota returns a user's stored quota.

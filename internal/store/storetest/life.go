@@ -47,6 +47,7 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 		},
 		"Users.Usage":    func(ctx context.Context) error { _, err := s.Users().Usage(ctx, "ann", start()); return err },
 		"Users.Charge":   func(ctx context.Context) error { return s.Users().Charge(ctx, "ann", store.Charge{}, start()) },
+		"Users.Recorded": func(ctx context.Context) error { _, _, err := s.Users().Recorded(ctx, "ann"); return err },
 		"Users.Top":      func(ctx context.Context) error { _, err := s.Users().Top(ctx, 1, start()); return err },
 		"Users.Delete":   func(ctx context.Context) error { _, err := s.Users().DeleteBefore(ctx, start()); return err },
 		"Users.Quota":    func(ctx context.Context) error { _, err := s.Users().Quota(ctx, "ann"); return err },
@@ -206,8 +207,11 @@ func reopens(t *testing.T, opts Options) {
 	last := ended(openRun("ann", 5), start(), 1.5, 100)
 	last.SetArtifacts([]belljar.Artifact{{Path: "a", Size: 100}})
 	addEnded(t, s, last)
+	records, recent := recordedOf(t, s, "ann")
 	for range 2 {
 		s = opts.Reopen(t, s)
+		all, since := recordedOf(t, s, "ann")
+		same(t, "records", []int64{all, since}, []int64{records, recent})
 		same(t, "run", getRun(t, s, r.ID), r)
 		same(t, "finished run", getRun(t, s, last.ID), last)
 		same(t, "session", getSession(t, s, session.ID), session)

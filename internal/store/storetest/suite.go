@@ -49,6 +49,7 @@ func Run(t *testing.T, opts Options) {
 		{"usage/days", usageDays},
 		{"usage/adds up", usageModel},
 		{"usage/top and quota", usageTop},
+		{"usage/records", usageRecords},
 		{"session/every field comes back", sessionComesBack},
 		{"session/life", sessionLife},
 		{"session/scope key", sessionScopeKey},

@@ -1,9 +1,11 @@
 package storetest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,7 +134,9 @@ func usageModel(t *testing.T, s store.Store) {
 			}
 		}
 		got := usageOf(t, s, user, start())
-		if bytes += want.ArtifactBytes + want.LogBytes; want.ArtifactBytes+want.LogBytes > 0 {
+		all, _ := recordedOf(t, s, user)
+		if n := want.ArtifactBytes + want.LogBytes + all; n > 0 {
+			bytes += n
 			keep++
 		}
 		if got.ArtifactBytes != want.ArtifactBytes || got.LogBytes != want.LogBytes || math.Abs(got.CPUSecondsToday-want.CPUSecondsToday) > 1e-9 {
@@ -142,6 +146,73 @@ func usageModel(t *testing.T, s store.Store) {
 	if all, by, err := s.Users().Kept(ctx); all != bytes || by != keep || err != nil {
 		t.Errorf("%d bytes kept by %d users, %v; want %d by %d", all, by, err, bytes, keep)
 	}
+	for _, it := range all {
+		ok(t, s.Runs().Delete(ctx, it.run.ID))
+	}
+	for _, user := range users {
+		all, recent := recordedOf(t, s, user)
+		same(t, "records of deleted runs", []int64{all, recent}, []int64{0, 0})
+	}
+}
+
+func recordedOf(t *testing.T, s store.Store, user string) (all, recent int64) {
+	t.Helper()
+	all, recent, err := s.Users().Recorded(t.Context(), user)
+	ok(t, err)
+	return all, recent
+}
+
+// usageRecords checks that the record of a run counts from its end, however that is stored, until it is deleted, and that of an open run never.
+func usageRecords(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	const long = 16 << 10
+	run := func(n int) store.Run {
+		r := openRun("ann", n)
+		r.Command, r.Labels = []string{strings.Repeat("x", long)}, map[string]string{"k": strings.Repeat("v", long)}
+		return r
+	}
+	want := func(when, user string, all, recent int64) {
+		t.Helper()
+		a, r := recordedOf(t, s, user)
+		same(t, when, []int64{a, r}, []int64{all, recent})
+	}
+	insert(t, s, run(0))
+	want("an open run", "ann", 0, 0)
+	first, second := ended(run(1), start(), 0, 0), ended(run(2), start(), 0, 0)
+	addEnded(t, s, first)
+	ok(t, s.Runs().Finish(ctx, first))
+	n, _ := recordedOf(t, s, "ann")
+	if n < 2*long || n > 2*long+2000 {
+		t.Errorf("a record of %d bytes", n)
+	}
+	want("one run", "ann", n, n)
+	for range 2 {
+		ok(t, s.Runs().Add(ctx, second))
+	}
+	want("two runs", "ann", 2*n, 2*n)
+	all, by, err := s.Users().Kept(ctx)
+	ok(t, err)
+	same(t, "kept", []any{all, by}, []any{2 * n, 1})
+	for range 2 {
+		ok(t, s.Runs().Swept(ctx, second.ID))
+		want("after a sweep", "ann", 2*n, n)
+	}
+	for range 2 {
+		ok(t, s.Runs().Delete(ctx, second.ID, "unknown"))
+		want("after a deletion", "ann", n, n)
+	}
+	ok(t, s.Runs().Delete(ctx, first.ID))
+	want("after both", "ann", 0, 0)
+
+	listed := ended(run(3), start(), 0, 0)
+	listed.UserID, listed.LogGone = "bob", true
+	listed.Message, listed.Artifacts = strings.Repeat("m", long), json.RawMessage(`["`+strings.Repeat("a", long)+`"]`)
+	addEnded(t, s, listed)
+	if all, recent := recordedOf(t, s, "bob"); all < n+2*long || recent != 0 {
+		t.Errorf("with a message and artifacts, and without a log: %d bytes, %d of them recent", all, recent)
+	}
+	ok(t, s.Runs().Delete(ctx, listed.ID))
+	want("after the deletion", "bob", 0, 0)
 }
 
 func usageTop(t *testing.T, s store.Store) {
@@ -150,7 +221,12 @@ func usageTop(t *testing.T, s store.Store) {
 		addEnded(t, s, ended(openRun(user, i), start(), float64(i), []int64{100, 300, 100, 0}[i]))
 	}
 	addEnded(t, s, ended(openRun("bob", 9), start().Add(48*time.Hour), 50, 0))
-	if all, by, err := s.Users().Kept(ctx); all != 500 || by != 3 || err != nil {
+	records := int64(0)
+	for _, user := range []string{"ann", "bob", "cy", "dee"} {
+		all, _ := recordedOf(t, s, user)
+		records += all
+	}
+	if all, by, err := s.Users().Kept(ctx); all != 500+records || by != 4 || err != nil {
 		t.Errorf("%d bytes kept by %d users, %v", all, by, err)
 	}
 	want := []belljar.UserUsage{
