@@ -296,3 +296,43 @@ func TestDraftsAtOnce(t *testing.T) {
 		t.Errorf("%d files", n)
 	}
 }
+
+// A caller that waits for a run in a session gets its id from a service that closes: the command continues.
+func TestWaitedRunOutlivesItsProcess(t *testing.T) {
+	w := newWorld(t)
+	p := w.boot()
+	s := p.open()
+	type answer struct {
+		run belljar.Run
+		err error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		run, _, err := belljar.Finish(p.context(), p.Runs, in(s, "mkfifo go; echo up; read x < go; echo went"), patience)
+		answered <- answer{run, err}
+	}()
+	var id string
+	p.until(func() bool {
+		page, err := p.List(p.context(), belljar.RunQuery{SessionID: s.ID})
+		if err != nil {
+			t.Error(err)
+		}
+		if len(page.Items) > 0 {
+			id = page.Items[0].ID
+		}
+		return id != ""
+	})
+	p.waitFor(id, "up\n")
+	if err := p.service.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(a.err) == "" {
+		t.Errorf("run %q, %v, hint %q", a.run.ID, a.err, belljar.HintOf(a.err))
+	}
+	next := w.boot()
+	next.run(in(s, "echo > go")).want(t, belljar.PhaseCompleted, 0, "")
+	if r := next.follow(id); r.stdout != "up\nwent\n" {
+		t.Errorf("%q", r.stdout)
+	}
+	next.end(s)
+}

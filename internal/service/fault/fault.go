@@ -15,7 +15,7 @@ import (
 
 // ShuttingDown refuses requests while the service closes.
 func ShuttingDown() error {
-	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down"}
+	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment"}
 }
 
 // Above refuses a number above the server's maximum.
