@@ -51,6 +51,7 @@ func (d *server) openModels(cfg *config.Config, secret []byte, edge *api.Edge, c
 	d.models, err = mcp.NewDoor(mcp.DoorOptions{
 		Kit: kit, Engine: d.service, Auth: callers, Secret: secret, Bodies: bodies, OriginAllowed: edge.OriginAllowed,
 		StreamURL: d.streams.RunURL, Terms: termsOf(cfg), Idle: time.Duration(cfg.MCPSessionIdleSec) * time.Second,
+		Began: d.began,
 	})
 	if err != nil {
 		return ofSetting("SANDBOX_MCP_TOOLS", err) // the other tools are valid

@@ -45,6 +45,7 @@ import (
 // server holds everything that serves the server's address.
 type server struct {
 	version  string
+	began    time.Time // before it continued what an earlier server left
 	handler  http.Handler
 	service  *service.Service
 	known    *auth.Authenticator
@@ -109,7 +110,7 @@ func (d *server) background(do func(ctx context.Context)) {
 
 // openDaemon builds a server from the bottom up: store, logs, artifacts, runtimes, service, doors.
 func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir, m serveMode) (d *server, err error) {
-	d = &server{version: h.Version, log: logger(h, cfg)}
+	d = &server{version: h.Version, began: time.Now(), log: logger(h, cfg)}
 	slog.SetLogLoggerLevel(slog.LevelDebug) // messages of libraries, such as failed connections
 	slog.SetDefault(d.log)
 	spare(d.log)

@@ -62,7 +62,7 @@ func (s *clientSession) callTool(ctx context.Context, t *tool, req *sdk.CallTool
 	s.mu.Lock()
 	if s.closing {
 		s.mu.Unlock()
-		return nil, errSessionEnded
+		return nil, context.Cause(s.life)
 	}
 	s.working.Add(1)
 	s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *clientSession) callTool(ctx context.Context, t *tool, req *sdk.CallTool
 
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(s.life, func() { stop(errSessionEnded) })()
+	defer context.AfterFunc(s.life, func() { stop(context.Cause(s.life)) })()
 	c := s.newCall(ctx, req)
 	c.token = req.Params.GetProgressToken()
 	r, err := t.do(c, req.Params.Arguments)
@@ -92,6 +92,8 @@ const errorMeta = "belljar/error"
 func (c *call) failed(t *tool, err error) *sdk.CallToolResult {
 	if errors.Is(context.Cause(c), errSessionEnded) || errors.Is(err, errSessionEnded) {
 		err = &belljar.Error{Code: belljar.CodeCanceled, Message: "the MCP session has ended", Hint: "initialize a new one"}
+	} else if c.stopping(nil) && belljar.CodeOf(err) == belljar.CodeInternal {
+		err = errStopping
 	} else if c.Err() != nil && belljar.CodeOf(err) == belljar.CodeInternal {
 		err = &belljar.Error{Code: belljar.CodeCanceled, Message: "the call was cancelled"}
 	}

@@ -45,6 +45,8 @@ type DoorOptions struct {
 	Idle time.Duration
 	// MaxSessions limits the sessions of one user; 0 is 100. A new session ends the one that is idle longest.
 	MaxSessions int
+	// Began is when this process began to continue the runs of an earlier one; zero is now.
+	Began time.Time
 	// AfterFunc is the clock; nil is time.AfterFunc.
 	AfterFunc func(d time.Duration, f func()) (stop func() bool)
 }
@@ -81,6 +83,9 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	}
 	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
 	o.Idle, o.MaxSessions = cmp.Or(o.Idle, 15*time.Minute), cmp.Or(o.MaxSessions, 100)
+	if o.Began.IsZero() {
+		o.Began = time.Now()
+	}
 	if o.AfterFunc == nil {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
@@ -247,7 +252,10 @@ func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar
 // cut returns the first n bytes of a text, at most.
 func cut(s string, n int) string { return strings.ToValidUTF8(s[:min(len(s), n)], "") }
 
-// Close ends all answers. The sandboxes stay: their clients resume on the next server.
+// answerTime bounds how long the answers of ended calls may take.
+const answerTime = 5 * time.Second
+
+// Close ends all calls and sends their answers. The sandboxes stay: their clients resume on the next server.
 func (d *Door) Close() error {
 	d.mu.Lock()
 	d.closed = true
@@ -255,6 +263,9 @@ func (d *Door) Close() error {
 	for _, hs := range d.sessions {
 		hs.stopTimer()
 		all.Go(func() {
+			hs.end(errStopping)
+			hs.refuse()
+			hs.streams.answered(answerTime) // the SDK drops answers after the end of a connection
 			hs.disconnect()
 			hs.working.Wait()
 		})

@@ -2,10 +2,12 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -39,8 +41,8 @@ func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run
 	req := belljar.RunRequest{RunSpec: spec}
 	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
 		run, out, err = f.Finish(c, req, wait)
-		if c.Err() != nil && run.ID != "" {
-			return run, nil, c.abandon(run)
+		if run.ID != "" && (c.Err() != nil || c.stopping(err)) {
+			return c.interrupted(run, err)
 		}
 		return run, out, err
 	}
@@ -49,7 +51,7 @@ func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run
 	run, err = c.Runs().Start(ctx, req)
 	stop()
 	if err == nil && c.Err() != nil {
-		err = c.abandon(run)
+		return c.interrupted(run, nil)
 	}
 	if err != nil || wait <= 0 {
 		return run, nil, err
@@ -72,8 +74,8 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 	case err == nil:
 		run, err = c.Runs().Get(context.WithoutCancel(c), run.ID)
 		return run, &out, err
-	case c.Err() != nil:
-		return run, nil, c.abandon(run)
+	case c.Err() != nil || c.stopping(err):
+		return c.interrupted(run, err)
 	case errors.Is(waiting.Err(), context.DeadlineExceeded):
 		run, err = c.Runs().Get(c, run.ID)
 		if err != nil || !run.Phase.Terminal() {
@@ -85,12 +87,39 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 	return run, nil, err
 }
 
+// stopping reports whether the server stops, which is why a call ends, or waiting failed with err.
+func (c *call) stopping(err error) bool {
+	return belljar.CodeOf(cmp.Or(context.Cause(c), err)) == belljar.CodeRuntimeUnavailable
+}
+
+// interrupted returns the answer of a call that no longer waits for a run. If the server stops, the run has ended or continues.
+func (c *call) interrupted(run belljar.Run, err error) (belljar.Run, *belljar.Output, error) {
+	if !c.stopping(err) {
+		return run, nil, c.abandon(run)
+	}
+	ctx, stop := context.WithTimeout(context.WithoutCancel(c), closeTime)
+	defer stop()
+	if last, err := c.Runs().Get(ctx, run.ID); err == nil && last.Phase.Terminal() {
+		if out, err := belljar.Printed(c.Runs().Frames(ctx, run.ID, 1)); err == nil {
+			return last, &out, nil
+		}
+	}
+	e := &belljar.Error{Code: belljar.CodeCanceled, Details: map[string]any{"run_id": run.ID}}
+	e.Message = fmt.Sprintf("the server stopped during the call, but its run %s continues", run.ID)
+	e.Hint = "do not make the call again; once the server is back, results report the run until it has ended"
+	if c.terms.InMode() == belljar.ToolsCode {
+		e.Message = fmt.Sprintf("the server stopped during the call, but its command continues as exec_id %s in sandbox_id %s", run.ID, cmp.Or(run.SessionID, run.ID))
+		e.Hint = "do not make the call again; once the server is back, read what the command prints with sandbox_exec_read, or wait for it with sandbox_exec_wait"
+	}
+	return run, nil, e
+}
+
 // abandon cancels the run of a cancelled call, or detaches it if the client only stopped waiting. It returns the call's error.
 func (c *call) abandon(run belljar.Run) error {
 	over := errors.Is(context.Cause(c), errSessionEnded) || c.life.Err() != nil
 	switch {
 	case !over && c.clientTimedOut(c.request):
-		c.detach(run)
+		c.detach(detachedRun{run, "an earlier call was abandoned, but its"})
 		return context.Cause(c)
 	case over && run.SessionID != "":
 		return errSessionEnded // the run ends or continues with its sandbox
@@ -103,11 +132,31 @@ func (c *call) abandon(run belljar.Run) error {
 	return context.Cause(c)
 }
 
+// detachedRun is a run that a later result reports, as it was when that was known.
+type detachedRun struct {
+	belljar.Run
+	why string // the beginning of the note
+}
+
 // detach records a run that continues after its client stopped waiting.
-func (c *call) detach(run belljar.Run) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.detached = append(c.detached, run)
+func (s *clientSession) detach(runs ...detachedRun) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.detached = append(s.detached, runs...)
+}
+
+// recall makes the next result report the runs that were in progress when an earlier server ended: each has not ended, or has ended
+// since this one began. It finds them among the user's newest.
+func (s *clientSession) recall(began time.Time) error {
+	ctx, stop := context.WithTimeout(context.Background(), closeTime)
+	defer stop()
+	page, err := s.client.Service("", "").Runs().List(ctx, belljar.RunQuery{Limit: belljar.MaxPage})
+	for _, run := range slices.Backward(page.Items) {
+		if run.Labels[label] == s.id && (run.FinishedAt == nil || run.FinishedAt.After(began)) {
+			s.detach(detachedRun{run, "the server restarted, but an earlier call's"})
+		}
+	}
+	return err
 }
 
 // maxDetachedOutput is how many bytes of each stream of a detached run a note holds.
@@ -128,8 +177,8 @@ func (c *call) detachedNotes() string {
 		case err != nil:
 			c.detach(d) // the next result may be able to tell
 		case d.SessionID != "":
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its command continues as exec_id %s in sandbox_id %s (%s): "+
-				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", run.ID, d.SessionID, run.Phase)
+			fmt.Fprintf(&b, "\n\nnote: %s command continues as exec_id %s in sandbox_id %s (%s): "+
+				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", d.why, run.ID, d.SessionID, run.Phase)
 		case run.Phase.Terminal():
 			out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
 			if err != nil {
@@ -140,12 +189,12 @@ func (c *call) detachedNotes() string {
 			}
 			text, _ := report(run, &out, maxDetachedOutput, "All of it is the resource "+outputURI(run.ID)+".")
 			_, left, _ := c.collect(run, nil)
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continued and has ended: %s%s",
-				run.ID, text, left)
+			fmt.Fprintf(&b, "\n\nnote: %s run %s continued and has ended: %s%s",
+				d.why, run.ID, text, left)
 		default:
 			c.detach(d)
-			fmt.Fprintf(&b, "\n\nnote: an earlier call was abandoned, but its run %s continues (%s); its output is the resource %s.",
-				run.ID, run.Phase, outputURI(run.ID))
+			fmt.Fprintf(&b, "\n\nnote: %s run %s continues (%s); its output is the resource %s.",
+				d.why, run.ID, run.Phase, outputURI(run.ID))
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")

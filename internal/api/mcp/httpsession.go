@@ -80,7 +80,7 @@ func (d *Door) admit(hs *httpSession) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server is stopping", Hint: "try again in a moment"}
+		return errStopping
 	}
 	var idlest *httpSession
 	n := 0
@@ -171,6 +171,9 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 	if hs.connection() == nil {
 		d.end(hs)
 		return nil, sessionNotFound()
+	}
+	if err := hs.recall(d.opts.Began); err != nil {
+		d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
 	}
 	return hs, nil
 }

@@ -52,6 +52,9 @@ func isBatch(body []byte) bool { return bytes.HasPrefix(bytes.TrimSpace(body), [
 // streams reports whether the answer may come late. That of initialize has a header of its own.
 func (m message) streams() bool { return m.ID != nil && m.Method != "" && m.Method != "initialize" }
 
+// ends reports whether a server that stops can answer: a subscription lasts as long as its connection.
+func (m message) ends() bool { return m.streams() && m.Method != "subscriptions/listen" }
+
 // check refuses a request with an id that its answer could not carry unchanged.
 func (m message) check() error {
 	if m.Method == "" || m.ID == nil || len(m.ID) > 0 && m.ID[0] == '"' {

@@ -20,6 +20,7 @@ import (
 type streamReaders struct {
 	mu       sync.Mutex
 	byStream map[string]*streamReader
+	calling  []*streamReader // for the answers to calls
 }
 
 // streamReader is a request that reads a stream.
@@ -67,6 +68,11 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 			<-before.done
 		}
 	}
+	if reader.stream != "" && reader.stream != sessionStream || slices.ContainsFunc(list, message.ends) {
+		all.mu.Lock()
+		all.calling = append(all.calling, reader)
+		all.mu.Unlock()
+	}
 	if r.Method == http.MethodGet || slices.ContainsFunc(list, message.streams) {
 		reader.mu.Lock()
 		reader.beat = time.AfterFunc(quiet, reader.keepAlive)
@@ -79,8 +85,24 @@ func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []m
 		if all.byStream[reader.stream] == reader {
 			delete(all.byStream, reader.stream)
 		}
+		all.calling = slices.DeleteFunc(all.calling, func(other *streamReader) bool { return other == reader })
 		all.mu.Unlock()
 		close(reader.done)
+	}
+}
+
+// answered waits until the open calls have their answers, for at most a time.
+func (all *streamReaders) answered(most time.Duration) {
+	all.mu.Lock()
+	open := slices.Clone(all.calling)
+	all.mu.Unlock()
+	late := time.After(most)
+	for _, reader := range open {
+		select {
+		case <-reader.done:
+		case <-late:
+			return
+		}
 	}
 }
 

@@ -40,12 +40,15 @@ type clientSession struct {
 	isolated  map[string]string // sandboxes that their scope does not find: id by name
 	known     map[string]bool   // sandboxes of this client session
 	late      map[string]bool   // requests that the client stopped waiting for, by [requestKey]
-	detached  []belljar.Run     // as they were then
+	detached  []detachedRun     // whose calls had no answer
 	artifacts []string          // URIs of listed resources, the oldest first
 }
 
 // errSessionEnded is the cause with which the calls of a client session end.
 var errSessionEnded = errors.New("the client is gone")
+
+// errStopping is the cause with which calls end when the server stops.
+var errStopping error = &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "the server is stopping", Hint: "try again in a moment"}
 
 // newSession starts a client session. id is that of a session to resume after a restart; "" makes a new one.
 func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientSession, error) {
@@ -158,12 +161,17 @@ func clientName(conn *sdk.ServerSession) string {
 // closeTime bounds the removal of what a client session had.
 const closeTime = 30 * time.Second
 
+// refuse refuses further calls, with the cause of the session's end.
+func (s *clientSession) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+}
+
 // close ends the client session, once: its calls, its one-shot runs, and the sandboxes that belong to it.
 func (s *clientSession) close() error {
-	s.mu.Lock()
-	s.closing = true
-	s.mu.Unlock()
 	s.end(errSessionEnded)
+	s.refuse()
 	s.working.Wait()
 
 	ctx, stop := context.WithTimeout(context.Background(), closeTime)
