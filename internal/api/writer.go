@@ -105,6 +105,9 @@ func (w *writer) refuse(err error) {
 
 // ReadFrom keeps sendfile possible. It unwraps an io.LimitedReader, since net.TCPConn unwraps only one.
 func (w *writer) ReadFrom(r io.Reader) (written int64, err error) {
+	if w.refused || w.broken != nil {
+		return io.Copy(io.Discard, r)
+	}
 	w.begin()
 	bound, _ := r.(*io.LimitedReader)
 	for {
