@@ -38,6 +38,8 @@ type EdgeOptions struct {
 	// WriteIdle is the timeout of one write of at most 1 MiB, 0 means a minute. It does not apply to doors that set
 	// write deadlines of their own.
 	WriteIdle time.Duration
+	// Answers limits the memory for large answers of one user; nil means [AnswerShares].
+	Answers *Shares
 	// Logger gets one line per request, and errors; nil discards them.
 	Logger *slog.Logger
 	// Events gets one [event.Request] per request; nil discards them.
@@ -74,6 +76,7 @@ func NewEdge(opts EdgeOptions) (*Edge, error) {
 		}
 		e.origins = append(e.origins, o)
 	}
+	e.opts.Answers = cmp.Or(e.opts.Answers, AnswerShares())
 	e.opts.MaxBody = cmp.Or(e.opts.MaxBody, 4<<20)
 	e.opts.BodyIdle = cmp.Or(e.opts.BodyIdle, 30*time.Second)
 	e.opts.WriteIdle = cmp.Or(e.opts.WriteIdle, time.Minute)
@@ -94,7 +97,7 @@ func (e *Edge) WrapForeign(next http.Handler) http.Handler { return e.wrap(next,
 func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		begun := e.opts.Now()
-		w := &writer{ResponseWriter: rw, idle: e.opts.WriteIdle}
+		w := &writer{ResponseWriter: rw, idle: e.opts.WriteIdle, edge: e}
 		rec := e.record(r)
 		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), recordKey{}, rec))
 		rec.cancel = cancel
@@ -111,6 +114,7 @@ func (e *Edge) wrap(next http.Handler, own bool) http.Handler {
 			r.Body = rec.body
 			rec.body.start()
 		}
+		w.request = r
 		defer e.report(w, r, rec, begun)
 		defer e.recoverPanic(w, r)
 		if own {

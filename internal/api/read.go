@@ -1,6 +1,8 @@
 package api
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"io"
 	"maps"
@@ -36,6 +38,30 @@ func (s *Shares) ReadBody(w http.ResponseWriter, r *http.Request, limit int64) (
 	kept := min(int64(len(data)), n)
 	s.release(user, n-kept) // a body without a length has reserved the limit
 	return data, sync.OnceFunc(func() { s.release(user, kept) }), nil
+}
+
+// smallMessage is the size, in bytes, up to which a message counts in no share.
+const smallMessage = 64 << 10
+
+// ReadMessage reads a message without a known length, at most limit bytes, which r enforces. Above [smallMessage], the message counts in the
+// user's share: as the limit while it is unfinished, then as its size until give is called. Errors are [belljar.CodeRateLimited], or those
+// of ctx or r.
+func (s *Shares) ReadMessage(ctx context.Context, user string, r io.Reader, limit int64) (data []byte, give func(), err error) {
+	var message bytes.Buffer
+	if n, err := message.ReadFrom(io.LimitReader(r, smallMessage)); err != nil || n < smallMessage {
+		return message.Bytes(), func() {}, err
+	}
+	n := min(limit, s.limit)
+	if err := s.reserve(ctx, user, n); err != nil {
+		return nil, nil, err
+	}
+	if _, err = message.ReadFrom(r); err != nil {
+		s.release(user, n)
+		return nil, nil, err
+	}
+	kept := min(int64(message.Len()), n)
+	s.release(user, n-kept)
+	return message.Bytes(), func() { s.release(user, kept) }, nil
 }
 
 // CheckEncoding refuses a request with a Content-Encoding: the door would store or decode the compressed bytes.

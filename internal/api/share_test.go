@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -84,4 +85,47 @@ func TestChunkedBodies(t *testing.T) {
 			}
 		}()
 	}
+}
+
+// A long message counts as the limit while it is unfinished, and then as its size. A short one does not count.
+func TestReadMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewShares(300<<10, time.Minute)
+		if data, give, err := s.ReadMessage(t.Context(), "ann", strings.NewReader("short"), 200<<10); string(data) != "short" || err != nil {
+			t.Errorf("%q, %v", data, err)
+		} else if give(); len(s.used) > 0 {
+			t.Errorf("a short message: %v", s.used)
+		}
+		long := strings.Repeat("x", 100<<10)
+		in, out := io.Pipe()
+		done := make(chan func(), 1)
+		go func() {
+			data, give, err := s.ReadMessage(t.Context(), "ann", in, 200<<10)
+			if string(data) != long || err != nil {
+				t.Errorf("%d bytes, %v", len(data), err)
+			}
+			done <- give
+		}()
+		if _, err := io.WriteString(out, long); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if s.used["ann"] != 200<<10 {
+			t.Errorf("unfinished: %v", s.used)
+		}
+		if _, _, err := s.ReadMessage(t.Context(), "ann", strings.NewReader(long), 200<<10); belljar.CodeOf(err) != belljar.CodeRateLimited {
+			t.Errorf("a second one: %v", err)
+		}
+		_ = out.Close()
+		give := <-done
+		if s.used["ann"] != 100<<10 {
+			t.Errorf("finished: %v", s.used)
+		}
+		if give(); len(s.used) > 0 {
+			t.Errorf("left: %v", s.used)
+		}
+		if _, _, err := s.ReadMessage(t.Context(), "ann", io.MultiReader(strings.NewReader(long), iotest.ErrReader(io.ErrUnexpectedEOF)), 200<<10); err == nil || len(s.used) > 0 {
+			t.Errorf("a broken one: %v, %v", err, s.used)
+		}
+	})
 }

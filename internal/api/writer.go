@@ -18,8 +18,14 @@ const piece = 1 << 20
 type writer struct {
 	http.ResponseWriter
 	idle   time.Duration // timeout of one piece
-	status int           // 0 until the header is written
+	status int           // 0 until the door writes the header
 	bytes  int64
+
+	edge    *Edge
+	request *http.Request
+	sent    bool  // the header is sent: the answer can no longer be refused
+	refused bool  // an error is sent instead, and what the door writes is dropped
+	broken  error // why a stream is cut; nil otherwise
 
 	mu       sync.Mutex // guards the deadline: a door may set it during a write
 	extended time.Time  // when the deadline was last set
@@ -29,8 +35,15 @@ type writer struct {
 // Unwrap gives http.ResponseController the underlying writer.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader records the status. By default no cache may store JSON, since it is data of one user.
+// WriteHeader records the status. By default no cache may store JSON, since it is data of one user. A final status is sent with the first
+// bytes.
 func (w *writer) WriteHeader(status int) {
+	switch {
+	case w.refused:
+		return
+	case status < 200 || w.sent:
+		w.ResponseWriter.WriteHeader(status)
+	}
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
 		h := w.Header()
@@ -38,13 +51,36 @@ func (w *writer) WriteHeader(status int) {
 			h.Set("Cache-Control", "no-store")
 		}
 	}
-	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *writer) Write(b []byte) (written int, err error) {
+// begin sends the header.
+func (w *writer) begin() {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	if !w.sent && w.status >= 200 {
+		w.sent = true
+		w.ResponseWriter.WriteHeader(w.status)
+	}
+}
+
+// Write writes b. If b is large and its caller has no room for it, Write sends an error in its place, or cuts a stream that has begun.
+func (w *writer) Write(b []byte) (written int, err error) {
+	if n := len(b); !w.refused && (n > largeAnswer && !w.sent || n > piece) {
+		release, err := w.edge.reserveAnswer(w.request, n)
+		switch {
+		case err == nil:
+			defer release()
+		case w.sent:
+			w.broken = err
+		default:
+			w.refuse(err)
+		}
+	}
+	if w.refused || w.broken != nil {
+		return len(b), w.broken // an answer as a whole is as good as sent: the door has nothing to correct
+	}
+	w.begin()
 	for {
 		part := b[written:min(len(b), written+piece)]
 		w.extend()
@@ -57,11 +93,22 @@ func (w *writer) Write(b []byte) (written int, err error) {
 	}
 }
 
+// refuse responds with err in place of the door's answer.
+func (w *writer) refuse(err error) {
+	w.status = 0
+	for _, name := range []string{"Cache-Control", "Content-Encoding", "ETag"} {
+		w.Header().Del(name)
+	}
+	Fail(w, w.request, err)
+	w.refused = true
+}
+
 // ReadFrom keeps sendfile possible. It unwraps an io.LimitedReader, since net.TCPConn unwraps only one.
 func (w *writer) ReadFrom(r io.Reader) (written int64, err error) {
-	if w.status == 0 {
-		w.WriteHeader(http.StatusOK)
+	if w.refused || w.broken != nil {
+		return io.Copy(io.Discard, r)
 	}
+	w.begin()
 	bound, _ := r.(*io.LimitedReader)
 	for {
 		part := &io.LimitedReader{R: r, N: piece}
@@ -106,17 +153,22 @@ func (w *writer) SetWriteDeadline(t time.Time) error {
 // finish sets a new deadline for the bytes that net/http sends after the door returns. It replaces a deadline of the
 // door, or of the connection's previous request.
 func (w *writer) finish() {
+	if w.broken != nil {
+		_ = w.SetWriteDeadline(time.Now()) // so that the client cannot take what it has for the whole
+		return
+	}
 	w.mu.Lock()
 	w.own, w.extended = false, time.Time{}
 	w.mu.Unlock()
+	if w.status != 0 {
+		w.begin() // of an answer without a body
+	}
 	w.extend()
 }
 
 // Flush sends what is buffered.
 func (w *writer) Flush() {
-	if w.status == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.begin()
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // a writer that does not support it buffers nothing
 }
 

@@ -123,17 +123,26 @@ func (c *conn) end(v Verdict) {
 func (c *conn) listen(ctx, wire context.Context, emit Emit) Verdict {
 	limiter := rate.NewLimiter(messagesPerSecond, 2*messagesPerSecond)
 	for {
-		kind, raw, err := c.ws.Read(wire)
+		kind, message, err := c.ws.Reader(wire)
 		if err != nil {
+			return Lost(err)
+		}
+		raw, release, err := c.server.messages.ReadMessage(ctx, api.CallerOf(ctx).ID, message, c.server.opts.MaxMessage)
+		switch {
+		case belljar.CodeOf(err) == belljar.CodeRateLimited:
+			return c.refused(err)
+		case err != nil:
 			return Lost(err)
 		}
 		c.received.Add(1)
 		if limiter.Wait(ctx) != nil {
+			release()
 			return Verdict{Reason: reasonClient}
 		}
 		c.blocked.Store(true)
 		err = c.peer.Receive(ctx, kind == websocket.MessageText, raw, emit)
 		c.blocked.Store(false)
+		release()
 		if err != nil {
 			return c.refused(err)
 		}

@@ -58,12 +58,15 @@ type Options struct {
 
 // Server serves the WebSockets of a door. Make one with [New].
 type Server struct {
-	opts  Options
-	drain *api.Drain
+	opts     Options
+	drain    *api.Drain
+	messages *api.Shares // of clients' messages
 }
 
 // New returns a server.
-func New(o Options) *Server { return &Server{opts: o, drain: api.NewDrain()} }
+func New(o Options) *Server {
+	return &Server{opts: o, drain: api.NewDrain(), messages: api.JSONShares()}
+}
 
 // Close ends all connections with code 1001 and waits for them. Further calls wait, too.
 func (s *Server) Close() error {
