@@ -42,15 +42,15 @@ func Limit(bytes int64) int64 { return bytes + slack(bytes)/4*3 }
 // wake up.
 func Threshold(bytes int64) int64 { return bytes - slack(bytes)/2 }
 
-// next returns the time until the next look at one of n groups whose programs hold that much, if a look takes that long.
-func next(bytes, held int64, grows bool, n int, look time.Duration) time.Duration {
+// next returns the time until the next look at one of n groups whose programs hold that much. For full of them, a look takes that long.
+func next(bytes, held int64, grows bool, n, full int, look time.Duration) time.Duration {
 	left := float64(bytes + slack(bytes)/2 - held)
 	d := time.Duration(left / pace * float64(time.Second))
 	least := restful
 	if grows {
 		least = shortest
 	}
-	return max(min(d, longest), least, time.Duration(n)*share, time.Duration(n-1)*part*look)
+	return max(min(d, longest), least, time.Duration(n)*share, time.Duration(full-1)*part*look)
 }
 
 // pages rounds up to whole pages, as the kernel rounds down.

@@ -29,21 +29,22 @@ func TestNextLook(t *testing.T) {
 	for _, c := range []struct {
 		bytes, held int64
 		grows       bool
-		n           int
+		n, full     int
 		look        time.Duration
 		want        time.Duration
 	}{
-		{512 * mib, 512*mib + 512*mib/40 - 64*mib, false, 1, 10 * time.Microsecond, 64 * mib * time.Second / pace},
-		{512 * mib, 512 * mib, false, 1, 10 * time.Microsecond, restful},
-		{512 * mib, 512*mib + 512*mib/40 - 12*mib, true, 1, 10 * time.Microsecond, 12 * mib * time.Second / pace},
-		{64 * mib, 64 * mib, true, 1, 10 * time.Microsecond, shortest},
-		{512 * mib, 600 * mib, true, 1, 10 * time.Microsecond, shortest},
-		{512 * mib, 600 * mib, true, 50, 10 * time.Microsecond, 50 * share},
-		{8192 * mib, 0, false, 1, 10 * time.Microsecond, longest},
-		{64 * mib, 64 * mib, true, 1, 90 * time.Microsecond, shortest},
-		{64 * mib, 64 * mib, true, 10, 90 * time.Microsecond, 9 * part * 90 * time.Microsecond},
+		{512 * mib, 512*mib + 512*mib/40 - 64*mib, false, 1, 1, 10 * time.Microsecond, 64 * mib * time.Second / pace},
+		{512 * mib, 512 * mib, false, 1, 1, 10 * time.Microsecond, restful},
+		{512 * mib, 512*mib + 512*mib/40 - 12*mib, true, 1, 1, 10 * time.Microsecond, 12 * mib * time.Second / pace},
+		{64 * mib, 64 * mib, true, 1, 1, 10 * time.Microsecond, shortest},
+		{512 * mib, 600 * mib, true, 1, 1, 10 * time.Microsecond, shortest},
+		{512 * mib, 600 * mib, true, 50, 50, 10 * time.Microsecond, 50 * share},
+		{8192 * mib, 0, false, 1, 1, 10 * time.Microsecond, longest},
+		{64 * mib, 64 * mib, true, 1, 1, 90 * time.Microsecond, shortest},
+		{64 * mib, 64 * mib, true, 10, 10, 90 * time.Microsecond, 9 * part * 90 * time.Microsecond},
+		{64 * mib, 64 * mib, true, 10, 1, 90 * time.Microsecond, 10 * share},
 	} {
-		if got := next(c.bytes, c.held, c.grows, c.n, c.look); got != c.want {
+		if got := next(c.bytes, c.held, c.grows, c.n, c.full, c.look); got != c.want {
 			t.Errorf("%d MiB of %d, %d groups: %v, want %v", c.held/mib, c.bytes/mib, c.n, got, c.want)
 		}
 	}

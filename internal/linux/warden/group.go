@@ -42,6 +42,7 @@ type watch struct {
 	arming  bool
 	quiet   bool          // the event is enabled, and there are no looks
 	charged int64         // at the last look
+	full    bool          // the last look was a full one
 	calm    int           // consecutive looks that found the charge below the threshold
 	due     time.Time     // of the next look, unless quiet
 	wait    time.Duration // from the last look until due
@@ -171,16 +172,25 @@ func (w *watch) look(buf []byte) (charged, held int64, err error) {
 	return charged, held, err
 }
 
-// settle sets the limit of a group without files, which is enough below the threshold.
-func (w *watch) settle() (err error) {
+// settle sets the limit of a group without files, which is enough below the threshold. It reports whether the group is below that.
+func (w *watch) settle() (bool, error) {
 	if err := w.open(); err != nil {
-		return err
+		return false, err
 	}
-	least := pages(Limit(w.Bytes))
-	if w.max, err = w.inForce(); err != nil || w.max == least {
-		return err
+	limit, err := w.inForce()
+	if err != nil {
+		return false, err
 	}
-	return w.change(least)
+	// After the limit: if files grow from here on, and the other loop raises the limit for them, change leaves it alone.
+	charged, err := w.charge()
+	if err != nil || charged >= Threshold(w.Bytes) {
+		return false, err
+	}
+	w.max = limit
+	if least := pages(Limit(w.Bytes)); limit != least {
+		err = w.change(least)
+	}
+	return true, err
 }
 
 // change sets another limit, unless the limit has changed since the look: this thread may have been preempted, while files grew and the

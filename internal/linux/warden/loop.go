@@ -30,6 +30,7 @@ type loop struct {
 	tidied  time.Time
 	next    time.Time     // for which the timer is set; zero if it is not
 	active  int           // groups with looks
+	full    int           // of these, those whose last look was a full one
 	looking bool          // the next wait is for a look
 	cost    time.Duration // of a look, on average
 	buf     []byte
@@ -109,7 +110,7 @@ func (l *loop) watch(g Group) error {
 			l.logger.Warn("watch memory", "cgroup", g.Dir, "error", err)
 		}
 	}
-	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active, l.cost))
+	one.due = time.Now().Add(next(g.Bytes, 0, false, l.active, l.full, l.cost))
 	l.watched[g.Dir] = one
 	if l.next.IsZero() || one.due.Before(l.next) {
 		l.wakeAt(one.due)
@@ -202,6 +203,12 @@ func (l *loop) turn(events []unix.EpollEvent) bool {
 		}
 	}
 	first := now.Add(tidyEvery)
+	l.full = 0
+	for _, one := range l.watched {
+		if !one.quiet && one.full {
+			l.full++
+		}
+	}
 	for _, one := range l.watched {
 		if one.quiet {
 			continue
@@ -241,7 +248,7 @@ func (l *loop) triggered(one *watch, now time.Time) {
 func (l *loop) step(one *watch) {
 	charged, err := one.charge()
 	held, below := charged, one.below(charged)
-	if err == nil && !below {
+	if one.full = err == nil && !below; one.full {
 		begin := time.Now()
 		charged, held, err = one.look(l.buf)
 		l.cost += (min(time.Since(begin), dearest) - l.cost) / 16
@@ -255,7 +262,7 @@ func (l *loop) step(one *watch) {
 		one.due = time.Now().Add(longest)
 		return
 	}
-	one.wait = next(one.Bytes, held, charged > one.charged, l.active, l.cost)
+	one.wait = next(one.Bytes, held, charged > one.charged, l.active, l.full, l.cost)
 	one.due = time.Now().Add(one.wait)
 	one.charged = charged
 	if !below || !one.below(charged) {
@@ -292,7 +299,7 @@ func (l *loop) rest(one *watch) {
 	one.quiet = true
 	l.active--
 	// The kernel did not report a change between the look and the event.
-	if charged, err := one.charge(); err != nil || charged >= Threshold(one.Bytes) || one.settle() != nil {
+	if calm, err := one.settle(); err != nil || !calm {
 		l.triggered(one, time.Now())
 		return
 	}

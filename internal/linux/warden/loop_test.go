@@ -110,7 +110,7 @@ func TestLooksAreRare(t *testing.T) {
 	}
 	w := newWatch(Group{Dir: dir, Version: 1, Bytes: 64 * mib})
 	defer w.end()
-	l := &loop{active: 50, buf: make([]byte, 8<<10)}
+	l := &loop{active: 50, full: 50, buf: make([]byte, 8<<10)}
 	for range 200 {
 		l.step(w)
 	}
