@@ -78,7 +78,8 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	return full
 }
 
-// share returns how many bytes of artifacts, logs and records a user stores, and the average of all users that store any.
+// share returns how many bytes of artifacts, logs and records a user stores, and the average of all users that store any. Users who store only
+// records whose logs are deleted do not lower it.
 func (a *Accounts) share(ctx context.Context, user string) (own, share int64, err error) {
 	used, err := a.Users.Usage(ctx, user, a.Now())
 	if err != nil {
@@ -88,12 +89,12 @@ func (a *Accounts) share(ctx context.Context, user string) (own, share int64, er
 	if err != nil {
 		return 0, 0, fault.Record("read the stored sizes", err)
 	}
-	records, _, err := a.Users.Recorded(ctx, user)
+	records, recent, err := a.Users.Recorded(ctx, user)
 	if err != nil {
 		return 0, 0, fault.Record("read the size of the records of "+user, err)
 	}
 	own = used.ArtifactBytes + used.LogBytes + records
-	recorded := own > 0
+	recorded := used.ArtifactBytes+used.LogBytes+recent > 0
 	for _, l := range []*ledger{&a.artifacts, &a.logs} {
 		mine, everyones := l.flying(user)
 		own, all = own+mine, all+everyones

@@ -71,12 +71,12 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.U
 	return out, err
 }
 
-// Kept returns how many bytes are stored in total, and for how many users.
+// Kept returns how many bytes are stored in total, and for how many users who store more than old records.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	err = q.s.read(ctx, func() error {
 		for id, artifacts := range q.s.bytes { // s.bytes also has an entry for every user with logs or records
-			if n := artifacts + q.s.logs[id] + q.s.records[id]; n > 0 {
-				bytes += n
+			bytes += artifacts + q.s.logs[id] + q.s.records[id]
+			if artifacts+q.s.logs[id]+q.s.recent[id] > 0 {
 				users++
 			}
 		}

@@ -25,7 +25,7 @@ type Store struct {
 
 // statements are the prepared statements of frequent reads.
 type statements struct {
-	run, session, key, token *sql.Stmt
+	run, session, key, token, records *sql.Stmt
 }
 
 func prepare(ctx context.Context, db *sql.DB) (s statements, err error) {
@@ -37,6 +37,7 @@ func prepare(ctx context.Context, db *sql.DB) (s statements, err error) {
 		{&s.session, "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE id = ?"},
 		{&s.key, "SELECT " + keyColumns + " FROM sandbox_idempotency WHERE endpoint = ? AND user_key = ? AND key = ?"},
 		{&s.token, "SELECT " + tokenColumns + " FROM sandbox_tokens WHERE hash = ?"},
+		{&s.records, "SELECT coalesce(sum(record_bytes), 0), coalesce(sum(recent_record_bytes), 0) FROM sandbox_usage WHERE user_id = ?"},
 	} {
 		if *each.to, err = db.PrepareContext(ctx, each.sql); err != nil {
 			return s, err

@@ -54,10 +54,10 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 	})
 }
 
-// Kept returns how many bytes are stored in total, and for how many users.
+// Kept returns how many bytes are stored in total, and for how many users who store more than old records.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
-	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes + record_bytes), 0), count(*) FROM sandbox_usage "+
-		"WHERE artifact_bytes + log_bytes + record_bytes > 0")
+	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes + record_bytes), 0), "+
+		"count(*) FILTER (WHERE artifact_bytes + log_bytes + recent_record_bytes > 0) FROM sandbox_usage")
 	if err := row.Scan(&bytes, &users); err != nil {
 		return 0, 0, q.s.failed(ctx, err)
 	}
@@ -66,7 +66,7 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 
 // Recorded returns the size of the records of a user's ended runs.
 func (q users) Recorded(ctx context.Context, userID string) (all, recent int64, err error) {
-	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(record_bytes), 0), coalesce(sum(recent_record_bytes), 0) FROM sandbox_usage WHERE user_id = ?", userID)
+	row := q.s.stmts.records.QueryRowContext(ctx, userID)
 	err = row.Scan(&all, &recent)
 	return all, recent, q.s.failed(ctx, err)
 }

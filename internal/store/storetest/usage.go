@@ -134,9 +134,9 @@ func usageModel(t *testing.T, s store.Store) {
 			}
 		}
 		got := usageOf(t, s, user, start())
-		all, _ := recordedOf(t, s, user)
-		if n := want.ArtifactBytes + want.LogBytes + all; n > 0 {
-			bytes += n
+		all, recent := recordedOf(t, s, user)
+		bytes += want.ArtifactBytes + want.LogBytes + all
+		if want.ArtifactBytes+want.LogBytes+recent > 0 {
 			keep++
 		}
 		if got.ArtifactBytes != want.ArtifactBytes || got.LogBytes != want.LogBytes || math.Abs(got.CPUSecondsToday-want.CPUSecondsToday) > 1e-9 {
@@ -208,9 +208,13 @@ func usageRecords(t *testing.T, s store.Store) {
 	listed.UserID, listed.LogGone = "bob", true
 	listed.Message, listed.Artifacts = strings.Repeat("m", long), json.RawMessage(`["`+strings.Repeat("a", long)+`"]`)
 	addEnded(t, s, listed)
-	if all, recent := recordedOf(t, s, "bob"); all < n+2*long || recent != 0 {
-		t.Errorf("with a message and artifacts, and without a log: %d bytes, %d of them recent", all, recent)
+	old, recent := recordedOf(t, s, "bob")
+	if old < n+2*long || recent != 0 {
+		t.Errorf("with a message and artifacts, and without a log: %d bytes, %d of them recent", old, recent)
 	}
+	all, by, err = s.Users().Kept(ctx)
+	ok(t, err)
+	same(t, "kept of a user who stores an old record only", []any{all, by}, []any{old, 0})
 	ok(t, s.Runs().Delete(ctx, listed.ID))
 	want("after the deletion", "bob", 0, 0)
 }
