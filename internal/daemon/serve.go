@@ -252,8 +252,6 @@ func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.S
 	}()
 	err := n.service.Drain(ctx)
 	// By now the remaining runs are cancelled, and their streams have ended.
-	closing, done := context.WithTimeout(context.Background(), closeTime)
-	defer done()
 	shut := n.streams.Close()
 	if n.previews != nil {
 		shut = errors.Join(shut, n.previews.Close())
@@ -262,6 +260,8 @@ func (n *server) drain(grace time.Duration, server *http.Server, now <-chan os.S
 	if n.models != nil {
 		shut = errors.Join(shut, n.models.Close())
 	}
+	closing, done := context.WithTimeout(context.Background(), closeTime)
+	defer done()
 	shut = errors.Join(shut, server.Shutdown(closing))
 	if errors.Is(shut, context.DeadlineExceeded) {
 		shut = server.Close() // closes the remaining connections

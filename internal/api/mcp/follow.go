@@ -105,10 +105,16 @@ func (c *call) interrupted(run belljar.Run, err error) (belljar.Run, *belljar.Ou
 		}
 	}
 	e := &belljar.Error{Code: belljar.CodeCanceled, Details: map[string]any{"run_id": run.ID}}
-	e.Message = fmt.Sprintf("the server stopped during the call, but its run %s continues", run.ID)
+	const stopped = "the server stopped, or was out of reach, during the call, but its "
+	e.Message = stopped + fmt.Sprintf("run %s continues", run.ID)
 	e.Hint = "do not make the call again; once the server is back, results report the run until it has ended"
-	if c.terms.InMode() == belljar.ToolsCode {
-		e.Message = fmt.Sprintf("the server stopped during the call, but its command continues as exec_id %s in sandbox_id %s", run.ID, cmp.Or(run.SessionID, run.ID))
+	switch {
+	case c.terms.InMode() != belljar.ToolsCode && c.version >= firstSessionless:
+		e.Hint = "do not make the call again: its run is on record" // no later call is known to be this client's
+	case c.terms.InMode() != belljar.ToolsCode:
+		c.detach(detachedRun{run, "an earlier call was cut off, but its"}) // over stdio this process outlives the server
+	default:
+		e.Message = stopped + fmt.Sprintf("command continues as exec_id %s in sandbox_id %s", run.ID, cmp.Or(run.SessionID, run.ID))
 		e.Hint = "do not make the call again; once the server is back, read what the command prints with sandbox_exec_read, or wait for it with sandbox_exec_wait"
 	}
 	return run, nil, e

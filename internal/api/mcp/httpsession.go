@@ -124,10 +124,26 @@ func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSes
 		return hs, nil
 	}
 	var t token
+	if d.stops() { // its own sessions are gone, but not ended
+		return nil, errStopping
+	}
 	if d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent) {
 		return nil, sessionNotFound()
 	}
-	return d.resume(r, caller, t, id)
+	hs, made, err := d.resume(r, caller, t, id)
+	if made {
+		if err := hs.recall(d.opts.Began); err != nil {
+			d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
+		}
+	}
+	return hs, err
+}
+
+// stops reports whether the door is closed.
+func (d *Door) stops() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
 }
 
 func sessionNotFound() error {
@@ -142,8 +158,8 @@ func (d *Door) session(key string) *httpSession {
 }
 
 // resume restarts a session of an earlier process with its sandboxes, without any change for its client. It does not find a session
-// that has ended in this process, or could have.
-func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (*httpSession, error) {
+// that has ended in this process, or could have. made reports whether this request has restarted it.
+func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (hs *httpSession, made bool, err error) {
 	d.resuming.Lock()
 	defer d.resuming.Unlock()
 	d.mu.Lock()
@@ -151,13 +167,12 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 	d.mu.Unlock()
 	switch {
 	case other != nil: // another request was faster
-		return other, nil
+		return other, false, nil
 	case ended:
-		return nil, sessionNotFound()
+		return nil, false, sessionNotFound()
 	}
-	hs, err := d.start(r, caller, t, id)
-	if err != nil {
-		return nil, err
+	if hs, err = d.start(r, caller, t, id); err != nil {
+		return nil, false, err
 	}
 	defer d.acquire(hs)()
 	for _, message := range []map[string]any{
@@ -170,12 +185,9 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string
 	}
 	if hs.connection() == nil {
 		d.end(hs)
-		return nil, sessionNotFound()
+		return nil, false, sessionNotFound()
 	}
-	if err := hs.recall(d.opts.Began); err != nil {
-		d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
-	}
-	return hs, nil
+	return hs, true, nil
 }
 
 // replay sends the SDK a message in the client's name, and discards the answer.
