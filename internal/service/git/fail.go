@@ -39,7 +39,7 @@ func failed(code belljar.Code, field, hint, format string, args ...any) *Error {
 
 // tooLarge is the error for a repository that does not fit.
 func tooLarge(bytes int64, files int) *Error {
-	return failed(belljar.CodeTooLarge, "git", "allow a larger workspace with workspace_mb (--workspace)",
+	return failed(belljar.CodeTooLarge, "git", "use a larger workspace_mb (--workspace), or a larger workspace.mb (--disk) of one on disk",
 		"the repository does not fit into the workspace of %d MiB and %d files", bytes>>20, files)
 }
 

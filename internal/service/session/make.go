@@ -8,6 +8,7 @@ import (
 	"maps"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
@@ -373,6 +374,7 @@ func makeError(x *Session, err error) error {
 	var step *runtime.StepError
 	var fetching *box.FetchError
 	var cloning *git.Error
+	var refused *wire.Error
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the session's sandbox could not be made", Err: err,
 		Details: map[string]any{"session_id": x.id}}
 	switch {
@@ -388,6 +390,10 @@ func makeError(x *Session, err error) error {
 		return aboutSession(fetching.Reason(), x.id)
 	case errors.As(err, &cloning):
 		return aboutSession(cloning.Err, x.id)
+	case errors.As(err, &refused) && refused.Code == wire.CodeNoSpace: // a repository on a volume
+		field, _ := fault.Larger(x.spec.Workspace)
+		e.Code, e.Message, e.Hint = belljar.CodeTooLarge, "the workspace has no room for what the session begins with", fault.RoomHint(x.spec.Workspace, false)
+		e.Details["field"], e.Details["rule"] = field, "workspace_mb"
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step

@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
@@ -52,5 +54,15 @@ func TestActivate(t *testing.T) {
 	}
 	if records.row.State != belljar.SessionActive || records.row.Hibernation != nil || x.state.State != belljar.SessionActive || x.asleep.saved != nil {
 		t.Errorf("on record as %+v; it is %s", records.row, x.state.State)
+	}
+}
+
+// A repository that does not fit into a volume refuses the session with a hint about volumes.
+func TestMakeErrorWithoutRoom(t *testing.T) {
+	x := &Session{id: "1", spec: belljar.SessionSpec{Workspace: belljar.Workspace{Volume: "v"}}}
+	e, _ := makeError(x, fmt.Errorf("upload: %w", &wire.Error{Code: wire.CodeNoSpace})).(*belljar.Error)
+	const hint = "delete something in the volume, or use another volume with a larger workspace.mb (--disk)"
+	if e == nil || e.Code != belljar.CodeTooLarge || e.Hint != hint || e.Details["field"] != "workspace.volume" || e.Details["session_id"] != "1" {
+		t.Errorf("%+v", e)
 	}
 }
