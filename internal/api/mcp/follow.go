@@ -151,14 +151,14 @@ func (s *clientSession) detach(runs ...detachedRun) {
 	s.detached = append(s.detached, runs...)
 }
 
-// recall makes the next result report the runs that were in progress when an earlier server ended: each has not ended, or has ended
-// since this one began. It finds them among the user's newest.
+// recall makes the next result report the runs that were in progress when an earlier server ended: each began before this one, and has
+// not ended, or has ended since. It finds them among the user's newest.
 func (s *clientSession) recall(began time.Time) error {
 	ctx, stop := context.WithTimeout(context.Background(), closeTime)
 	defer stop()
 	page, err := s.client.Service("", "").Runs().List(ctx, belljar.RunQuery{Limit: belljar.MaxPage})
 	for _, run := range slices.Backward(page.Items) {
-		if run.Labels[label] == s.id && (run.FinishedAt == nil || run.FinishedAt.After(began)) {
+		if run.Labels[label] == s.id && run.CreatedAt.Before(began) && (run.FinishedAt == nil || run.FinishedAt.After(began)) {
 			s.detach(detachedRun{run, "the server restarted, but an earlier call's"})
 		}
 	}

@@ -118,10 +118,9 @@ func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSes
 		}
 		d.resuming.Lock() // until the request that resumes it is done
 		defer d.resuming.Unlock()
-		if hs = d.session(id); hs == nil {
-			return nil, sessionNotFound()
+		if hs = d.session(id); hs != nil {
+			return hs, nil
 		}
-		return hs, nil
 	}
 	var t token
 	if d.stops() { // its own sessions are gone, but not ended
