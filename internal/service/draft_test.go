@@ -326,7 +326,7 @@ func TestWaitedRunOutlivesItsProcess(t *testing.T) {
 	if err := p.service.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(a.err) == "" {
+	if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || !strings.Contains(belljar.HintOf(a.err), "look at the run") {
 		t.Errorf("run %q, %v, hint %q", a.run.ID, a.err, belljar.HintOf(a.err))
 	}
 	next := w.boot()

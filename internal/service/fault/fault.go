@@ -18,6 +18,14 @@ func ShuttingDown() error {
 	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment"}
 }
 
+// Outlived reports that the service closes before a run has ended that a request waits for.
+func Outlived(run string) error {
+	return &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Details: map[string]any{"run_id": run},
+		Hint: "look at the run before you send the request again: it has begun, and may continue",
+	}
+}
+
 // Above refuses a number above the server's maximum.
 func Above(field string, most, provided float64) error {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) } // no 1e+06

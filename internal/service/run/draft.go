@@ -88,7 +88,7 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 	case <-ctx.Done():
 		return r.Snapshot(), nil, context.Cause(ctx)
 	case <-s.opts.Closed.Done():
-		return r.Snapshot(), nil, fault.ShuttingDown() // it is on record
+		return r.Snapshot(), nil, fault.Outlived(r.id) // it is on record
 	}
 	// The response reveals the id, so record the run first.
 	err := s.flush(r, true)
