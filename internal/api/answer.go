@@ -26,7 +26,7 @@ func (e *Edge) reserveAnswer(r *http.Request, n int) (release func(), err error)
 	// After a revocation or a disconnection, the write fails by itself.
 	release, err = e.opts.Answers.Take(context.WithoutCancel(r.Context()), caller.ID, int64(n))
 	var limited *belljar.Error
-	repeatable := r.Method == http.MethodGet || r.Method == http.MethodHead || r.Header.Get("Idempotency-Key") != ""
+	repeatable := r.Method == http.MethodGet || r.Method == http.MethodHead || rec.reads.Load() || r.Header.Get("Idempotency-Key") != ""
 	if errors.As(err, &limited) && !repeatable { // clients repeat any request that is rate_limited
 		err = &belljar.Error{
 			Code: belljar.CodeTooLarge, Message: "the answer is too large while others of yours are unread",

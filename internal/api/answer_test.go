@@ -29,6 +29,9 @@ func answers(t *testing.T) http.Handler {
 			_, _ = w.Write(make([]byte, kib<<10))
 			return
 		}
+		if r.Header.Get("Reads") != "" {
+			api.OnlyReads(r.Context())
+		}
 		w.Header().Set("ETag", `"x"`)
 		api.WriteJSON(w, http.StatusOK, strings.Repeat("x", kib<<10))
 	})))
@@ -71,6 +74,7 @@ func TestUnreadAnswers(t *testing.T) {
 			{"ann", "GET", "/1000", "", 429, `"code":"rate_limited"`},
 			{"ann", "POST", "/1000", "", 413, "the request was executed"}, // clients would repeat it after 429
 			{"ann", "POST", "/1000", "Idempotency-Key: k\r\n", 429, `"code":"rate_limited"`},
+			{"ann", "POST", "/1000", "Reads: yes\r\n", 429, `"code":"rate_limited"`},
 			{"ann", "GET", "/200", "", 200, "xxx"},
 			{"ann", "GET", "/stream/900", "", 200, "begun"},
 			{"bob", "GET", "/1000", "", 200, "xxx"},

@@ -30,6 +30,7 @@ type record struct {
 
 	caller atomic.Pointer[belljar.Caller]
 	route  atomic.Pointer[string]
+	reads  atomic.Bool // the request changes nothing, whatever its method
 }
 
 type recordKey struct{}
@@ -37,6 +38,13 @@ type recordKey struct{}
 func recordOf(ctx context.Context) *record {
 	rec, _ := ctx.Value(recordKey{}).(*record)
 	return rec
+}
+
+// OnlyReads marks a request that changes nothing, although its method is POST: a client may repeat it.
+func OnlyReads(ctx context.Context) {
+	if rec := recordOf(ctx); rec != nil {
+		rec.reads.Store(true)
+	}
 }
 
 // end ends the request, since its credentials were revoked.

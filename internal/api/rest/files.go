@@ -198,6 +198,7 @@ func (d *Door) files() {
 		"Searches for at most 5 seconds. A name without a slash matches at any depth; content is text or an RE2 expression, "+
 			"and matches once per line. Binary files and links are skipped."),
 		func(c *call, p *sessionPath, body *belljar.FileSearch) (belljar.FileMatches, error) {
+			api.OnlyReads(c)
 			found, err := c.Files().Search(c, p.ID, *body)
 			found.Matches = filled(found.Matches)
 			return found, err

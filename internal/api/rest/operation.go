@@ -140,9 +140,10 @@ type call struct {
 	status int // of a successful response
 }
 
-// reserve exchanges the body's share for that of a large response, until it is written.
+// reserve exchanges the body's share for that of a large response of a request that only reads, until it is written.
 func (c *call) reserve(of *api.Shares, bytes int64) error {
 	c.releaseBody()
+	api.OnlyReads(c)
 	release, err := of.Take(c, api.CallerOf(c).ID, bytes)
 	if err == nil {
 		c.written = release

@@ -72,7 +72,7 @@ func New(opts Options) (*Door, error) {
 		},
 		sockets: socket.New(socket.Options{
 			Auth: opts.Auth, OriginAllowed: opts.OriginAllowed, Connect: opts.Connect, Fail: api.Fail, Kind: "terminal", What: "a terminal",
-			MaxMessage: maxMessage, Renew: opts.TokenTTL / 2, PingEvery: opts.PingEvery, TryAgain: []belljar.Code{belljar.CodeRuntimeUnavailable},
+			MaxMessage: maxMessage, Renew: opts.TokenTTL / 2, PingEvery: opts.PingEvery, TryAgain: []belljar.Code{belljar.CodeRuntimeUnavailable, belljar.CodeRateLimited},
 			Events: opts.Events, Logger: opts.Logger,
 		}),
 	}, nil
