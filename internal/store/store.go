@@ -261,7 +261,7 @@ type Users interface {
 	// DeleteBefore deletes the usage of the days (UTC) before that of t, and returns the number of rows.
 	DeleteBefore(ctx context.Context, t time.Time) (int, error)
 	// Kept returns how many bytes of artifacts, logs and records are stored in total, and for how many users. Users who store nothing but
-	// records whose logs are swept do not count.
+	// records whose logs are swept do not count, unless all do so.
 	Kept(ctx context.Context) (bytes int64, users int, err error)
 	// Recorded returns the size of the records of a user's ended runs, without their logs: of all, and of those whose log is not swept.
 	Recorded(ctx context.Context, userID string) (all, recent int64, err error)

@@ -71,14 +71,20 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) (out []belljar.U
 	return out, err
 }
 
-// Kept returns how many bytes are stored in total, and for how many users who store more than old records.
+// Kept returns how many bytes are stored in total, and for how many users: those with more than old records, if there are any.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	err = q.s.read(ctx, func() error {
+		old := 0                               // users with old records only
 		for id, artifacts := range q.s.bytes { // s.bytes also has an entry for every user with logs or records
 			bytes += artifacts + q.s.logs[id] + q.s.records[id]
 			if artifacts+q.s.logs[id]+q.s.recent[id] > 0 {
 				users++
+			} else if q.s.records[id] > 0 {
+				old++
 			}
+		}
+		if users == 0 {
+			users = old
 		}
 		return nil
 	})

@@ -54,10 +54,11 @@ func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserU
 	})
 }
 
-// Kept returns how many bytes are stored in total, and for how many users who store more than old records.
+// Kept returns how many bytes are stored in total, and for how many users: those with more than old records, if there are any.
 func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	row := q.s.readDB.QueryRowContext(ctx, "SELECT coalesce(sum(artifact_bytes + log_bytes + record_bytes), 0), "+
-		"count(*) FILTER (WHERE artifact_bytes + log_bytes + recent_record_bytes > 0) FROM sandbox_usage")
+		"coalesce(nullif(count(*) FILTER (WHERE artifact_bytes + log_bytes + recent_record_bytes > 0), 0), count(*) FILTER (WHERE record_bytes > 0)) "+
+		"FROM sandbox_usage")
 	if err := row.Scan(&bytes, &users); err != nil {
 		return 0, 0, q.s.failed(ctx, err)
 	}
