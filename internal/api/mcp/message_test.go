@@ -26,6 +26,7 @@ func unfit() map[string][2]string {
 		"an id without end":      {ping("1e30"), "id is 1e30"},
 		"an id that is none":     {ping("null"), "id is null"},
 		"an id with zeros":       {ping("007"), "is not JSON"},
+		"much that is kept":      {`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"x":"` + strings.Repeat("x", 64<<10) + `"}}`, "65536 bytes at most"},
 		"too many values":        {`{"jsonrpc":"2.0","id":7,"method":"ping","params":{"x":[` + strings.Repeat("1,", 200_000) + `1]}}`, "100000 values at most"},
 		"too many messages":      {"[" + strings.Repeat(ping("1")+",", 200) + ping("2") + "]", "100 messages at most"},
 		"much of nothing":        {"[" + strings.Repeat("1,", 4<<20) + "1]", "100000 values at most"},
