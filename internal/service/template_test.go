@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -270,6 +271,10 @@ func TestTemplateRefusals(t *testing.T) {
 		if e := wantCode(t, field, err, belljar.CodeInvalidRequest); e.Details["field"] != field {
 			t.Errorf("%s: %v", field, e.Details)
 		}
+	}
+	_, err = b.templates().Build(b.context(), belljar.TemplateSpec{Name: "t", BaseImage: "host", Start: slices.Repeat([]string{strings.Repeat("x", 60<<10)}, 5)})
+	if e := wantCode(t, "large", err, belljar.CodeInvalidRequest); e.Details["maximum"] != 256<<10 {
+		t.Errorf("large: %v", e)
 	}
 	b.end(x)
 }

@@ -27,10 +27,19 @@ const (
 	imageRemoved = "image_removed"
 )
 
+// maxSpec bounds a template's fields as JSON, in bytes: a list has up to a hundred of them.
+const maxSpec = 256 << 10
+
 // Build makes a template, unless it exists and nothing has changed.
 func (v view) Build(ctx context.Context, spec belljar.TemplateSpec) (belljar.Template, error) {
 	if err := spec.Validate(); err != nil {
 		return belljar.Template{}, err
+	}
+	if text, err := json.Marshal(spec); err != nil || len(text) > maxSpec {
+		return belljar.Template{}, &belljar.Error{
+			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("a template has %d bytes of fields at most", maxSpec),
+			Details: map[string]any{"maximum": maxSpec}, Hint: "put long commands into files of the template", Err: err,
+		}
 	}
 	of, err := owner(v.caller, spec.Shared)
 	if err != nil {
