@@ -218,7 +218,7 @@ type Sessions interface {
 	// Get returns a session; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, id string) (Session, error)
 	// List returns one page of an owner's sessions, newest first, and the number of all matches. An empty userID matches
-	// every user. A corrupt row is counted and left out. A key prefix matches the bytes of the scope key.
+	// every user. A corrupt row is counted and left out. A key prefix matches the bytes of the scope key. List leaves Spec out, which may be large.
 	List(ctx context.Context, userID string, q belljar.SessionQuery) (page []Session, total int, err error)
 	// Unfinished returns every session that has not ended, oldest first. A corrupt row is left out.
 	Unfinished(ctx context.Context) ([]Session, error)

@@ -195,7 +195,7 @@ func (x *Session) row() store.Session {
 	row.Spec, row.Hibernation, row.Below = x.spec, x.asleep.saved, x.below
 	x.mu.Unlock()
 	if row.Spec.Secrets = nil; row.State.Ended() {
-		row.Hibernation = nil
+		row.Hibernation, row.Spec = nil, belljar.SessionSpec{} // up to megabytes that nothing reads again
 	} else {
 		row.Secrets, row.Hibernation = x.sealed, cmp.Or(row.Hibernation, awake(x))
 	}

@@ -66,3 +66,15 @@ func TestMakeErrorWithoutRoom(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// The record of an ended session has no request, which may have megabytes.
+func TestEndedRow(t *testing.T) {
+	s := New(Options{Queue: queue.New(queue.Options{}), Clock: stopped{time.Unix(1e9, 0)}})
+	x := s.bare("1", belljar.Caller{}, belljar.SessionSpec{Env: map[string]string{"A": "1"}}, &placement.Placement{}, terms{ttl: time.Hour})
+	for state, want := range map[belljar.SessionState]int{belljar.SessionActive: 1, belljar.SessionClosed: 0} {
+		x.state.State = state
+		if row := x.row(); len(row.Spec.Env) != want {
+			t.Errorf("%s: %+v", state, row.Spec)
+		}
+	}
+}

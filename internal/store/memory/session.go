@@ -103,7 +103,7 @@ func (q sessions) List(ctx context.Context, userID string, query belljar.Session
 		}
 		sortEntries(all, true, func(s *store.Session) time.Time { return s.CreatedAt })
 		total = len(all)
-		page, err = copyPage(pageOf(all, query.Limit, query.Offset), nil)
+		page, err = copyPage(pageOf(all, query.Limit, query.Offset), func(s *store.Session) { s.Spec = belljar.SessionSpec{} })
 		return err
 	})
 	return page, total, err

@@ -13,8 +13,10 @@ import (
 
 type sessions struct{ s *Store }
 
-const sessionColumns = "id, user_id, state, message, runtime, base_image, scope_key, created_at, expires_at, ended_at, " +
-	"tenant, node_id, worker_id, lease_epoch, detail, spec"
+const (
+	listedSession  = "id, user_id, state, message, runtime, base_image, scope_key, created_at, expires_at, ended_at, tenant, node_id, worker_id, lease_epoch, detail"
+	sessionColumns = listedSession + ", spec"
+)
 
 // sessionDetail is the column detail.
 type sessionDetail struct {
@@ -148,7 +150,7 @@ func sessionsOf(userID string, query belljar.SessionQuery) (where string, args [
 // List returns one page of an owner's sessions.
 func (q sessions) List(ctx context.Context, userID string, query belljar.SessionQuery) (page []store.Session, total int, err error) {
 	where, args := sessionsOf(userID, query)
-	return paged(ctx, q.s, sessionColumns, where, newestSessions, args, query.Limit, query.Offset, scanSession)
+	return paged(ctx, q.s, listedSession+", '{}'", where, newestSessions, args, query.Limit, query.Offset, scanSession)
 }
 
 const unfinishedSessions = "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid"

@@ -57,7 +57,9 @@ func sessionComesBack(t *testing.T, s store.Store) {
 	same(t, "updated", getSession(t, s, a.ID), b)
 	page, total, err := s.Sessions().List(t.Context(), "", belljar.SessionQuery{All: true})
 	ok(t, err)
-	same(t, "listed", page, []store.Session{b})
+	listed := b
+	listed.Spec = belljar.SessionSpec{}
+	same(t, "listed", page, []store.Session{listed})
 	same(t, "total", total, 1)
 	if got := getSession(t, s, a.ID); got.CreatedAt.Location() != time.UTC || got.EndedAt.Location() != time.UTC {
 		t.Error("times are not in UTC")
@@ -88,6 +90,9 @@ func sessionLife(t *testing.T, s store.Store) {
 		t.Helper()
 		page, n, err := s.Sessions().List(ctx, user, q)
 		ok(t, err)
+		for i := range want {
+			want[i].Spec = belljar.SessionSpec{} // which may be large
+		}
 		same(t, what, page, want)
 		same(t, what+": total", n, total)
 	}
