@@ -199,6 +199,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 	row.State, row.Message, row.EndedAt, row.Secrets, row.Hibernation, row.Hibernated = end.state, end.message, &now, nil, nil, nil
 	row.Runs = s.runsOf(ctx, row)
 	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
+	row.Spec = belljar.SessionSpec{}
 	if err := s.opts.Store.Update(ctx, row); err != nil {
 		// Lists already show it as lost, but its scope stays taken until this write succeeds.
 		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)
