@@ -32,7 +32,7 @@ func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report f
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			h, made, err := ls.hold(ctx, src.Id, func(dir string) (layer.Stats, error) {
+			h, made, err := ls.hold(ctx, src, func(dir string) (layer.Stats, error) {
 				return ls.unpack(ctx, src, dir, report)
 			})
 			if err != nil {

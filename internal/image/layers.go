@@ -2,6 +2,8 @@ package image
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar/internal/image/fault"
 	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/internal/image/manifest"
 	"github.com/belljar/belljar/internal/image/reference"
 )
 
@@ -25,6 +28,13 @@ func (ls *layers) folder(id string) string { return ls.in(layersFolder, referenc
 
 func (ls *layers) lockPath(id string) string {
 	return ls.in(locksFolder, layerPrefix+reference.ShortDigest(id))
+}
+
+// fetchPath returns the path of the lock for fetching a layer. Each source has its own, so that a slow registry, which may claim any layer,
+// delays no pull from another. It is swept like a space.
+func (ls *layers) fetchPath(src manifest.Layer) string {
+	sum := sha256.Sum256([]byte(src.From + "\n" + src.Blob() + "\n" + src.Id))
+	return ls.in(tempFolder, layerPrefix+hex.EncodeToString(sum[:])+spaceLock)
 }
 
 // stats reads the statistics of a layer; [fs.ErrNotExist] if the layer is missing, or a loss of power has truncated it.
@@ -54,17 +64,17 @@ type heldLayer struct {
 	lock  *lock
 }
 
-// hold holds a layer. If it is missing, unpack writes it into an empty folder, which only one caller does at a time; made
+// hold holds a layer. If it is missing, unpack writes it into an empty folder, which only one caller for each source does at a time; made
 // reports that it did.
-func (ls *layers) hold(ctx context.Context, id string, unpack func(dir string) (layer.Stats, error)) (h *heldLayer, made bool, err error) {
+func (ls *layers) hold(ctx context.Context, src manifest.Layer, unpack func(dir string) (layer.Stats, error)) (h *heldLayer, made bool, err error) {
 	for pause := lockPollLeast; ; pause = min(2*pause, lockPollMost) {
-		h, err := ls.here(id)
+		h, err := ls.here(src.Id)
 		if h != nil || err != nil {
 			return h, made, err
 		}
 		// The layer is missing, or being made. A waiter holds no lock of this layer, so two that wait for each other's layers
 		// never deadlock.
-		l, err := tryLock(ls.lockPath(id), true)
+		l, err := tryLock(ls.fetchPath(src), true)
 		if errors.Is(err, errBusy) {
 			if err := sleep(ctx, pause); err != nil {
 				return nil, false, err
@@ -74,14 +84,14 @@ func (ls *layers) hold(ctx context.Context, id string, unpack func(dir string) (
 		if err != nil {
 			return nil, false, fault.Wrap("lock a layer", err)
 		}
-		if _, err := ls.stats(id); errors.Is(err, fs.ErrNotExist) {
+		if _, err := ls.stats(src.Id); errors.Is(err, fs.ErrNotExist) {
 			made = true
-			if err := ls.create(id, unpack); err != nil {
+			if err := ls.create(ctx, src.Id, unpack); err != nil {
 				l.discard()
 				return nil, false, fault.Wrap("unpack a layer", err)
 			}
 		}
-		l.release() // and retry: the layer may be removed with the last image that has it before it is held
+		l.discard() // and retry: the layer may be removed with the last image that has it before it is held
 	}
 }
 
@@ -108,8 +118,8 @@ func (ls *layers) here(id string) (*heldLayer, error) {
 	return &heldLayer{id: id, files: filepath.Join(ls.folder(id), filesFolder), stats: stats, lock: l}, nil
 }
 
-// create unpacks a layer next to its place and moves it there when it is complete.
-func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)) error {
+// create unpacks a layer next to its place and moves it there when it is complete, unless another source was faster.
+func (ls *layers) create(ctx context.Context, id string, unpack func(dir string) (layer.Stats, error)) error {
 	sp, err := ls.space()
 	if err != nil {
 		return err
@@ -137,10 +147,37 @@ func (ls *layers) create(id string, unpack func(dir string) (layer.Stats, error)
 	if err := layer.Sync(files); err != nil { // a layer under its final name is complete, also after a loss of power
 		return err
 	}
-	if err := os.Rename(ls.folder(id), sp.in("cut")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	return ls.place(ctx, id, whole, sp.in("cut"))
+}
+
+// place moves a complete layer to its place, and what is left there of one that was cut short to cut.
+func (ls *layers) place(ctx context.Context, id, whole, cut string) error {
+	for pause := lockPollLeast; ; pause = min(2*pause, lockPollMost) {
+		l, err := tryLock(ls.lockPath(id), true)
+		if err != nil && !errors.Is(err, errBusy) {
+			return err
+		}
+		if _, err := ls.stats(id); !errors.Is(err, fs.ErrNotExist) {
+			l.release()
+			return err
+		}
+		if l == nil {
+			if err := sleep(ctx, pause); err != nil {
+				return err
+			}
+			continue
+		}
+		err = os.Rename(ls.folder(id), cut)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			err = os.Rename(whole, ls.folder(id))
+		}
+		if err != nil {
+			l.discard()
+			return err
+		}
+		l.release()
+		return nil
 	}
-	return os.Rename(whole, ls.folder(id))
 }
 
 // drop moves a layer that no image has into a space and returns its bytes. A layer that another process is making an image of

@@ -121,7 +121,7 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference, report func(b
 			return belljar.Image{}, fault.TooLarge("bytes", s.o.MaxBytes, "its layers have more than %d bytes as they are", s.o.MaxBytes)
 		}
 		out.Layers[i] = manifest.Layer{
-			Id: out.Config.RootFS.DiffIDs[i], Digest: l.Digest, Size: l.Size,
+			Id: out.Config.RootFS.DiffIDs[i], Digest: l.Digest, Size: l.Size, From: ref.Remote().Context().RegistryStr(),
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Blob(ctx, l), nil },
 		}
 	}

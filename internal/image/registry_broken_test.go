@@ -3,14 +3,18 @@
 package image_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -150,6 +154,47 @@ func TestStall(t *testing.T) {
 			_, err := s.Pull(t.Context(), h.ref("app"), false, nil)
 			wantError(t, err, belljar.CodeImageUnavailable, "sends nothing, or next to nothing")
 		})
+	}
+}
+
+// TestSlowRegistry tests that a registry that sends a layer slowly delays no pull of that layer from another registry, and leaves nothing.
+func TestSlowRegistry(t *testing.T) {
+	layer := noise(t, 300<<10)
+	slow, good := newHub(t), newHub(t)
+	for _, h := range []*hub{slow, good} {
+		h.put("app:latest", build(t, spec{layers: [][]byte{layer}}))
+	}
+	begun := make(chan struct{})
+	seen := sync.OnceFunc(func() { close(begun) })
+	slow.meddleWith(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, digest(layer)) {
+			return false
+		}
+		w.Header().Set("Content-Length", strconv.Itoa(len(layer)))
+		_, _ = w.Write(layer[:1])
+		w.(http.Flusher).Flush()
+		seen()
+		<-r.Context().Done()
+		return true
+	})
+	path := filepath.Join(t.TempDir(), "images")
+	s := open(t, image.Options{Path: path, StallTimeout: time.Minute}, slow, good)
+	ctx, cancel := context.WithCancel(t.Context())
+	var hostile sync.WaitGroup
+	hostile.Go(func() {
+		if _, err := s.Pull(ctx, slow.ref("app"), false, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("the slow pull: %v", err)
+		}
+	})
+	<-begun
+	pull(t, s, good.ref("app"))
+	cancel()
+	hostile.Wait()
+	if err := s.Close(); err != nil { // waits for the end of the slow pull
+		t.Error(err)
+	}
+	if left := leftovers(t, path); len(left) > 0 {
+		t.Errorf("left over: %v", left)
 	}
 }
 

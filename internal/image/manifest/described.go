@@ -30,6 +30,7 @@ type Layer struct {
 	Id     string // expected digest of the uncompressed tar
 	Digest string // digest of the data of Open; "" if it equals Id
 	Size   int64  // size of the data of Open
+	From   string // host of its registry; "" for an archive
 	Open   func(ctx context.Context) (io.ReadCloser, error)
 }
 
