@@ -4,7 +4,11 @@ package install
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/url"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/clock"
 	"github.com/belljar/belljar/internal/service/placement"
+	"github.com/belljar/belljar/internal/shelf"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -62,4 +67,65 @@ func TestCharge(t *testing.T) {
 	if belljar.CodeOf(err) != belljar.CodeImageInvalid || len(charged) != 1 || charged[0] != (store.Charge{CPUSeconds: 3}) {
 		t.Errorf("%+v, %v", charged, err)
 	}
+}
+
+// slow is a runtime in which the first sandbox begins at the end of its request, and no further one begins.
+type slow struct {
+	*fake.Runtime
+	first atomic.Bool
+	begun chan struct{}
+}
+
+var errSlow = errors.New("no sandbox")
+
+func (s *slow) Create(ctx context.Context, _ runtime.Spec) (runtime.Sandbox, error) {
+	if s.first.CompareAndSwap(false, true) {
+		close(s.begun)
+		<-ctx.Done()
+	}
+	return nil, errSlow
+}
+
+// TestFlights checks that identical requests of one user wait for each other, and those of other users do not.
+func TestFlights(t *testing.T) {
+	rt := &slow{Runtime: fake.New(fake.Options{Dir: t.TempDir()}), begun: make(chan struct{})}
+	host := placement.NewHost(rt)
+	caps, err := rt.Probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirror, _ := url.Parse("https://packages.example.com/simple/")
+	i := New(Options{
+		Shelf: &shelf.Shelf{Dir: t.TempDir(), Keep: 1 << 20, Max: 1 << 20}, Mirrors: map[string][]*url.URL{"pip": {mirror}},
+		Time: time.Minute, MB: 16, Now: time.Now, Boxes: &box.Maker{
+			Lifetime: runtime.LifetimeCreator, Work: func(f func()) { f() }, AfterFunc: clock.Wall{}.AfterFunc, Log: slog.New(slog.DiscardHandler),
+			Hosts: placement.Hosts{host},
+		},
+	})
+	// install returns whether the request waited for another, which ends it.
+	install := func(ctx context.Context, user string) (waited bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		_, err := i.Ready(ctx, Order{
+			Caller: belljar.Caller{ID: user}, Packages: belljar.Packages{Pip: []string{"a"}},
+			Placement: &placement.Placement{Host: host, Caps: caps, Image: runtime.Root{Ref: "python:3", Digest: "sha256:1"}, Limits: belljar.DefaultLimits()},
+			Tell:      func(string, string) { waited = true; cancel() },
+		})
+		if err == nil {
+			t.Errorf("%s: packages without a sandbox", user)
+		}
+		return waited
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var first sync.WaitGroup
+	first.Go(func() { install(ctx, "ada") })
+	<-rt.begun
+	if !install(t.Context(), "ada") {
+		t.Error("a second request of the same user installs, too")
+	}
+	if install(t.Context(), "bob") {
+		t.Error("another user waits")
+	}
+	cancel()
+	first.Wait()
 }

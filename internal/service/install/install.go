@@ -235,7 +235,8 @@ func hashed(lock []belljar.Package) bool {
 	return !slices.ContainsFunc(lock, func(p belljar.Package) bool { return p.Hash == "" })
 }
 
-// layer returns the layer of a tool, and installs it if it is missing. Concurrent calls for the same layer install it once.
+// layer returns the layer of a tool, and installs it if it is missing. Concurrent calls of one user for the same layer install it
+// once. Users do not wait for each other: an installation is as slow as the limits of its request.
 func (i *Installer) layer(ctx context.Context, t *tool, wanted []string, o Order) (*shelf.Layer, error) {
 	key := i.key(t, wanted, o, o.Caller.ID)
 	keys := []string{key}
@@ -248,9 +249,9 @@ func (i *Installer) layer(ctx context.Context, t *tool, wanted []string, o Order
 		if l != nil || err != nil {
 			return l, err
 		}
-		done, first := i.begin(keys[0])
+		done, first := i.begin(key)
 		if first {
-			defer i.end(keys[0])
+			defer i.end(key)
 			return i.make(ctx, t, keys, wanted, o)
 		}
 		o.Tell(t.name, "waiting for another installation of the same packages")
