@@ -199,6 +199,13 @@ func Renamed(err error, names map[string]string) error {
 	return &renamed
 }
 
+// NoContents refuses a file without contents. in precedes the names of its fields.
+func NoContents(in string) error {
+	e := Refuse(in+"contents", "one of %scontents and %scontents_b64 is required", in, in)
+	e.Hint = "\"contents\": \"\" makes an empty file"
+	return e
+}
+
 // HintIn returns the hint of a run, with a door's own name of timeout_sec.
 func HintIn(run belljar.Run, own string) string {
 	return strings.Replace(run.Hint, "timeout_sec (--timeout)", own+" (--timeout)", 1)

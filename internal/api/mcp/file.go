@@ -98,9 +98,7 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 	case in.Contents != nil && in.ContentsB64 != nil && *in.Contents != "" && *in.ContentsB64 != "":
 		return nil, api.Refuse("contents", "contents and contents_b64 are both given")
 	case in.Contents == nil && in.ContentsB64 == nil: // a model may mean a change of the mode alone
-		e := api.Refuse("contents", "one of contents and contents_b64 is required")
-		e.Hint = "\"contents\": \"\" makes an empty file"
-		return nil, e
+		return nil, api.NoContents("")
 	case in.Contents != nil && *in.Contents != "":
 		data = []byte(*in.Contents)
 	case in.ContentsB64 != nil:

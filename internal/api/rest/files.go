@@ -244,9 +244,7 @@ func oneFile(in, name string, text *string, raw *[]byte, mode string, overwrite 
 	case raw != nil:
 		w.Content, w.Size = bytes.NewReader(*raw), int64(len(*raw))
 	default:
-		e := api.Refuse(in+"contents", "one of %scontents and %scontents_b64 is required", in, in)
-		e.Hint = "\"contents\": \"\" makes an empty file"
-		return w, e
+		return w, api.NoContents(in)
 	}
 	w.Mode = bits
 	return w, nil
