@@ -38,7 +38,7 @@ func (v view) Build(ctx context.Context, spec belljar.TemplateSpec) (belljar.Tem
 	if text, err := json.Marshal(spec); err != nil || len(text) > maxSpec {
 		return belljar.Template{}, &belljar.Error{
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("a template has %d bytes of fields at most", maxSpec),
-			Details: map[string]any{"maximum": maxSpec}, Hint: "put long commands into files of the template", Err: err,
+			Details: map[string]any{"field": "body", "maximum": maxSpec}, Hint: "put long commands into files of the template", Err: err,
 		}
 	}
 	of, err := owner(v.caller, spec.Shared)
