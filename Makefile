@@ -101,7 +101,7 @@ CALM := ./client/agentfile $(addprefix ./internal/agent/guest/, confine file ide
         ./internal/image/archive ./internal/image/registry \
         $(addprefix ./internal/service/, admission fault git idempotency outcome pace placement retry run secret session snapshot)
 BOTH := ./internal/service ./internal/agent/guest ./internal/api/rest ./client ./internal/image ./internal/api/workspace ./internal/runtime/pool ./internal/api/mcp \
-        ./internal/agent ./internal/api/thread ./internal/logbook/dir
+        ./internal/agent ./internal/api/thread ./internal/logbook/dir ./internal/service/box
 PLAIN := '^(TestPlain|TestSpec|TestTranscripts|Fuzz)'
 
 SOAKFLAGS := -trimpath -count=1 -vet=off -timeout 240m
