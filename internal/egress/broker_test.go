@@ -130,7 +130,9 @@ func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "fine
 const get = "GET /x HTTP/1.1\r\nHost: a.example.com\r\n"
 
 // TestBroker: the program sends a placeholder, and the host gets the secret, on a persistent connection.
-func TestBroker(t *testing.T) {
+func TestBroker(t *testing.T) { untimed(t, broker) }
+
+func broker(t *testing.T) {
 	a := newAPI(t, ok, nil)
 	c := a.secure(t, "h2", "http/1.1")
 	if got := c.ConnectionState().NegotiatedProtocol; got != "http/1.1" {

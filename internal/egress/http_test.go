@@ -225,7 +225,9 @@ func TestHTTPEarlyHints(t *testing.T) {
 
 // The requests of one connection share one connection to the host. If that ends, the next one is dialled at the
 // pinned address.
-func TestHTTPKeepsAlive(t *testing.T) {
+func TestHTTPKeepsAlive(t *testing.T) { untimed(t, keepsAlive) }
+
+func keepsAlive(t *testing.T) {
 	w, p := newWorld(t, nil), &raw{}
 	var once sync.Once
 	w.peer("a.example.com", public, 80, func(c net.Conn) {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -23,6 +24,10 @@ const patience = 2 * time.Minute
 
 // patient makes a gate wait as long: a busy machine must not look like a peer that does not answer.
 var patient = waits{dial: patience, accept: patience, first: patience, head: patience, last: patience, silent: patience, pin: patience, name: patience, lookup: patience}
+
+// untimed runs a test of reused connections. http.Transport does not reuse a connection whose response arrives while the request's
+// writer has waited 50 ms for a processor. In a bubble, no time passes while the listeners of a world wait on the network.
+func untimed(t *testing.T, test func(*testing.T)) { synctest.Test(t, test) }
 
 // public is the default address of names.
 var public = netip.MustParseAddr("203.0.113.10")
