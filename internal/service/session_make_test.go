@@ -18,7 +18,8 @@ import (
 )
 
 func TestSessionIdempotency(t *testing.T) {
-	b := newBench(t)
+	records := memory.New()
+	b := newBench(t, func(o *service.Options) { o.Store = records })
 	req := spec()
 	req.IdempotencyKey = "k"
 	// Concurrent requests make one session, and all get it.
@@ -45,6 +46,9 @@ func TestSessionIdempotency(t *testing.T) {
 	}
 	if created != 1 || len(b.sandboxes()) != 1 {
 		t.Errorf("%d created, sandboxes %v", created, b.sandboxes())
+	}
+	if key, err := records.Keys().Get(b.context(), "sessions", made[0].UserID, "k"); err != nil || key.Response != nil {
+		t.Errorf("a session's key keeps an answer that nothing reads: %s, %v", key.Response, err)
 	}
 	other := req
 	other.TimeoutSec = 5

@@ -233,7 +233,7 @@ type Key struct {
 	Key         string
 	Fingerprint string // SHA-256 of the canonical request
 	ObjectID    string // id of the created object
-	Response    []byte // the first response, JSON
+	Response    []byte // the first response, JSON; nil for a session
 	CreatedAt   time.Time
 	NotBefore   time.Time // for Insert: an entry created before this time has expired. Not stored
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 
@@ -212,10 +211,7 @@ func (s *Sessions) discard(x *Session, fault error) {
 func (s *Sessions) insertWithKey(ctx context.Context, x *Session, key *store.Key) (prior *store.Key, err error) {
 	row := x.row()
 	if key != nil {
-		key.ObjectID = x.id
-		if key.Response, err = json.Marshal(row.Session); err != nil {
-			return nil, err
-		}
+		key.ObjectID = x.id // a repeated request gets the session's current record
 	}
 	prior, err = s.opts.Store.Insert(context.WithoutCancel(ctx), row, key)
 	switch {
