@@ -330,8 +330,8 @@ type Secrets interface {
 	Put(ctx context.Context, s Secret) (Secret, error)
 	// Get returns a secret; ErrNotFound.
 	Get(ctx context.Context, owner, name string) (Secret, error)
-	// List returns an owner's secrets, by name.
-	List(ctx context.Context, owner string) ([]Secret, error)
+	// List returns an owner's secrets, and optionally the shared ones, by name and the owner's first.
+	List(ctx context.Context, owner string, shared bool) ([]Secret, error)
 	// All returns the secrets of all owners.
 	All(ctx context.Context) ([]Secret, error)
 	// Delete deletes a secret; ErrNotFound.
@@ -371,10 +371,10 @@ type Templates interface {
 	Put(ctx context.Context, t Template) error
 	// Get returns a template; ErrNotFound, ErrCorrupt.
 	Get(ctx context.Context, owner, name string) (Template, error)
-	// List returns an owner's templates, by name. A corrupt row is left out.
-	List(ctx context.Context, owner string) ([]Template, error)
-	// All returns the templates of all owners.
-	All(ctx context.Context) ([]Template, error)
+	// List returns an owner's templates, and optionally the shared ones, by name and the owner's first. A corrupt row is left out.
+	List(ctx context.Context, owner string, shared bool) ([]Template, error)
+	// Dropping returns Owner and Name of the templates with a Drop: the rest of a template may be large.
+	Dropping(ctx context.Context) ([]Template, error)
 	// Delete deletes a template; ErrNotFound.
 	Delete(ctx context.Context, owner, name string) error
 }

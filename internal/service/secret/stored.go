@@ -1,7 +1,6 @@
 package secret
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,17 +45,14 @@ func (v stored) Set(ctx context.Context, name string, spec belljar.SecretSpec) (
 
 // List returns the caller's own secrets and the shared ones.
 func (v stored) List(ctx context.Context) ([]belljar.StoredSecret, error) {
-	list := []belljar.StoredSecret{}
-	for _, owner := range slices.Compact([]string{sharedOwner, v.caller.ID}) {
-		rows, err := v.Store.List(ctx, owner)
-		if err != nil {
-			return nil, fault.Record("list the stored secrets", err)
-		}
-		for _, row := range rows {
-			list = append(list, shown(row))
-		}
+	rows, err := v.Store.List(ctx, v.caller.ID, true)
+	if err != nil {
+		return nil, fault.Record("list the stored secrets", err)
 	}
-	slices.SortStableFunc(list, func(a, b belljar.StoredSecret) int { return cmp.Compare(a.Name, b.Name) })
+	list := []belljar.StoredSecret{}
+	for _, row := range rows {
+		list = append(list, shown(row))
+	}
 	return list, nil
 }
 
@@ -98,7 +94,7 @@ func (v stored) owner(name string, shared bool) (string, error) {
 
 // room refuses a secret beyond the maximum.
 func (v stored) room(ctx context.Context, owner, name string) error {
-	rows, err := v.Store.List(ctx, owner)
+	rows, err := v.Store.List(ctx, owner, false)
 	if err != nil {
 		return fault.Record("list the stored secrets", err)
 	}

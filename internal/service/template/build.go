@@ -96,7 +96,7 @@ func (v view) given(ctx context.Context, id string) (belljar.Snapshot, error) {
 
 // room refuses a template to an owner with the maximum number.
 func (t *Templates) room(ctx context.Context, owner string) error {
-	rows, err := t.opts.Store.List(ctx, owner)
+	rows, err := t.opts.Store.List(ctx, owner, false)
 	if err != nil {
 		return fault.Record("count the templates of "+owner, err)
 	}

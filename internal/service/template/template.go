@@ -6,7 +6,6 @@
 package template
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,19 +193,16 @@ func (v view) Get(ctx context.Context, name string) (belljar.Template, error) {
 
 // List returns the caller's templates and the shared ones.
 func (v view) List(ctx context.Context) ([]belljar.Template, error) {
+	rows, err := v.opts.Store.List(ctx, v.caller.ID, true)
+	if err != nil {
+		return nil, fault.Record("list templates", err)
+	}
 	list := []belljar.Template{}
-	for _, owner := range slices.Compact([]string{v.caller.ID, sharedOwner}) {
-		rows, err := v.opts.Store.List(ctx, owner)
-		if err != nil {
-			return nil, fault.Record("list templates", err)
-		}
-		for _, x := range rows {
-			if x, ok := v.shown(x); ok {
-				list = append(list, x)
-			}
+	for _, x := range rows {
+		if x, ok := v.shown(x); ok {
+			list = append(list, x)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b belljar.Template) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
@@ -274,16 +270,13 @@ func (t *Templates) settle(ctx context.Context, x store.Template, ids []string) 
 
 // Sweep removes the leftovers of unfinished builds, and the files of previous builds. At the start of a process (first) no session is about to use those.
 func (t *Templates) Sweep(ctx context.Context, first bool) error {
-	rows, err := t.opts.Store.All(ctx)
+	rows, err := t.opts.Store.Dropping(ctx)
 	if err != nil {
 		return fmt.Errorf("sweep templates: %w", err)
 	}
 	var errs []error
 	for _, row := range rows {
 		k := key{row.Owner, row.Name}
-		if len(row.Drop) == 0 {
-			continue
-		}
 		t.mu.Lock()
 		busy := t.busy[k] != nil
 		t.mu.Unlock()

@@ -48,8 +48,8 @@ func (q secrets) Get(ctx context.Context, owner, name string) (got store.Secret,
 }
 
 // List returns an owner's secrets.
-func (q secrets) List(ctx context.Context, owner string) ([]store.Secret, error) {
-	return q.list(ctx, func(s store.Secret) bool { return s.Owner == owner })
+func (q secrets) List(ctx context.Context, owner string, shared bool) ([]store.Secret, error) {
+	return q.list(ctx, func(s store.Secret) bool { return s.Owner == owner || shared && s.Owner == "" })
 }
 
 // All returns the secrets of all owners.
@@ -66,7 +66,7 @@ func (q secrets) list(ctx context.Context, wanted func(store.Secret) bool) (list
 		}
 		return nil
 	})
-	slices.SortFunc(list, func(a, b store.Secret) int { return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(list, func(a, b store.Secret) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.Owner, a.Owner)) })
 	return list, err
 }
 

@@ -37,13 +37,18 @@ func (q templates) Get(ctx context.Context, owner, name string) (got store.Templ
 }
 
 // List returns an owner's templates.
-func (q templates) List(ctx context.Context, owner string) ([]store.Template, error) {
-	return q.list(ctx, func(x store.Template) bool { return x.Owner == owner })
+func (q templates) List(ctx context.Context, owner string, shared bool) ([]store.Template, error) {
+	return q.list(ctx, func(x store.Template) bool { return x.Owner == owner || shared && x.Owner == "" })
 }
 
-// All returns the templates of all owners.
-func (q templates) All(ctx context.Context) ([]store.Template, error) {
-	return q.list(ctx, func(store.Template) bool { return true })
+// Dropping returns the names of the templates with snapshots to remove.
+func (q templates) Dropping(ctx context.Context) ([]store.Template, error) {
+	list, err := q.list(ctx, func(x store.Template) bool { return len(x.Drop) > 0 })
+	for i, x := range list {
+		list[i] = store.Template{Owner: x.Owner}
+		list[i].Name = x.Name
+	}
+	return list, err
 }
 
 func (q templates) list(ctx context.Context, wanted func(store.Template) bool) (list []store.Template, err error) {
@@ -61,7 +66,7 @@ func (q templates) list(ctx context.Context, wanted func(store.Template) bool) (
 		return nil
 	})
 	slices.SortFunc(list, func(a, b store.Template) int {
-		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(b.Owner, a.Owner))
 	})
 	return list, err
 }

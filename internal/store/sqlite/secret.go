@@ -47,14 +47,14 @@ func (q secrets) Get(ctx context.Context, owner, name string) (store.Secret, err
 }
 
 // List returns an owner's secrets.
-func (q secrets) List(ctx context.Context, owner string) ([]store.Secret, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+secretColumns+" FROM sandbox_secrets WHERE user_id = ? ORDER BY name", owner)
+func (q secrets) List(ctx context.Context, owner string, shared bool) ([]store.Secret, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+secretColumns+" FROM sandbox_secrets"+ofOwner, owner, shared)
 	return collect(ctx, q.s, rows, err, scanSecret)
 }
 
 // All returns the secrets of all owners.
 func (q secrets) All(ctx context.Context) ([]store.Secret, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+secretColumns+" FROM sandbox_secrets ORDER BY user_id, name")
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+secretColumns+" FROM sandbox_secrets ORDER BY name, user_id DESC")
 	return collect(ctx, q.s, rows, err, scanSecret)
 }
 

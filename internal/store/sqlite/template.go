@@ -44,15 +44,21 @@ func (q templates) Get(ctx context.Context, owner, name string) (store.Template,
 }
 
 // List returns an owner's templates.
-func (q templates) List(ctx context.Context, owner string) ([]store.Template, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT name, detail FROM sandbox_templates WHERE user_id = ? ORDER BY name", owner)
+func (q templates) List(ctx context.Context, owner string, shared bool) ([]store.Template, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT name, detail FROM sandbox_templates"+ofOwner, owner, shared)
 	return collect(ctx, q.s, rows, err, scanTemplate)
 }
 
-// All returns the templates of all owners.
-func (q templates) All(ctx context.Context) ([]store.Template, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT name, detail FROM sandbox_templates ORDER BY user_id, name")
-	return collect(ctx, q.s, rows, err, scanTemplate)
+// ofOwner selects the rows of an owner, and those that are shared if the second argument is true.
+const ofOwner = " WHERE user_id IN (?1, iif(?2, '', ?1)) ORDER BY name, user_id DESC"
+
+// Dropping returns the names of the templates with snapshots to remove.
+func (q templates) Dropping(ctx context.Context) ([]store.Template, error) {
+	rows, err := q.s.readDB.QueryContext(ctx, "SELECT user_id, name FROM sandbox_templates "+
+		"WHERE iif(json_valid(detail), json_array_length(detail, '$.Drop'), 0) > 0 ORDER BY name, user_id DESC")
+	return collect(ctx, q.s, rows, err, func(row scanner) (x store.Template, err error) {
+		return x, row.Scan(&x.Owner, &x.Name)
+	})
 }
 
 // Delete deletes a template.

@@ -29,12 +29,15 @@ func secretLife(t *testing.T, s store.Store) {
 	got, err := s.Secrets().Get(ctx, "ann", "B")
 	ok(t, err)
 	same(t, "got", got, changed)
-	list, err := s.Secrets().List(ctx, "ann")
+	list, err := s.Secrets().List(ctx, "ann", false)
 	ok(t, err)
 	same(t, "one owner's", list, []store.Secret{a, changed})
+	list, err = s.Secrets().List(ctx, "ann", true)
+	ok(t, err)
+	same(t, "one owner's and the shared one", list, []store.Secret{a, all, changed})
 	list, err = s.Secrets().All(ctx)
 	ok(t, err)
-	same(t, "all", list, []store.Secret{all, a, changed, bob})
+	same(t, "all", list, []store.Secret{a, all, bob, changed})
 
 	for _, who := range [][2]string{{"ann", "C"}, {"bob", "A"}, {"", "B"}, {"ann", "a"}, {"ann", ""}} {
 		_, err := s.Secrets().Get(ctx, who[0], who[1])
@@ -44,7 +47,7 @@ func secretLife(t *testing.T, s store.Store) {
 	ok(t, s.Secrets().Delete(ctx, "ann", "A"))
 	list, err = s.Secrets().All(ctx)
 	ok(t, err)
-	same(t, "left", list, []store.Secret{all, changed, bob})
+	same(t, "left", list, []store.Secret{all, bob, changed})
 }
 
 // secretsAreSealed: no store accepts unencrypted secrets of a request.

@@ -22,19 +22,32 @@ func templateLife(t *testing.T, s store.Store) {
 	got, err := all.Get(ctx, "ann", "b")
 	ok(t, err)
 	same(t, "every field, replaced", got, full)
-	list, err := all.List(ctx, "ann")
+	settled := of("ben", "a")
+	settled.Drop = nil
+	ok(t, all.Put(ctx, settled))
+	list, err := all.List(ctx, "ann", false)
 	ok(t, err)
 	same(t, "one owner's", list, []store.Template{a, full})
-	list, err = all.All(ctx)
+	list, err = all.List(ctx, "ann", true)
 	ok(t, err)
-	same(t, "all", list, []store.Template{shared, a, full, bens})
-	for _, who := range [][2]string{{"ann", "c"}, {"ben", "a"}, {"", "a"}, {"' OR 1=1 --", "b"}} {
+	same(t, "one owner's and the shared one", list, []store.Template{a, full, shared})
+	list, err = all.List(ctx, "", true)
+	ok(t, err)
+	same(t, "the shared one", list, []store.Template{shared})
+	list, err = all.Dropping(ctx)
+	ok(t, err)
+	named := func(owner, name string) (x store.Template) {
+		x.Owner, x.Name = owner, name
+		return x
+	}
+	same(t, "those with snapshots to remove", list, []store.Template{named("ann", "a"), named("ben", "b"), named("ann", "b"), named("", "b")})
+	for _, who := range [][2]string{{"ann", "c"}, {"ben", "c"}, {"", "a"}, {"' OR 1=1 --", "b"}} {
 		_, err := all.Get(ctx, who[0], who[1])
 		wantErr(t, "get", err, store.ErrNotFound)
 		wantErr(t, "delete", all.Delete(ctx, who[0], who[1]), store.ErrNotFound)
 	}
 	ok(t, all.Delete(ctx, "ann", "b"))
-	list, err = all.List(ctx, "ann")
+	list, err = all.List(ctx, "ann", false)
 	ok(t, err)
 	same(t, "left", list, []store.Template{a})
 }
