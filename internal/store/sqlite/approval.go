@@ -97,7 +97,7 @@ func approvalsOf(query belljar.ApprovalQuery) (where string, args []any) {
 // List returns one page, newest first.
 func (q approvals) List(ctx context.Context, query belljar.ApprovalQuery) (page []belljar.Approval, total int, err error) {
 	where, args := approvalsOf(query)
-	return paged(ctx, q.s, "id, detail", where, newestApprovals, args, query.Limit, query.Offset, scanApproval)
+	return paged(ctx, q.s, query.UserID, "id, detail", where, newestApprovals, args, query.Limit, query.Offset, scanApproval)
 }
 
 var deleteApprovals = deleting("sandbox_approvals", "rowid", "requested_at < ? AND state <> 'pending'")

@@ -104,15 +104,14 @@ func keysOf(query belljar.KeyQuery) (statement string, args []any) {
 func (q keys) List(ctx context.Context, query belljar.KeyQuery) ([]belljar.KeyEntry, error) {
 	limit, offset := store.Page(query.Limit, query.Offset)
 	statement, args := keysOf(query)
-	rows, err := q.s.readDB.QueryContext(ctx, statement, append(args, limit, offset)...)
-	return collect(ctx, q.s, rows, err, func(row scanner) (e belljar.KeyEntry, err error) {
+	return list(ctx, q.s, query.UserID, func(row scanner) (e belljar.KeyEntry, err error) {
 		var sec, us int64
 		if err := row.Scan(&e.Endpoint, &e.UserKey, &e.Key, &e.ObjectID, &sec, &us); err != nil {
 			return e, scanFailed("idempotency key", e.Key, err)
 		}
 		e.CreatedAt = epochTime(sec, us)
 		return e, nil
-	})
+	}, statement, append(args, limit, offset)...)
 }
 
 // Delete deletes a key if it names objectID.

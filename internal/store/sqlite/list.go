@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -197,11 +198,11 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 	if err != nil {
 		return nil, 0, err
 	}
-	tx, err := q.s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, end, err := q.s.beginList(ctx, cmp.Or(query.UserID, query.SessionID)) // a session has one user
 	if err != nil {
-		return nil, 0, q.s.failed(ctx, err)
+		return nil, 0, err
 	}
-	defer tx.Rollback()
+	defer end()
 	r := listReader{s: q.s, tx: tx, listing: &l}
 	page, total, err = r.read(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 // run writes about ten pages. With SQLite's default of 1,000, one run in a hundred waited for the merge.
 const checkpointPages = 4000
 
-// readers is the number of concurrent reads.
+// readers is the number of concurrent reads, other than lists.
 const readers = 4
 
 // Options configure a store.
@@ -76,12 +76,18 @@ func (s *Store) start(ctx context.Context) error {
 	if err := migrate(ctx, s.writeDB); err != nil {
 		return err
 	}
-	var err error
-	if s.readDB, err = sql.Open("sqlite", source(s.path, "_pragma=query_only(1)&_pragma=cache_size(-8192)")); err != nil {
-		return err
+	for _, pool := range []struct {
+		to    **sql.DB
+		conns int
+	}{{&s.readDB, readers}, {&s.listDB, listers}} {
+		db, err := sql.Open("sqlite", source(s.path, "_pragma=query_only(1)&_pragma=cache_size(-4096)"))
+		if err != nil {
+			return err
+		}
+		db.SetMaxOpenConns(pool.conns)
+		db.SetMaxIdleConns(pool.conns)
+		*pool.to = db
 	}
-	s.readDB.SetMaxOpenConns(readers)
-	s.readDB.SetMaxIdleConns(readers)
 	conn, err := s.writeDB.Conn(ctx)
 	if err != nil {
 		return err

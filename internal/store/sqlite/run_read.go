@@ -141,13 +141,13 @@ func (q runs) Sweepable(ctx context.Context, t time.Time, bytes bool, limit int)
 	return collectUpTo(ctx, q.s, limit, rows, err, func(row scanner) (store.Run, error) { return scanRun(row) })
 }
 
-// paged counts the rows of a list and reads one page of them in one transaction, so that the count matches the page.
-func paged[T any](ctx context.Context, s *Store, columns, from, order string, args []any, limit, offset int, scan func(scanner) (T, error)) (page []T, total int, err error) {
-	tx, err := s.readDB.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+// paged counts the rows of a user's list and reads one page of them in one transaction, so that the count matches the page.
+func paged[T any](ctx context.Context, s *Store, user, columns, from, order string, args []any, limit, offset int, scan func(scanner) (T, error)) (page []T, total int, err error) {
+	tx, end, err := s.beginList(ctx, user)
 	if err != nil {
-		return nil, 0, s.failed(ctx, err)
+		return nil, 0, err
 	}
-	defer tx.Rollback()
+	defer end()
 	if err := tx.QueryRowContext(ctx, "SELECT count(*)"+from, args...).Scan(&total); err != nil {
 		return nil, 0, s.failed(ctx, err)
 	}

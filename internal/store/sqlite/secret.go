@@ -48,8 +48,7 @@ func (q secrets) Get(ctx context.Context, owner, name string) (store.Secret, err
 
 // List returns an owner's secrets.
 func (q secrets) List(ctx context.Context, owner string, shared bool) ([]store.Secret, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+secretColumns+" FROM sandbox_secrets"+ofOwner, owner, shared)
-	return collect(ctx, q.s, rows, err, scanSecret)
+	return list(ctx, q.s, owner, scanSecret, "SELECT "+secretColumns+" FROM sandbox_secrets"+ofOwner, owner, shared)
 }
 
 // All returns the secrets of all owners.

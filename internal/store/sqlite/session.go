@@ -150,7 +150,7 @@ func sessionsOf(userID string, query belljar.SessionQuery) (where string, args [
 // List returns one page of an owner's sessions.
 func (q sessions) List(ctx context.Context, userID string, query belljar.SessionQuery) (page []store.Session, total int, err error) {
 	where, args := sessionsOf(userID, query)
-	return paged(ctx, q.s, listedSession+", '{}'", where, newestSessions, args, query.Limit, query.Offset, scanSession)
+	return paged(ctx, q.s, userID, listedSession+", '{}'", where, newestSessions, args, query.Limit, query.Offset, scanSession)
 }
 
 const unfinishedSessions = "SELECT " + sessionColumns + " FROM sandbox_sessions WHERE ended_at IS NULL ORDER BY created_at, rowid"

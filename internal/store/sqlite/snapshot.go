@@ -76,7 +76,7 @@ func snapshotsOf(q belljar.SnapshotQuery) (where string, args []any) {
 // List returns one page, newest first.
 func (q snapshots) List(ctx context.Context, query belljar.SnapshotQuery) (page []belljar.Snapshot, total int, err error) {
 	where, args := snapshotsOf(query)
-	return paged(ctx, q.s, "id, detail", where, newestSnapshots, args, query.Limit, query.Offset, scanSnapshot)
+	return paged(ctx, q.s, query.UserID, "id, detail", where, newestSnapshots, args, query.Limit, query.Offset, scanSnapshot)
 }
 
 // Has reports whether a user has a snapshot with a digest.

@@ -18,6 +18,8 @@ type Store struct {
 	writeDB *sql.DB // one connection, the writer's
 	writer  *writer
 	readDB  *sql.DB
+	listDB  *sql.DB // for lists
+	turns   turns
 	stmts   statements
 	once    sync.Once
 	closed  error
@@ -130,8 +132,10 @@ func (s *Store) Close() error {
 // closeDBs closes the readers first: the last connection to close merges SQLite's log into the file.
 func (s *Store) closeDBs() error {
 	var err error
-	if s.readDB != nil {
-		err = s.readDB.Close()
+	for _, db := range []*sql.DB{s.readDB, s.listDB} {
+		if db != nil {
+			err = errors.Join(err, db.Close())
+		}
 	}
 	return errors.Join(err, s.writeDB.Close())
 }

@@ -45,8 +45,7 @@ func (q templates) Get(ctx context.Context, owner, name string) (store.Template,
 
 // List returns an owner's templates.
 func (q templates) List(ctx context.Context, owner string, shared bool) ([]store.Template, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT name, detail FROM sandbox_templates"+ofOwner, owner, shared)
-	return collect(ctx, q.s, rows, err, scanTemplate)
+	return list(ctx, q.s, owner, scanTemplate, "SELECT name, detail FROM sandbox_templates"+ofOwner, owner, shared)
 }
 
 // ofOwner selects the rows of an owner, and those that are shared if the second argument is true.

@@ -90,8 +90,7 @@ func (q tokens) ByHash(ctx context.Context, hash string) (store.Token, error) {
 
 // List returns all tokens, newest first.
 func (q tokens) List(ctx context.Context) ([]store.Token, error) {
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT "+tokenColumns+" FROM sandbox_tokens ORDER BY created_at DESC, rowid DESC")
-	return collect(ctx, q.s, rows, err, scanToken)
+	return list(ctx, q.s, "", scanToken, "SELECT "+tokenColumns+" FROM sandbox_tokens ORDER BY created_at DESC, rowid DESC")
 }
 
 // Used stores when a key was last used.

@@ -46,12 +46,12 @@ func (q users) DeleteBefore(ctx context.Context, before time.Time) (int, error) 
 // Top lists users by artifact bytes.
 func (q users) Top(ctx context.Context, limit int, t time.Time) ([]belljar.UserUsage, error) {
 	limit, _ = store.Page(limit, 0)
-	rows, err := q.s.readDB.QueryContext(ctx, "SELECT u.user_id, u.artifact_bytes, u.log_bytes, coalesce(d.cpu_seconds, 0.0), coalesce(d.egress_bytes, 0) FROM sandbox_usage u "+
-		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)
-	return collect(ctx, q.s, rows, err, func(row scanner) (u belljar.UserUsage, err error) {
+	scan := func(row scanner) (u belljar.UserUsage, err error) {
 		err = row.Scan(&u.UserID, &u.ArtifactBytes, &u.LogBytes, &u.CPUSecondsToday, &u.EgressBytesToday)
 		return u, scanFailed("usage", u.UserID, err)
-	})
+	}
+	return list(ctx, q.s, "", scan, "SELECT u.user_id, u.artifact_bytes, u.log_bytes, coalesce(d.cpu_seconds, 0.0), coalesce(d.egress_bytes, 0) FROM sandbox_usage u "+
+		"LEFT JOIN sandbox_usage_daily d ON d.user_id = u.user_id AND d.day = ? ORDER BY u.artifact_bytes DESC, u.user_id LIMIT ?", t.UTC().Format(dayLayout), limit)
 }
 
 // Kept returns how many bytes are stored in total, and for how many users: those with more than old records, if there are any.
