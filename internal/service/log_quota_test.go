@@ -323,6 +323,35 @@ func TestWatermarkIsFair(t *testing.T) {
 
 // Records count when the disk is nearly full: the user who floods them is refused, and not the one who keeps a log, also after the logs are swept.
 func TestWatermarkCountsRecords(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for what, flood := range map[string]func(*bench) error{
+		"runs": func(b *bench) error {
+			req := shell("true")
+			req.Command = append(req.Command, slices.Repeat([]string{long}, 15)...)
+			run, err := b.as("flood").Start(t.Context(), req)
+			if err == nil {
+				b.follow(run.ID)
+			}
+			return err
+		},
+		"sessions": func(b *bench) error {
+			req := spec()
+			req.Labels = map[string]string{}
+			for i := range 15 {
+				req.Labels[fmt.Sprint(i)] = long
+			}
+			x, err := b.sessions("flood").Create(t.Context(), req)
+			if err == nil {
+				err = b.sessions("flood").Delete(t.Context(), x.ID)
+			}
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) { watermarkCounts(t, flood) })
+	}
+}
+
+func watermarkCounts(t *testing.T, flood func(*bench) error) {
 	clock := newHourglass()
 	var free atomic.Uint64
 	free.Store(64 << 20)
@@ -330,20 +359,16 @@ func TestWatermarkCountsRecords(t *testing.T) {
 		o.Clock, o.MinFreeBytes = clock, 64<<20
 		o.FreeBytes = func() (uint64, error) { return free.Load(), nil }
 	})
-	start := func(user string, req belljar.RunRequest) {
-		t.Helper()
-		run, err := b.as(user).Start(t.Context(), req)
-		if err != nil {
+	for range 10 {
+		if err := flood(b); err != nil {
 			t.Fatal(err)
 		}
-		b.follow(run.ID)
 	}
-	for range 10 {
-		req := shell("true")
-		req.Command = append(req.Command, slices.Repeat([]string{strings.Repeat("x", 1000)}, 15)...)
-		start("flood", req)
+	run, err := b.as("log").Start(t.Context(), shell("head -c 50000 /dev/zero"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	start("log", shell("head -c 50000 /dev/zero"))
+	b.follow(run.ID)
 	refused := func(when string) {
 		t.Helper()
 		free.Store(63 << 20)

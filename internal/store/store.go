@@ -263,7 +263,8 @@ type Users interface {
 	// Kept returns how many bytes of artifacts, logs and records are stored in total, and for how many users. Users who store nothing but
 	// records whose logs are swept do not count, unless all do so.
 	Kept(ctx context.Context) (bytes int64, users int, err error)
-	// Recorded returns the size of the records of a user's ended runs, without their logs: of all, and of those whose log is not swept.
+	// Recorded returns the size of the records of what a user has ended, without logs: of all runs and sessions, and of the runs whose log is not
+	// swept.
 	Recorded(ctx context.Context, userID string) (all, recent int64, err error)
 	// Quota returns a user's stored quota; ErrNotFound if there is none.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)

@@ -74,7 +74,7 @@ func (a *Accounts) RoomFor(ctx context.Context, user string, bytes int64) error 
 	}
 	full.Message = has + fmt.Sprintf("; below %d MiB, users who store at least the average cannot start anything", least>>20)
 	full.Details["kept_bytes"], full.Details["share_bytes"] = own, share
-	full.Hint = a.Wait + ", and artifacts with them, and records of runs later; or free space on the server's disk"
+	full.Hint = a.Wait + ", and artifacts with them, and records of runs and sessions later; or free space on the server's disk"
 	return full
 }
 

@@ -26,7 +26,7 @@ type Store struct {
 	asked    map[string]*entry[belljar.Approval]
 	bytes    map[string]int64 // artifacts kept, by user
 	logs     map[string]int64 // log bytes kept, by user
-	records  map[string]int64 // bytes of ended runs' records, by user
+	records  map[string]int64 // bytes of the records of ended runs and sessions, by user
 	recent   map[string]int64 // the part of records whose logs are not swept
 	cpu      map[userDay]float64
 	egress   map[userDay]int64

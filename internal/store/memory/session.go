@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -35,6 +36,7 @@ func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (
 		}
 		q.s.keep(key)
 		q.s.sessions[s.ID] = &entry[store.Session]{arrival: q.s.next(), value: s}
+		q.s.countEnded(s, 1)
 		return nil
 	})
 	return prior, err
@@ -74,9 +76,20 @@ func (q sessions) Update(ctx context.Context, s store.Session) error {
 		if q.taken(&s) {
 			return fmt.Errorf("session %s: scope key: %w", s.ID, store.ErrExists)
 		}
+		q.s.countEnded(e.value, -1)
 		e.value = s
+		q.s.countEnded(s, 1)
 		return nil
 	})
+}
+
+// countEnded adds the size of a session's record to its owner's records, or subtracts it. An open session counts nothing.
+func (s *Store) countEnded(x store.Session, sign int64) {
+	if x.EndedAt != nil {
+		raw, _ := json.Marshal(x.Session) // it has been encoded before
+		s.records[x.UserID] += sign * int64(len(raw))
+		s.bytes[x.UserID] += 0 // Kept finds the user there
+	}
 }
 
 // Get returns a session.
@@ -130,6 +143,7 @@ func (q sessions) DeleteEnded(ctx context.Context, t time.Time) (n int, err erro
 	err = q.s.write(ctx, func() error {
 		for id, e := range q.s.sessions {
 			if e.value.EndedAt != nil && e.value.EndedAt.Before(instant(t)) {
+				q.s.countEnded(e.value, -1)
 				delete(q.s.sessions, id)
 				n++
 			}

@@ -91,7 +91,7 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	return bytes, users, err
 }
 
-// Recorded returns the size of the records of a user's ended runs.
+// Recorded returns the size of the records of a user's ended runs and sessions.
 func (q users) Recorded(ctx context.Context, userID string) (all, recent int64, err error) {
 	err = q.s.read(ctx, func() error {
 		all, recent = q.s.records[userID], q.s.recent[userID]

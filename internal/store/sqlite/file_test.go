@@ -195,7 +195,7 @@ func TestRefusedFiles(t *testing.T) {
 		"another program": {database("CREATE TABLE bookmarks (url TEXT)"), "another program", "another file"},
 		"another's id":    {database("PRAGMA application_id = 77", "CREATE TABLE x (y)"), "another program", "another file"},
 		"another's empty": {database("PRAGMA application_id = 77", "PRAGMA user_version = 1"), "another program", "another file"},
-		"newer":           {database("PRAGMA application_id = 1112296018", "PRAGMA user_version = 11", "CREATE TABLE x (y)"), "version 11", "newer belljar"},
+		"newer":           {database("PRAGMA application_id = 1112296018", "PRAGMA user_version = 12", "CREATE TABLE x (y)"), "version 12", "newer belljar"},
 		"a folder":        {func(t *testing.T, p string) { os.Mkdir(p, 0o700) }, "not a regular file", ""},
 		"a link":          {func(t *testing.T, p string) { os.Symlink(ours, p) }, "not a regular file", ""},
 		"no folder":       {nil, "no such file", "folder"},

@@ -57,6 +57,20 @@ func TestOlderVersion(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			if version >= 10 { // Finish has counted the runs
+				if _, err := db.Exec("INSERT INTO sandbox_usage (user_id, record_bytes, recent_record_bytes) VALUES ('ann', ?, ?)", records, recent); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const message = "é"
+			for id, ended := range map[string]any{"ended": "2026-03-01T00:00:00.000000Z", "open": nil} {
+				if _, err := db.Exec("INSERT INTO sandbox_sessions (id, user_id, state, created_at, expires_at, ended_at, message, detail, spec) "+
+					"VALUES (?, 'ann', 'closed', '', '', ?, ?, '{}', '{}')", id, ended, message); err != nil {
+					t.Fatal(err)
+				}
+			}
+			sessions := int64(len("{}") + len(message))
+			records += sessions
 			if err := db.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -86,8 +100,8 @@ func TestOlderVersion(t *testing.T) {
 			if err := s.Runs().Delete(t.Context(), ids...); err != nil {
 				t.Fatal(err)
 			}
-			if all, since, err := s.Users().Recorded(t.Context(), "ann"); err != nil || all != 0 || since != 0 {
-				t.Errorf("%d and %d bytes of records after all are deleted, %v", all, since, err)
+			if all, since, err := s.Users().Recorded(t.Context(), "ann"); err != nil || all != sessions || since != 0 {
+				t.Errorf("%d and %d bytes of records after all runs are deleted, %v", all, since, err)
 			}
 		})
 	}

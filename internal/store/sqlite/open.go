@@ -26,7 +26,7 @@ var migrations embed.FS
 // The first migration sets the file's application id, the last one its version.
 const (
 	applicationID = 0x424c4a52 // BLJR
-	schemaVersion = 10
+	schemaVersion = 11
 )
 
 // checkpointPages is the size of SQLite's log, in pages of 4 KiB, at which a commit merges it into the file and syncs both. A

@@ -93,7 +93,10 @@ func (q sessions) Insert(ctx context.Context, s store.Session, key *store.Key) (
 	return q.s.insert(ctx, key, func(t *tx) error {
 		_, err := t.exec("INSERT INTO sandbox_sessions (id, user_id, created_at, scope_key, idempotency_key, state, message, runtime, base_image, "+
 			"expires_at, ended_at, tenant, node_id, worker_id, lease_epoch, detail, spec) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", args...)
-		return err
+		if err != nil || s.EndedAt == nil {
+			return err
+		}
+		return countEnded(t, "+", "id = ?", s.ID)
 	})
 }
 
@@ -109,14 +112,29 @@ func (q sessions) Update(ctx context.Context, s store.Session) error {
 	id := s.ID
 	args := append(row, s.Key, id)
 	return q.s.writer.do(ctx, write{durable: s.State == belljar.SessionHibernated, do: func(t *tx) error {
+		if err := countEnded(t, "-", "id = ?", id); err != nil {
+			return err
+		}
 		n, err := t.exec("UPDATE sandbox_sessions SET state = ?, message = ?, runtime = ?, base_image = ?, expires_at = ?, ended_at = ?, "+
 			"tenant = ?, node_id = ?, worker_id = ?, lease_epoch = ?, detail = ?, spec = ?, "+
 			"scope_key = CASE ? WHEN '' THEN NULL ELSE scope_key END WHERE id = ?", args...)
 		if err == nil && n == 0 {
 			return fmt.Errorf("session %s: %w", id, store.ErrNotFound)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return countEnded(t, "+", "id = ?", id)
 	}})
+}
+
+// countEnded adds (+) the size of the records of some sessions to their owners' records, or subtracts it (-). An open session counts nothing. The
+// sums of existing stores rely on this size: a change needs a migration.
+func countEnded(t *tx, sign, where string, args ...any) error {
+	_, err := t.exec("INSERT INTO sandbox_usage (user_id, record_bytes) "+
+		"SELECT user_id, "+sign+"sum(octet_length(detail) + octet_length(message)) FROM sandbox_sessions WHERE ended_at IS NOT NULL AND "+where+" GROUP BY user_id "+
+		"ON CONFLICT (user_id) DO UPDATE SET record_bytes = max(0, record_bytes + excluded.record_bytes)", args...)
+	return err
 }
 
 // Get returns a session.
@@ -161,9 +179,19 @@ func (q sessions) Unfinished(ctx context.Context) ([]store.Session, error) {
 	return collect(ctx, q.s, rows, err, scanSession)
 }
 
-var deleteEnded = deleting("sandbox_sessions", "rowid", "ended_at < ?")
+// endedBefore selects the sessions of one write of a sweep, and deleteEnded deletes the same.
+const endedBefore = "ended_at < ? ORDER BY ended_at, rowid"
+
+var deleteEnded = deleting("sandbox_sessions", "rowid", endedBefore)
 
 // DeleteEnded deletes the sessions that ended before a time.
 func (q sessions) DeleteEnded(ctx context.Context, before time.Time) (int, error) {
-	return q.s.delete(ctx, deleteEnded, timeText(before))
+	text := timeText(before)
+	return q.s.deleteBy(ctx, func(t *tx) (int64, error) {
+		err := countEnded(t, "-", fmt.Sprintf("rowid IN (SELECT rowid FROM sandbox_sessions WHERE %s LIMIT %d)", endedBefore, maxDeleted), text)
+		if err != nil {
+			return 0, err
+		}
+		return t.exec(deleteEnded, text)
+	})
 }

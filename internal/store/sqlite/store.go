@@ -88,10 +88,15 @@ func deleting(table, key, where string) string {
 
 // delete repeats a statement of deleting until no row matches, and returns the number of deleted rows.
 func (s *Store) delete(ctx context.Context, statement string, args ...any) (total int, err error) {
+	return s.deleteBy(ctx, func(t *tx) (int64, error) { return t.exec(statement, args...) })
+}
+
+// deleteBy is delete by a function that executes the statement.
+func (s *Store) deleteBy(ctx context.Context, some func(*tx) (int64, error)) (total int, err error) {
 	for {
 		var n int64
 		err := s.writer.do(ctx, write{do: func(t *tx) (err error) {
-			n, err = t.exec(statement, args...)
+			n, err = some(t)
 			return err
 		}})
 		if err != nil {

@@ -65,7 +65,7 @@ func (q users) Kept(ctx context.Context) (bytes int64, users int, err error) {
 	return bytes, users, nil
 }
 
-// Recorded returns the size of the records of a user's ended runs.
+// Recorded returns the size of the records of a user's ended runs and sessions.
 func (q users) Recorded(ctx context.Context, userID string) (all, recent int64, err error) {
 	row := q.s.stmts.records.QueryRowContext(ctx, userID)
 	err = row.Scan(&all, &recent)

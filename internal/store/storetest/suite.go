@@ -50,6 +50,7 @@ func Run(t *testing.T, opts Options) {
 		{"usage/adds up", usageModel},
 		{"usage/top and quota", usageTop},
 		{"usage/records", usageRecords},
+		{"usage/records of sessions", usageSessions},
 		{"session/every field comes back", sessionComesBack},
 		{"session/life", sessionLife},
 		{"session/scope key", sessionScopeKey},

@@ -229,6 +229,51 @@ func usageRecords(t *testing.T, s store.Store) {
 	want("after the deletion", "bob", 0, 0)
 }
 
+// usageSessions checks that the record of a session counts from its end until it is deleted.
+func usageSessions(t *testing.T, s store.Store) {
+	ctx := t.Context()
+	const long, many = 16 << 10, 600 // more than one write of a sweep deletes
+	session := func(n int) store.Session {
+		x := openSession("ann", n)
+		x.Labels = map[string]string{"k": strings.Repeat("v", long)}
+		return x
+	}
+	want := func(when string, all int64) {
+		t.Helper()
+		a, r := recordedOf(t, s, "ann")
+		same(t, when, []int64{a, r}, []int64{all, 0})
+	}
+	x, open := session(1), session(2)
+	addSession(t, s, x)
+	addSession(t, s, open)
+	want("open sessions", 0)
+	ok(t, s.Sessions().Update(ctx, closed(x, start())))
+	n, _ := recordedOf(t, s, "ann")
+	if n < long || n > long+1000 {
+		t.Errorf("a record of %d bytes", n)
+	}
+	ok(t, s.Sessions().Update(ctx, closed(x, start())))
+	ok(t, s.Sessions().Update(ctx, open))
+	want("one session, ended twice", n)
+	all, by, err := s.Users().Kept(ctx)
+	ok(t, err)
+	same(t, "kept", []any{all, by}, []any{n, 1})
+	for i := range many {
+		x := openSession("ann", i)
+		addSession(t, s, closed(x, start().Add(time.Duration(1+i)*time.Second)))
+	}
+	left, _ := recordedOf(t, s, "ann")
+	if left <= n {
+		t.Errorf("%d bytes with %d more sessions", left, many)
+	}
+	_, err = s.Sessions().DeleteEnded(ctx, start().Add(time.Second))
+	ok(t, err)
+	want("after the deletion of the first", left-n)
+	_, err = s.Sessions().DeleteEnded(ctx, start().Add(time.Hour))
+	ok(t, err)
+	want("after all", 0)
+}
+
 func usageTop(t *testing.T, s store.Store) {
 	ctx := t.Context()
 	for i, user := range []string{"ann", "bob", "cy", "dee"} {
