@@ -104,6 +104,8 @@ type Capabilities struct {
 	// Disk means that a workspace can be on disk ([MediumDisk]); NoDisk is why not.
 	Disk   bool   `json:"-"`
 	NoDisk Reason `json:"-"`
+	// NoShare is why a disk cannot be read-only while another sandbox writes to it; zero if it can.
+	NoShare Reason `json:"-"`
 	// LimitMemory means that sandboxes are a [MemoryLimiter].
 	LimitMemory bool `json:"-"`
 	// Relay means that the agent has a relay, through which a host can let programs reach chosen hosts.

@@ -138,16 +138,7 @@ func folder(t *testing.T) string {
 // if open, by a descriptor.
 func confined(t *testing.T, abi int, open bool) map[string]unix.Errno {
 	t.Helper()
-	in, out := folder(t), folder(t)
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	in := folder(t)
 	rules := landlock.Ruleset{ReadExec: []string{"/"}, ReadWrite: []string{"/no/such/folder"}, Use: []string{"/dev", "/proc"}}
 	if open {
 		fd, err := unix.Open(in, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -159,6 +150,22 @@ func confined(t *testing.T, abi int, open bool) map[string]unix.Errno {
 	} else {
 		rules.ReadWrite = append(rules.ReadWrite, in)
 	}
+	return under(t, rules, abi, in)
+}
+
+// under runs attempt in the folder in, under rules.
+func under(t *testing.T, rules landlock.Ruleset, abi int, in string) map[string]unix.Errno {
+	t.Helper()
+	out := folder(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
 	p := forkexec.New()
 	p.Call(unix.SYS_DUP3, forkexec.Int(int(w.Fd())), forkexec.Int(1), forkexec.Int(0))
 	p.Step("landlock")
@@ -201,6 +208,20 @@ func TestRulesHold(t *testing.T) {
 	}
 }
 
+// In a shared folder everything is allowed but what sandboxes could meet at.
+func TestSharedFolder(t *testing.T) {
+	abi := landlock.ABI()
+	if abi < 6 {
+		t.Skipf("this kernel has Landlock version %d, the whole ruleset needs 6", abi)
+	}
+	in, want := folder(t), allowed()
+	want["in socket"], want["in fifo"] = unix.EACCES, unix.EACCES
+	rules := landlock.Ruleset{ReadExec: []string{"/"}, Shared: []string{in}, Use: []string{"/dev", "/proc"}}
+	if diff := cmp.Diff(want, under(t, rules, abi, in)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // An operation that an older kernel cannot restrict stays possible; all others are restricted.
 func TestOlderVersions(t *testing.T) {
 	if landlock.ABI() == 0 {
@@ -221,7 +242,7 @@ func TestOlderVersions(t *testing.T) {
 func TestWithoutLandlock(t *testing.T) {
 	for _, abi := range []int{-1, 0, 1} {
 		p := forkexec.New()
-		if landlock.Sandbox().Append(p, abi) {
+		if landlock.Sandbox(false, false).Append(p, abi) {
 			t.Errorf("version %d: rules were appended", abi)
 		}
 	}
@@ -251,7 +272,7 @@ func TestProgramIsReusable(t *testing.T) {
 		t.Skip("this kernel has no Landlock")
 	}
 	p := forkexec.New()
-	landlock.Sandbox().Append(p, abi)
+	landlock.Sandbox(false, false).Append(p, abi)
 	p.Exec("/bin/true", []string{"true"}, nil)
 	for range 3 {
 		c, err := p.Start(forkexec.Options{})

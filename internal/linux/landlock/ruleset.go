@@ -15,19 +15,31 @@ import (
 type Ruleset struct {
 	ReadExec  []string // reading and executing
 	ReadWrite []string // also writing, creating and removing anything but device nodes, and moving between these folders
+	// Shared is like ReadWrite, for a folder that other sandboxes have too: without making sockets and FIFOs. Over a socket, sandboxes would pass
+	// each other descriptors: of memory, of writable files, of the other's network. No right stops connecting to one.
+	Shared []string
 	// Use allows writing and ioctl, without creating or removing: /dev, /proc.
 	Use []string
 	// Open are descriptors of folders without a path, with the rights of ReadWrite.
 	Open []int
 }
 
-// Sandbox returns the ruleset of a sandbox's tree.
-func Sandbox() Ruleset {
-	return Ruleset{
+// Sandbox returns the ruleset of a sandbox's tree, whose workspace is a volume that other sandboxes may have too, or its own.
+func Sandbox(volume, readOnly bool) Ruleset {
+	r := Ruleset{
 		ReadExec:  []string{"/"},
-		ReadWrite: []string{"/workspace", "/tmp", "/run", "/dev/shm"},
+		ReadWrite: []string{"/tmp", "/run", "/dev/shm"},
 		Use:       []string{"/dev", "/proc"},
 	}
+	const workspace = "/workspace"
+	switch {
+	case readOnly: // a read-only mount lets programs write to a FIFO
+	case volume:
+		r.Shared = []string{workspace}
+	default:
+		r.ReadWrite = append(r.ReadWrite, workspace)
+	}
+	return r
 }
 
 // rulesetAttrSize is the size of struct landlock_ruleset_attr up to version 6. An older kernel accepts it as long as the fields that
@@ -82,6 +94,7 @@ func (r Ruleset) grants() (list []grant) {
 	}
 	add(r.ReadExec, readExec)
 	add(r.ReadWrite, readWrite)
+	add(r.Shared, readWrite&^(unix.LANDLOCK_ACCESS_FS_MAKE_SOCK|unix.LANDLOCK_ACCESS_FS_MAKE_FIFO))
 	add(r.Use, use)
 	return list
 }

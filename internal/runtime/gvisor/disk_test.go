@@ -57,6 +57,14 @@ x
 		t.Errorf("a full disk: %+v, %v", full, err)
 	}
 	run(t, first, "rm /workspace/big")
+	// FIFOs and sockets are in gVisor's own kernel: no other sandbox of the volume has them.
+	if got := run(t, first, `cd /workspace; mkfifo p; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("s")'; ls`); got != "d\nf\np\ns\nx\n" {
+		t.Errorf("a FIFO and a socket:\n%s", got)
+	}
+	if got := run(t, create(on(false, true)), "ls /workspace"); got != "d\nf\nx\n" {
+		t.Errorf("another sandbox has\n%s", got)
+	}
+	run(t, first, "rm /workspace/p /workspace/s")
 	if _, err := r.Create(t.Context(), on(false, false)); !errors.Is(err, runtime.ErrInUse) {
 		t.Errorf("a second writer: %v", err)
 	}

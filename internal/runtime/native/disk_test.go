@@ -5,6 +5,7 @@ package native_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/disk"
+	"github.com/belljar/belljar/internal/linux/landlock"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/native"
 	"github.com/belljar/belljar/test/need"
@@ -152,5 +154,76 @@ func TestDiskOutlivesItsDaemon(t *testing.T) {
 	var st unix.Stat_t
 	if err := unix.Stat(filepath.Join(dir, "lock"), &st); err != nil || st.Size != 0 {
 		t.Errorf("the lock has %d bytes, %v", st.Size, err)
+	}
+}
+
+// meet tries to make what sandboxes could meet at, in a folder.
+const meet = `cd %s && mkfifo pipe && rm pipe; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("sock")' 2>&1 | tail -n 1; ls`
+
+// Sandboxes that share a volume have no socket and no FIFO in common, over which one would pass the other descriptors, and so memory, a
+// file that the other may only read, or its network. In its own folders a sandbox makes them as ever.
+func TestVolumePassesNoDescriptors(t *testing.T) {
+	if why, hint := disk.Missing(); why != "" {
+		need.Missing(t, "%s: %s", why, hint)
+	}
+	if landlock.ABI() == 0 {
+		t.Skip("this kernel has no Landlock")
+	}
+	need.Program(t, "python3")
+	r, dir := open(t, t.TempDir()), t.TempDir()
+	image := filepath.Join(dir, "image")
+	if err := disk.Make(image, 16<<20, 500); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := disk.Mount(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A volume of an earlier build may have one.
+	err = errors.Join(unix.Mknodat(int(tree.Fd()), "old", unix.S_IFIFO|0o666, 0), unix.Fchmodat(int(tree.Fd()), "old", 0o666, 0),
+		unix.Fchownat(int(tree.Fd()), "old", disk.Owner, disk.Owner, 0), tree.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer, reader := create(t, r, diskSpec(dir, true, false)), create(t, r, diskSpec(dir, false, true))
+	own := diskSpec(t.TempDir(), false, false)
+	own.Workspace.Lock = ""
+	if err := disk.Make(own.Workspace.Image, 16<<20, 500); err != nil {
+		t.Fatal(err)
+	}
+	alone := create(t, r, own)
+	for _, step := range []struct {
+		box          runtime.Sandbox
+		script, want string
+	}{
+		{writer, fmt.Sprintf(meet, "/workspace"), "mkfifo: cannot create fifo 'pipe': Permission denied\nPermissionError: [Errno 13] Permission denied\nold"},
+		{writer, "mkdir /workspace/d; " + fmt.Sprintf(meet, "/workspace/d"), "mkfifo: cannot create fifo 'pipe': Permission denied\nPermissionError: [Errno 13] Permission denied"},
+		{writer, fmt.Sprintf(meet, "/tmp"), "sock"},
+		{writer, "mv /tmp/sock /workspace/sock; ln /tmp/sock /workspace/sock; ls /workspace/sock; rm /tmp/sock", "ls: cannot access '/workspace/sock'"},
+		{reader, ": 1<>/workspace/old", "cannot create /workspace/old: Permission denied"},
+		{reader, ": >>/workspace/d/x; mkdir /workspace/e; rm -d /workspace/d", "Read-only file system"},
+		{reader, fmt.Sprintf(meet, "/tmp"), "sock"},
+		{alone, fmt.Sprintf(meet, "/workspace"), "sock"},
+	} {
+		if got := says(t, step.box, 1000, step.script); !strings.Contains(got, step.want) {
+			t.Errorf("%s\n%s\nwant %s", step.script, got, step.want)
+		}
+	}
+	for _, box := range []runtime.Sandbox{alone, reader, writer} {
+		if err := box.Destroy(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Without Landlock sandboxes would meet in a volume, so they cannot share one.
+func TestNoLandlockNoShare(t *testing.T) {
+	r := open(t, t.TempDir())
+	if caps, err := r.Probe(t.Context()); err != nil || (caps.NoShare.Detail == "") != (landlock.ABI() > 0) {
+		t.Errorf("%+v, %v", caps.NoShare, err)
+	}
+	r.WithoutLandlock()
+	if caps, err := r.Probe(t.Context()); err != nil || caps.NoShare.Detail == "" || caps.NoShare.Hint == "" {
+		t.Errorf("without Landlock: %+v, %v", caps.NoShare, err)
 	}
 }

@@ -15,6 +15,9 @@ func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 // Unrelayed makes later sandboxes without the agent's relay.
 func (r *Runtime) Unrelayed(yes bool) { r.unrelayed = yes }
 
+// WithoutLandlock makes the runtime that of a kernel without Landlock.
+func (r *Runtime) WithoutLandlock() { r.abi = 0 }
+
 // Reached calls f at each point of every later claim.
 func (r *Runtime) Reached(f func(point string)) { r.Jars.Reached = f }
 

@@ -107,7 +107,7 @@ func (pl *plan) program(p *forkexec.Program) {
 
 	pl.awaitInner(p, g)
 	p.Step(stepLandlock)
-	rules := landlock.Sandbox()
+	rules := landlock.Sandbox(pl.workspace.Lock != "", pl.workspace.ReadOnly)
 	if pl.execDir > 0 {
 		rules.Open = []int{pl.execDir}
 	}

@@ -126,7 +126,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 		return p, err
 	}
 	p.Host, p.Caps, p.Why = found.Host, found.Caps, found.Why
-	if err = r.disk(&p, request.Workspace, mb); err != nil {
+	if err = r.disk(&p, request, mb); err != nil {
 		return p, err
 	}
 	if err = r.network(caller, &p, request); err != nil {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"slices"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -19,25 +20,31 @@ type Disks interface {
 }
 
 // disk decides about the workspace of a request, after its runtime was chosen.
-func (r *Rules) disk(p *placement.Placement, w belljar.Workspace, mb int) error {
+func (r *Rules) disk(p *placement.Placement, request Request, mb int) error {
+	w := request.Workspace
 	if !w.OnDisk() {
 		return nil
 	}
-	if why := NoDisk(p.Caps); why != nil {
+	shares := w.ReadOnly && !slices.Contains(request.AllowWeak, runtime.ProtectLandlock)
+	what, why := "a workspace cannot be on disk", NoDisk(p.Caps)
+	if why == nil && shares && p.Caps.NoShare.Detail != "" {
+		what, why = "a volume cannot be read-only", &p.Caps.NoShare
+	}
+	if why != nil {
 		return &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "a workspace cannot be on disk with runtime " + p.Host.Name() + ": " + why.Detail, Hint: why.Hint,
-			Details: map[string]any{"field": "workspace", "runtime": p.Host.Name(), "available": true, "suggested": r.withDisk()},
+			Code: belljar.CodeRuntimeUnavailable, Message: what + " with runtime " + p.Host.Name() + ": " + why.Detail, Hint: why.Hint,
+			Details: map[string]any{"field": "workspace", "runtime": p.Host.Name(), "available": true, "suggested": r.withDisk(shares)},
 		}
 	}
 	p.SetDisk(w, mb)
 	return nil
 }
 
-// withDisk returns the runtimes that support a workspace on disk, as far as that is known.
-func (r *Rules) withDisk() []string {
+// withDisk returns the runtimes that support a workspace on disk, or one that sandboxes share, as far as that is known.
+func (r *Rules) withDisk(shared bool) []string {
 	able := []string{}
 	for _, h := range r.Hosts {
-		if caps, err := h.Capabilities(context.Background()); err == nil && caps.Available && caps.Disk {
+		if caps, err := h.Capabilities(context.Background()); err == nil && caps.Available && caps.Disk && (!shared || caps.NoShare.Detail == "") {
 			able = append(able, h.Name())
 		}
 	}
