@@ -305,7 +305,7 @@ type FileInfo struct {
 	Type    string `json:"type"`
 	Size    int64  `json:"size"`
 	Mode    uint32 `json:"mode"`
-	ModTime int64  `json:"mtime_ns"`
+	ModTime int64  `json:"mtime_ns"`         // the nearest that an int64 holds: of 1677 to 2262
 	Target  string `json:"target,omitempty"` // of a symlink
 	Lossy   bool   `json:"lossy,omitempty"`  // the path is not UTF-8, which JSON cannot carry: no request reaches the file
 }
@@ -368,7 +368,7 @@ const (
 	CodeVersion     Code = "version"
 	CodeNotFound    Code = "not_found"
 	CodeExists      Code = "exists"
-	CodeChanged     Code = "changed" // the file does not match FileRequest.IfMatch
+	CodeChanged     Code = "changed" // the file does not match FileRequest.IfMatch, or changed while it was packed
 	CodeInvalid     Code = "invalid"
 	CodePathEscapes Code = "path_escapes"
 	CodeNotFile     Code = "not_a_file" // a FIFO, socket or device: never opened

@@ -54,7 +54,7 @@ func (v view) Archive(ctx context.Context, id, path string, format belljar.Uploa
 	case out.err != nil:
 		return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the archive", Err: out.err}
 	case err != nil:
-		return u.fault(clean, err)
+		return u.packFault(clean, err)
 	}
 	return nil
 }

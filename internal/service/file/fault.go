@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,6 +38,16 @@ func (u *use) fault(path string, err error) error {
 		return u.gone(err)
 	}
 	return u.fail(path, err, refusal{belljar.CodeInternal, "", "the sandbox's agent failed", ""})
+}
+
+// packFault is fault for an archive.
+func (u *use) packFault(path string, err error) error {
+	if refused, is := errors.AsType[*wire.Error](err); is && refused.Code == wire.CodeChanged && u.Context().Err() == nil {
+		return u.fail(cmp.Or(refused.Path, path), err, refusal{
+			belljar.CodeConflict, "changed", "files changed while they were packed", "try again when programs write there no longer, or take a snapshot",
+		})
+	}
+	return u.fault(path, err)
 }
 
 // gone distinguishes a sandbox that died from an agent that only closed its stream, which still responds.

@@ -3,6 +3,7 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -111,6 +112,11 @@ func TestFaultOfTheAgent(t *testing.T) {
 		if e.Details["session_id"] != "s1" || !errors.Is(e, &tt.refused) || strings.Contains(e.Message, "took over") {
 			t.Errorf("%+v: %+v", tt.refused, e)
 		}
+	}
+	var changed *belljar.Error
+	err := u.packFault("a", fmt.Errorf("pack a: %w", &wire.Error{Code: wire.CodeChanged, Path: "a/b"}))
+	if !errors.As(err, &changed) || changed.Code != belljar.CodeConflict || changed.Details["rule"] != "changed" || changed.Details["path"] != "a/b" {
+		t.Errorf("%+v", changed)
 	}
 	var full *belljar.Error
 	if errors.As(u.fault("a", &wire.Error{Code: wire.CodeNoSpace}), &full); full.Details["workspace_mb"] != 64 || full.Details["inodes"] != 1000 || full.Details["scope"] != "workspace" {

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strconv"
 	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -149,7 +151,7 @@ func describe(root *os.Root, name, shown string) (out wire.FileInfo, err error) 
 const describeTries = 20
 
 func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
-	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: info.ModTime().UnixNano(), Lossy: !utf8.ValidString(shown)}
+	out := wire.FileInfo{Path: shown, Type: "other", Size: info.Size(), ModTime: nanoseconds(info.ModTime()), Lossy: !utf8.ValidString(shown)}
 	switch {
 	case info.Mode().IsRegular():
 		out.Type = "file"
@@ -163,6 +165,18 @@ func fileInfo(info fs.FileInfo, shown string) wire.FileInfo {
 		out.Mode = st.Mode & 0o7777
 	}
 	return out
+}
+
+// nanoseconds returns a time in nanoseconds since 1970. A program can set one that they do not reach: it is 1677 or 2262 then.
+func nanoseconds(t time.Time) int64 {
+	const most = math.MaxInt64 / int64(time.Second)
+	switch s := t.Unix(); {
+	case s >= most:
+		return math.MaxInt64
+	case s < -most:
+		return math.MinInt64
+	}
+	return t.UnixNano()
 }
 
 func (f *fileOp) read() error {

@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -255,7 +254,7 @@ func (p *packer) addFile(head *tar.Header, info wire.FileInfo, dir *os.Root, bas
 	case err != nil || n == rest:
 		return err
 	case p.saver == nil:
-		return fmt.Errorf("%s has shrunk while it was packed", info.Path)
+		return &wire.Error{Code: wire.CodeChanged, Message: info.Path + " has shrunk while it was packed", Path: info.Path}
 	}
 	_, err = io.CopyN(p.w, zeros{}, rest-n) // the save is reported as inconsistent
 	return err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"sort"
 	"time"
 
@@ -290,7 +291,7 @@ func (w *walker) first(d fs.ReadDirFile, foldersFirst bool) (names []string, mor
 	if names = append(folders, names...); len(names) <= w.left {
 		sort.Strings(names)
 	}
-	return names, more, nil
+	return slices.Compact(names), more, nil // a name that is removed and made again meanwhile comes twice
 }
 
 // entries opens dir for reading. Unlike a file of an [os.Root], this one does not describe each entry in order to report its type.
