@@ -36,8 +36,10 @@ type Options struct {
 	TTL     time.Duration // how long resolved versions, and the expansions of presets, are reused
 	Time    time.Duration // timeout of one installation
 	MB      int           // maximum size of its result, and of its memory meanwhile
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Room refuses to use the disk while it is full.
+	Room func(ctx context.Context, user string) error
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Mirrors parses a list of tool=URL.
@@ -322,7 +324,7 @@ func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o 
 			return err
 		}
 		defer files.Close()
-		l, err = i.opts.Shelf.Put(key, lock, now, files)
+		l, err = i.opts.Shelf.Put(key, lock, now, shelf.Watch(files, func() error { return i.opts.Room(ctx, "") }))
 		return err
 	})
 	if err != nil {
