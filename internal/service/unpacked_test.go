@@ -250,3 +250,18 @@ func TestUnpackedOutliveTheirProcess(t *testing.T) {
 	p.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
 	p.until(func() bool { return len(folders()) == 0 })
 }
+
+// TestKilledInstallation checks that the start removes the packages that a killed process had not finished.
+func TestKilledInstallation(t *testing.T) {
+	t.Parallel()
+	kept := &shelf.Shelf{Dir: filepath.Join(t.TempDir(), "packages"), Keep: 1 << 20, Max: 1 << 20}
+	l, err := kept.Make(func(dir string) error { return os.WriteFile(filepath.Join(dir, "half.py"), nil, 0o600) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Leave() // its process is gone
+	newWorld(t, func(o *service.Options) { o.Packages.Shelf = kept }).boot()
+	if left, err := os.ReadDir(kept.Dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left: %v", left, err)
+	}
+}

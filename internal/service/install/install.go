@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -154,6 +155,15 @@ func (i *Installer) Hold(layers []runtime.Layer) *Ready {
 		}
 	}
 	return r
+}
+
+// Sweep removes what a killed process left. The layers of its sandboxes must already be held. It does nothing on nil.
+func (i *Installer) Sweep() {
+	if i == nil || i.opts.Shelf == nil {
+		return
+	}
+	i.opts.Shelf.Sweep()
+	i.sweepAnswers(filepath.Join(i.opts.Shelf.Dir, answersDir))
 }
 
 // Ready prepares packages. The image of the placement must be local. The error is a [belljar.Error], or the cause of ctx.
