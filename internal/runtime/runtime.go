@@ -2,7 +2,7 @@
 // streams to the agent inside, reports the jar's usage and why it died, and does nothing else. The agent implements exec, files and
 // terminals, once for all runtimes.
 //
-// Implementations live in child packages and import only this one, the root package, agent/wire and linux/*. Every one of them passes
+// Implementations live in child packages and import only this one, the root package, agent/wire, keylock and linux/*. Every one of them passes
 // runtimetest.
 package runtime
 

@@ -52,9 +52,9 @@ type Options struct {
 	Images image.Library
 	// Egress configures how sandboxes with a network resolve and connect; its zero value uses the system's defaults. The service sets Count.
 	Egress EgressOptions
-	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted reports that the sandbox is
-	// made to build Go programs.
-	GoCache func(image runtime.Root, wanted bool) string
+	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted reports that the user's
+	// sandbox is made to build Go programs.
+	GoCache func(image runtime.Root, user string, wanted bool) string
 	// Packages configures how packages are installed and cached.
 	Packages PackageOptions
 	// Warm configures interpreters that wait for programs.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/keylock"
 )
 
 // Path is the path of the door.
@@ -60,7 +61,7 @@ type Door struct {
 	sessionless *sdk.StreamableHTTPHandler // for the protocol without sessions
 	events      events
 
-	resuming sync.Mutex
+	resuming keylock.Locks[string] // by the key of a session
 
 	mu       sync.Mutex
 	closed   bool

@@ -3,11 +3,13 @@ package audit
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 )
 
@@ -38,6 +40,58 @@ func TestGuesses(t *testing.T) {
 	want := slices.Concat(each, []string{"2025-10-28T12:00:00.000Zmany_moremap[count:7]"}, each, []string{"2025-10-28T12:01:00.000Zmany_moremap[count:2]"})
 	if diff := cmp.Diff(want, reasons); diff != "" || events != 1 {
 		t.Errorf("%d other events; %s", events, diff)
+	}
+}
+
+// TestDeniedBursts checks that one user's denied requests displace no event of another user, and are all counted, also while the writer
+// is blocked.
+func TestDeniedBursts(t *testing.T) {
+	c := newClock(noon)
+	var stuck atomic.Bool
+	entered, free := make(chan struct{}), make(chan struct{})
+	trail := open(t, Options{Queue: 2*mostFailures + 3, Now: func() time.Time {
+		if stuck.CompareAndSwap(true, false) {
+			entered <- struct{}{}
+			<-free
+		}
+		return c.read()
+	}})
+	stuck.Store(true)
+	trail.Record(event.Event{Name: event.RunCreated, Time: noon})
+	<-entered // the writer has received it and is blocked
+	denied := func(n int, user string, at time.Time) {
+		for range n {
+			trail.Record(event.Event{Name: event.Denied, Time: at, Caller: belljar.Caller{ID: user}, Reason: "forbidden"})
+		}
+	}
+	denied(10*mostFailures, "ann", noon)
+	denied(1, "bob", noon)
+	denied(mostFailures+9, "ann", noon.Add(time.Minute))
+	trail.Record(event.Event{Name: event.RunCompleted, Time: noon.Add(time.Minute)})
+	close(free)
+	got := map[string]int{}
+	for _, l := range lines(t, trail, "20251028") {
+		got[fmt.Sprintf("%v %v %v %v", l["event"], l["user_id"], l["reason"], l["detail"])]++
+	}
+	want := map[string]int{
+		"sandbox.run.created <nil> <nil> <nil>": 1, "sandbox.run.completed <nil> <nil> <nil>": 1,
+		"sandbox.denied ann forbidden <nil>": 2 * mostFailures, "sandbox.denied bob forbidden <nil>": 1,
+		"sandbox.denied ann many_more map[count:2700]": 1, "sandbox.denied ann many_more map[count:9]": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A line that counts many events is counted as many if the queue has no room for it.
+func TestLostBurst(t *testing.T) {
+	trail := &Trail{queue: make(chan event.Event, 1)}
+	for range mostFailures + 7 {
+		trail.Record(event.Event{Name: event.Denied, Time: noon})
+	}
+	trail.Record(event.Event{Name: event.Denied, Time: noon.Add(time.Minute)})
+	if got := trail.lost.Load(); got != mostFailures-1+7+1 {
+		t.Errorf("%d lost", got)
 	}
 }
 
