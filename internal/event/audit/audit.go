@@ -44,7 +44,7 @@ type Trail struct {
 	failed  error         // of the last write, for Close
 
 	journal *journal         // owned by write
-	bursts  bursts           // of failures
+	bursts  bursts
 	later   <-chan time.Time // when to look whether the minute of a burst is over; nil if there is none; owned by run
 	mute    bool             // a failure was logged and persists; owned by write
 }

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// mostFailures is how many failed authentications, and how many denied requests of one user, have a line each in a minute. A client
-	// causes them at no cost, and must neither fill the disk nor keep other events out of the queue.
-	mostFailures = 300
+	// mostLines is how many failed authentications, and how many denied requests and reopened sessions of one user, have a line each in a
+	// minute. A client causes them at no cost, and must neither fill the disk nor keep other events out of the queue.
+	mostLines = 300
 	// manyMore is the reason in the line that counts the rest.
 	manyMore = "many_more"
 )
 
-// bursts are the failures of a minute.
+// bursts are the events of a minute that cost a client nothing.
 type bursts struct {
 	mu     sync.Mutex
 	minute time.Time
@@ -32,7 +32,7 @@ func (b *bursts) add(e event.Event) (rest []event.Event, ok bool) {
 	of := burst{name: e.Name}
 	switch e.Name {
 	case event.AuthFailed:
-	case event.Denied:
+	case event.Denied, event.SessionResumed:
 		of.user = e.Caller.ID
 	default:
 		return nil, true
@@ -41,7 +41,7 @@ func (b *bursts) add(e event.Event) (rest []event.Event, ok bool) {
 	defer b.mu.Unlock()
 	rest = b.turn(e.Time)
 	b.counts[of]++
-	return rest, b.counts[of] <= mostFailures
+	return rest, b.counts[of] <= mostLines
 }
 
 // full reports whether the minute may have events without a line.
@@ -49,7 +49,7 @@ func (b *bursts) full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, n := range b.counts {
-		if n >= mostFailures {
+		if n >= mostLines {
 			return true
 		}
 	}
@@ -69,7 +69,7 @@ func (b *bursts) turn(now time.Time) (rest []event.Event) {
 // end ends the minute. b.mu is held.
 func (b *bursts) end() (rest []event.Event) {
 	for of, n := range b.counts {
-		if n -= mostFailures; n > 0 {
+		if n -= mostLines; n > 0 {
 			rest = append(rest, event.Event{
 				Name: of.name, Time: b.minute, Caller: belljar.Caller{ID: of.user}, Reason: manyMore, Detail: map[string]string{"count": strconv.Itoa(n)},
 			})

@@ -15,15 +15,15 @@ import (
 
 // TestGuesses checks that failed authentications, which need no credential, cannot fill the disk, and are all counted.
 func TestGuesses(t *testing.T) {
-	trail := open(t, Options{Queue: 4 * mostFailures})
+	trail := open(t, Options{Queue: 4 * mostLines})
 	guess := func(n int, at time.Time) {
 		for range n {
 			trail.Record(event.Event{Name: event.AuthFailed, Time: at, Reason: "unknown_key"})
 		}
 	}
-	guess(mostFailures+7, noon)
+	guess(mostLines+7, noon)
 	trail.Record(event.Event{Name: event.RunCreated, Time: noon})
-	guess(mostFailures+2, noon.Add(time.Minute))
+	guess(mostLines+2, noon.Add(time.Minute))
 	var reasons []string
 	events := 0
 	for _, l := range lines(t, trail, "20251028") {
@@ -36,20 +36,20 @@ func TestGuesses(t *testing.T) {
 			reasons = append(reasons, fmt.Sprint(l["ts"], l["reason"], l["detail"]))
 		}
 	}
-	each := slices.Repeat([]string{"one"}, mostFailures)
+	each := slices.Repeat([]string{"one"}, mostLines)
 	want := slices.Concat(each, []string{"2025-10-28T12:00:00.000Zmany_moremap[count:7]"}, each, []string{"2025-10-28T12:01:00.000Zmany_moremap[count:2]"})
 	if diff := cmp.Diff(want, reasons); diff != "" || events != 1 {
 		t.Errorf("%d other events; %s", events, diff)
 	}
 }
 
-// TestDeniedBursts checks that one user's denied requests displace no event of another user, and are all counted, also while the writer
-// is blocked.
+// TestDeniedBursts checks that one user's denied requests and reopened sessions displace no event of another user, and are all counted,
+// also while the writer is blocked.
 func TestDeniedBursts(t *testing.T) {
 	c := newClock(noon)
 	var stuck atomic.Bool
 	entered, free := make(chan struct{}), make(chan struct{})
-	trail := open(t, Options{Queue: 2*mostFailures + 3, Now: func() time.Time {
+	trail := open(t, Options{Queue: 3*mostLines + 4, Now: func() time.Time {
 		if stuck.CompareAndSwap(true, false) {
 			entered <- struct{}{}
 			<-free
@@ -64,9 +64,12 @@ func TestDeniedBursts(t *testing.T) {
 			trail.Record(event.Event{Name: event.Denied, Time: at, Caller: belljar.Caller{ID: user}, Reason: "forbidden"})
 		}
 	}
-	denied(10*mostFailures, "ann", noon)
+	denied(10*mostLines, "ann", noon)
 	denied(1, "bob", noon)
-	denied(mostFailures+9, "ann", noon.Add(time.Minute))
+	denied(mostLines+9, "ann", noon.Add(time.Minute))
+	for range mostLines + 5 {
+		trail.Record(event.Event{Name: event.SessionResumed, Time: noon.Add(time.Minute), Caller: belljar.Caller{ID: "ann"}})
+	}
 	trail.Record(event.Event{Name: event.RunCompleted, Time: noon.Add(time.Minute)})
 	close(free)
 	got := map[string]int{}
@@ -75,8 +78,9 @@ func TestDeniedBursts(t *testing.T) {
 	}
 	want := map[string]int{
 		"sandbox.run.created <nil> <nil> <nil>": 1, "sandbox.run.completed <nil> <nil> <nil>": 1,
-		"sandbox.denied ann forbidden <nil>": 2 * mostFailures, "sandbox.denied bob forbidden <nil>": 1,
+		"sandbox.denied ann forbidden <nil>": 2 * mostLines, "sandbox.denied bob forbidden <nil>": 1,
 		"sandbox.denied ann many_more map[count:2700]": 1, "sandbox.denied ann many_more map[count:9]": 1,
+		"sandbox.session.resumed ann <nil> <nil>": mostLines, "sandbox.session.resumed ann many_more map[count:5]": 1,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -86,19 +90,19 @@ func TestDeniedBursts(t *testing.T) {
 // A line that counts many events is counted as many if the queue has no room for it.
 func TestLostBurst(t *testing.T) {
 	trail := &Trail{queue: make(chan event.Event, 1)}
-	for range mostFailures + 7 {
+	for range mostLines + 7 {
 		trail.Record(event.Event{Name: event.Denied, Time: noon})
 	}
 	trail.Record(event.Event{Name: event.Denied, Time: noon.Add(time.Minute)})
-	if got := trail.lost.Load(); got != mostFailures-1+7+1 {
+	if got := trail.lost.Load(); got != mostLines-1+7+1 {
 		t.Errorf("%d lost", got)
 	}
 }
 
 // After a wrong clock is set back, failed authentications have their own lines again.
 func TestGuessesAfterTheClockIsSetBack(t *testing.T) {
-	trail := open(t, Options{Queue: 4 * mostFailures})
-	for range mostFailures + 1 {
+	trail := open(t, Options{Queue: 4 * mostLines})
+	for range mostLines + 1 {
 		trail.Record(event.Event{Name: event.AuthFailed, Time: noon.Add(time.Hour), Reason: "unknown_key"})
 	}
 	trail.Record(event.Event{Name: event.AuthFailed, Time: noon.Add(time.Hour - time.Second), Reason: "late"})
@@ -118,11 +122,11 @@ func TestGuessesAfterTheClockIsSetBack(t *testing.T) {
 func TestGuessesOfABurst(t *testing.T) {
 	c := newClock(noon)
 	asked, over := make(chan time.Duration, 1), make(chan time.Time)
-	trail := open(t, Options{Queue: 2 * mostFailures, Now: c.read, After: func(d time.Duration) <-chan time.Time {
+	trail := open(t, Options{Queue: 2 * mostLines, Now: c.read, After: func(d time.Duration) <-chan time.Time {
 		asked <- d
 		return over
 	}})
-	for range mostFailures + 7 {
+	for range mostLines + 7 {
 		trail.Record(event.Event{Name: event.AuthFailed, Time: noon, Reason: "unknown_key"})
 	}
 	<-asked
@@ -137,7 +141,7 @@ func TestGuessesOfABurst(t *testing.T) {
 	over <- c.read()
 	trail.Record(event.Event{Name: event.RunCreated, Time: c.read()})
 	var after []any
-	for _, l := range lines(t, trail, "20251028")[mostFailures:] {
+	for _, l := range lines(t, trail, "20251028")[mostLines:] {
 		after = append(after, l["event"], l["detail"])
 	}
 	want := []any{event.AuthFailed, map[string]any{"count": "7"}, event.RunCreated, nil}
