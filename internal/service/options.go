@@ -122,7 +122,7 @@ type Options struct {
 	// NodeMemory is the bound in bytes for [admission.AdmitCaps] if no runtime enforces one; 0 is no bound.
 	NodeMemory int64
 	// UserRequests is the most bytes of one user's requests for unfinished runs (0 is 128 MiB), AllRequests those of all users (0 is 512
-	// MiB). Short requests do not count.
+	// MiB). Small requests do not count.
 	UserRequests, AllRequests int64
 	// ReapEvery is the interval of [Service.Reap] after [Service.Recover] was called; 0 is 30 s.
 	ReapEvery time.Duration

@@ -50,7 +50,8 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 			return nil, err
 		}
 	}
-	client := Client{Terms: terms, Service: func(requestID, traceID string) belljar.Service {
+	answers := func(ctx context.Context, n int64) (func(), error) { return d.answers.Take(ctx, caller.ID, n) }
+	client := Client{Terms: terms, Answers: answers, Service: func(requestID, traceID string) belljar.Service {
 		as := caller
 		if requestID != "" {
 			as.RequestID, as.TraceID = requestID, traceID
