@@ -170,6 +170,9 @@ type Workspace struct {
 	ReadOnly    bool // for a disk
 }
 
+// Flushes reports whether programs may flush the workspace: it is on a disk, to which they can write.
+func (w Workspace) Flushes() bool { return w.Medium == MediumDisk && !w.ReadOnly }
+
 // Below is a folder of the host whose files a workspace begins with, without a copy. They belong to the image's user ([Root].UID) and must
 // not change while the sandbox lives. The zero value is none. A runtime with [Capabilities.Overlay] may still find, once, that it cannot
 // do that over the folder's file system. Create then fails with [errors.ErrUnsupported], and leaves nothing.
