@@ -13,9 +13,9 @@ import (
 
 // ContextSpec is a request for a context in a session: a running interpreter whose variables persist between runs.
 type ContextSpec struct {
-	Language string `json:"language"`       // python, ipython, javascript or bash, or an alias of these
-	Name     string `json:"name,omitempty"` // letters, digits, and ._- after the first, at most 40; "" is the language's name
-	Cwd      string `json:"cwd,omitempty"`  // start directory in the workspace; "" is the workspace's root
+	Language string `json:"language" minLength:"1"` // python, ipython, javascript or bash, or an alias of these
+	Name     string `json:"name,omitempty"`         // letters, digits, and ._- after the first, at most 40; "" is the language's name
+	Cwd      string `json:"cwd,omitempty"`          // start directory in the workspace; "" is the workspace's root
 }
 
 // ContextState is the state of a context.

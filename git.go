@@ -12,7 +12,7 @@ import (
 // GitSpec is a Git repository that provides the initial files of a workspace. It is cloned before the sandbox is made, in a side
 // sandbox that reaches only the repository's host. Files of the request overwrite files of the repository.
 type GitSpec struct {
-	URL string `json:"url"` // https://host[:port]/path, at most 2 KiB, without a user or password
+	URL string `json:"url" minLength:"1"` // https://host[:port]/path, at most 2 KiB, without a user or password
 	// Ref is a branch, a tag, or a full commit hash; "" is the repository's default branch.
 	Ref string `json:"ref,omitempty"`
 	// Depth is how many commits of history are cloned; 0 is 1. It has an effect only with KeepGit.

@@ -56,7 +56,7 @@ type ImageProgress struct {
 
 // ImagePull is a request to pull an image from its registry.
 type ImagePull struct {
-	Ref string `json:"ref"`
+	Ref string `json:"ref" minLength:"1"`
 	// Runtime is the runtime whose engine pulls the image; "" is Belljar's own store.
 	Runtime string `json:"runtime,omitempty"`
 	// Always resolves the name at the registry, even if an image with that name is present.

@@ -114,7 +114,7 @@ func (s NetworkSpec) Validate() error {
 
 // NetworkQuery asks how a URL would be handled: in a session, or with the given network policy.
 type NetworkQuery struct {
-	URL       string `json:"url"` // https://host[:port]/…
+	URL       string `json:"url" minLength:"1"` // https://host[:port]/…
 	SessionID string `json:"session_id,omitempty"`
 	// NetworkPolicy and Egress are as in [RunSpec], and excluded with a session. Presets are those of the host image.
 	NetworkPolicy string `json:"network_policy,omitempty"`

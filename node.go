@@ -104,7 +104,7 @@ type Used struct {
 
 // TokenSpec is a request for an API key.
 type TokenSpec struct {
-	UserID string  `json:"user_id"`
+	UserID string  `json:"user_id" minLength:"1"`
 	Role   Role    `json:"role,omitempty"`    // "" is user
 	Name   string  `json:"name,omitempty"`    // its purpose
 	TTLSec float64 `json:"ttl_sec,omitempty"` // 0 is no expiry

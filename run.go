@@ -7,7 +7,7 @@ import (
 
 // InlineFile is a small file sent inside a request. Path is relative to the workspace.
 type InlineFile struct {
-	Path    string `json:"path"`
+	Path    string `json:"path" minLength:"1"`
 	Content []byte `json:"content_b64"`
 	Mode    uint32 `json:"mode,omitempty"` // permission bits; 0 means 0644. Belljar's own
 }
@@ -77,7 +77,7 @@ const (
 // ShellCommand is a line or a script for the session's shell: a bash whose directory, variables, functions and background jobs persist
 // between commands (docs/compatibility.md#shell-api). Commands run one at a time, in order of arrival.
 type ShellCommand struct {
-	Cmd string `json:"cmd"` // at most [maxArgBytes]
+	Cmd string `json:"cmd" minLength:"1"` // at most [maxArgBytes]
 	// Separate captures stdout and stderr on separate pipes. Otherwise both are a terminal, and all output is stdout.
 	Separate bool `json:"separate,omitempty"`
 }

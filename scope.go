@@ -12,9 +12,9 @@ import (
 // Scope names a session within its owner's sessions, so that clients with the same purpose share it
 // (docs/compatibility.md#scopes). A session with the zero value has only an id.
 type Scope struct {
-	Namespace string `json:"namespace"`     // workflow | agent | user | thread
-	ID        string `json:"id"`            // the workflow run, the agent run, the thread …
-	Key       string `json:"key,omitempty"` // the session's name within ID; "" is [DefaultKey], [IsolatedKey] gives no name
+	Namespace string `json:"namespace"`        // workflow | agent | user | thread
+	ID        string `json:"id" minLength:"1"` // the workflow run, the agent run, the thread …
+	Key       string `json:"key,omitempty"`    // the session's name within ID; "" is [DefaultKey], [IsolatedKey] gives no name
 }
 
 // The keys with a special meaning (docs/compatibility.md#scopes).

@@ -124,7 +124,7 @@ type Session struct {
 type CloseRequest struct {
 	// KeyPrefix is a prefix of a scope in the form of [Scope.String]: workflow:run_123: matches all sessions of a workflow. It has at least a namespace
 	// and a colon. Without a final colon it still matches only whole parts of a scope: workflow:run_1 does not match the sessions of workflow:run_12.
-	KeyPrefix string `json:"key_prefix"`
+	KeyPrefix string `json:"key_prefix" minLength:"1"`
 	// RetainSec delays the end by this time, so that you can inspect the sessions. They lose their scope, and activity does not extend them.
 	RetainSec float64 `json:"retain_seconds,omitempty"`
 }

@@ -9,8 +9,8 @@ import (
 // TemplateSpec is a request to build a template. Its first fields are those of a [SessionSpec]: they are defaults for the sessions and runs
 // that use the template.
 type TemplateSpec struct {
-	Name          string            `json:"name"` // a-z, 0-9, - _ .; at most 64
-	BaseImage     string            `json:"base_image"`
+	Name          string            `json:"name" minLength:"1"` // a-z, 0-9, - _ .; at most 64
+	BaseImage     string            `json:"base_image" minLength:"1"`
 	Runtime       string            `json:"runtime,omitempty"`
 	Resources     Resources         `json:"resources,omitzero"`
 	NetworkPolicy string            `json:"network_policy,omitempty"` // deny_all | allowlist

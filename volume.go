@@ -139,8 +139,8 @@ type Volume struct {
 
 // VolumeSpec is a request for a volume.
 type VolumeSpec struct {
-	Name string `json:"name"`           // a-z, 0-9, - _ .; at most 64
-	MB   int    `json:"mb" minimum:"8"` // capacity in MiB
+	Name string `json:"name" minLength:"1"` // a-z, 0-9, - _ .; at most 64
+	MB   int    `json:"mb" minimum:"8"`     // capacity in MiB
 }
 
 // Validate checks a request. The error is [CodeInvalidRequest] and names the field.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"net/http"
 	"net/netip"
@@ -61,10 +62,25 @@ func (l limited) Authenticate(r *http.Request) (belljar.Caller, error) {
 	if err != nil || c.Admin() {
 		return c, err
 	}
-	if err := Exceeded(l.limits.users.Take(c.ID), "user"); err != nil {
+	more := func() error { return Exceeded(l.limits.users.Take(c.ID), "user") }
+	if err := more(); err != nil {
 		return c, err
 	}
+	if rec := recordOf(r.Context()); rec != nil {
+		rec.more = more
+	}
 	return c, l.limits.Enter(r, c)
+}
+
+// CountMore counts n more requests of the caller, for a request that consists of several. The error is [belljar.CodeRateLimited].
+func CountMore(ctx context.Context, n int) error {
+	rec := recordOf(ctx)
+	for ; n > 0 && rec != nil && rec.more != nil; n-- {
+		if err := rec.more(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Enter counts a request of a caller while it is in progress, as [Limits.Guarded] does. Call it for callers that are authenticated in

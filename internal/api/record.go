@@ -27,6 +27,7 @@ type record struct {
 	cancel context.CancelCauseFunc // of the request's context
 	use    *Use                    // of its credentials; nil if they cannot be revoked
 	leave  []func()                // stop counting the request as in progress
+	more   func() error            // counts one more request of the caller; nil if that has no limit
 
 	caller atomic.Pointer[belljar.Caller]
 	route  atomic.Pointer[string]

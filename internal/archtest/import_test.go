@@ -73,13 +73,13 @@ func rules() []rule {
 			allowed: func(_, imported string) bool { return imported == "." },
 		},
 		{
-			name:    "3: implementations import their contract, root, agent/wire and linux/*",
+			name:    "3: implementations import their contract, root, agent/wire, keylock and linux/*",
 			reason:  "an implementation must be replaceable without its siblings or the service noticing",
 			applies: func(dir string) bool { return implements(dir) != "" },
 			allowed: func(dir, imported string) bool {
 				contract := implements(dir)
 				switch {
-				case imported == ".", imported == contract, imported == "internal/agent/wire", under(imported, "internal/linux"):
+				case imported == ".", imported == contract, imported == "internal/agent/wire", imported == "internal/keylock", under(imported, "internal/linux"):
 					return true
 				case imported == "internal/runtime/rack":
 					return dir == "internal/runtime/native" || dir == "internal/runtime/gvisor" // code that they share

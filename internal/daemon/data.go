@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -59,11 +60,14 @@ func openData(path string) (*dataDir, error) {
 	return &dataDir{path, lock}, nil
 }
 
-// tidy removes the temporary files of killed processes: the daemon's, and those of the store.
+// temporaries begin the names of temporary files: the daemon's, those of the store, and uploads, which lose their names at once only on Unix.
+var temporaries = []string{newPrefix, ".space-", ".belljar-upload-", "belljar-upload-", "belljar-snapshot-", "belljar-git-"}
+
+// tidy removes the temporary files of killed processes.
 func tidy(path string) {
 	entries, _ := os.ReadDir(path)
 	for _, e := range entries {
-		if e.Type().IsRegular() && (strings.HasPrefix(e.Name(), newPrefix) || strings.HasPrefix(e.Name(), ".space-")) {
+		if e.Type().IsRegular() && slices.ContainsFunc(temporaries, func(prefix string) bool { return strings.HasPrefix(e.Name(), prefix) }) {
 			_ = os.Remove(filepath.Join(path, e.Name())) // the next start tries again
 		}
 	}

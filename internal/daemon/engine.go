@@ -94,7 +94,7 @@ func openEngine(h *Host, want local.Needs, installation string) (*local.Bench, e
 	}
 	if data, err := localData(h, &cfg); err == nil && cfg.GoCache {
 		caches := goCaches(data)
-		opts.GoCache = func(image runtime.Root, wanted bool) string {
+		opts.GoCache = func(image runtime.Root, _ string, wanted bool) string {
 			dir := caches.Folder(image.Ref, image.Digest)
 			if dir == "" && wanted && want.Note != nil {
 				want.Note("this run compiles Go's standard library; belljar image go-cache %s compiles it once for all runs", image.Ref)

@@ -30,22 +30,36 @@ func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image st
 
 // goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. It fills
 // a missing cache in the background, and retries a failed one after some time.
-func (d *server) goCache(cfg *config.Config, data string) func(runtime.Root, bool) string {
+func (d *server) goCache(cfg *config.Config, data string) func(image runtime.Root, user string, want bool) string {
 	if !cfg.GoCache {
 		return nil
 	}
 	caches := goCaches(data)
-	wanted := make(chan runtime.Root, 16)
-	d.goImages = wanted
-	return func(image runtime.Root, want bool) string {
+	d.goImages = make(chan goImage, 16)
+	return func(image runtime.Root, user string, want bool) string {
 		dir := caches.Folder(image.Ref, image.Digest)
 		if dir == "" && want {
-			select {
-			case wanted <- image:
-			default: // the queue is full; a later program requests it again
-			}
+			d.wantGoCache(goImage{image, user})
 		}
 		return dir
+	}
+}
+
+// goImage is an image that needs a Go build cache, and the user who needs it first.
+type goImage struct {
+	runtime.Root
+	user string
+}
+
+// wantGoCache requests a cache. One image of each user waits, so that many slow ones of one user do not delay those of others.
+func (d *server) wantGoCache(image goImage) {
+	if _, waits := d.goUsers.LoadOrStore(image.user, nil); waits {
+		return // a later program requests it again
+	}
+	select {
+	case d.goImages <- image:
+	default: // the queue is full
+		d.goUsers.Delete(image.user)
 	}
 }
 
@@ -72,6 +86,7 @@ func (d *server) fillEach(ctx context.Context, caches *gocache.Store, fill func(
 		case <-ctx.Done():
 			return
 		case image := <-d.goImages:
+			d.goUsers.Delete(image.user)
 			key := image.Ref + " " + image.Digest
 			if at, ok := failed[key]; ok && time.Since(at) < refill || caches.Folder(image.Ref, image.Digest) != "" { // it was requested twice
 				continue

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +68,8 @@ type server struct {
 	madeKey  string   // the API key, if belljar generated it
 	keyFile  string
 
-	goImages chan runtime.Root // images that need a Go build cache; nil if disabled
+	goImages chan goImage // images that need a Go build cache; nil if disabled
+	goUsers  sync.Map     // the users of those in the queue
 
 	machine   remote.Machine              // another machine, whose runtime is among the runtimes; nil if there is none
 	elsewhere atomic.Pointer[event.Sinks] // receives events about requests to other servers; nil at first

@@ -67,7 +67,7 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, report 
 		return belljar.Image{}, fault.Wrap("keep the archive", err)
 	}
 	defer f.Close()
-	digest, size, err := s.spool(ctx, f, r, report)
+	digest, size, err := s.spool(ctx, f, r, s.disk.keepIn(sp.dir), report)
 	if err != nil {
 		return belljar.Image{}, err
 	}
@@ -83,23 +83,22 @@ func (s *Store) importTar(ctx context.Context, name string, r io.Reader, report 
 	return img, err
 }
 
-// spool writes an archive to a file, uncompressed.
-func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, report func(belljar.ImageProgress)) (digest string, size int64, err error) {
+// spool writes an archive to a file, uncompressed. keep is for [stream.Decompress].
+func (s *Store) spool(
+	ctx context.Context, f *os.File, r io.Reader, keep func(io.Reader) (io.ReadCloser, error), report func(belljar.ImageProgress),
+) (digest string, size int64, err error) {
 	raw := newMeter(stream.WithContext(ctx, r), belljar.ImageProgress{Phase: belljar.ImagePulling}, report)
 	come := stream.ReadAhead(ctx, raw, nothing)
 	defer come.Abandon() // a reader that waits for a person may not return
-	u, err := stream.Decompress(ctx, come, s.layers.large)
+	u, err := stream.Decompress(ctx, come, s.layers.large, keep)
 	if err != nil {
-		return "", 0, unread(ctx, err)
+		return "", 0, s.unread(ctx, err)
 	}
-	in := stream.ReadAhead(ctx, stream.Limit(s.disk.watch(u), s.o.MaxBytes+int64(s.o.MaxFiles)*8192+1<<20), u.Close)
+	in := stream.ReadAhead(ctx, stream.Limit(s.disk.watch(u), s.o.mostBytes()), u.Close)
 	defer in.Abandon()
 	size, err = io.Copy(f, struct{ io.Reader }{in})
-	if errors.Is(err, stream.ErrTooLong) {
-		return "", 0, fault.TooLarge("bytes", s.o.MaxBytes, "the archive has more than %d bytes", s.o.MaxBytes)
-	}
 	if err != nil {
-		return "", 0, unread(ctx, err)
+		return "", 0, s.unread(ctx, err)
 	}
 	raw.end()
 	return in.Digest(), size, nil
@@ -108,13 +107,15 @@ func (s *Store) spool(ctx context.Context, f *os.File, r io.Reader, report func(
 func nothing() error { return nil }
 
 // unread returns why an archive could not be read completely.
-func unread(ctx context.Context, err error) error {
+func (s *Store) unread(ctx context.Context, err error) error {
 	var packed *stream.InvalidError
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &packed):
 		return fault.Invalid("compression", "it is not a valid %s: %s", packed.Kind, fault.Printable(packed.Err.Error()))
+	case errors.Is(err, stream.ErrTooLong):
+		return fault.TooLarge("bytes", s.o.MaxBytes, "the archive has more than %d bytes", s.o.MaxBytes)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.Invalid("archive", "it is cut off")
 	}

@@ -11,12 +11,15 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/image/archive"
+	"github.com/belljar/belljar/internal/image/stream"
 )
 
 // layoutOf makes an OCI layout as a tar: images by name, "" for one without.
@@ -232,6 +235,37 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
+}
+
+// TestImportSlowly tests that archives whose decompression needs much memory do not wait for others that come slowly.
+func TestImportSlowly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "images")
+	s := open(t, image.Options{Path: path})
+	far := farZstded(t, noise(t, 4<<20))
+	ctx, cancel := context.WithCancel(t.Context())
+	var slow sync.WaitGroup
+	for range stream.LargeWindows {
+		r, w := io.Pipe()
+		slow.Go(func() {
+			if _, err := s.Import(ctx, "slow", r, nil); !errors.Is(err, context.Canceled) {
+				t.Errorf("an archive that does not end: %v", err)
+			}
+			r.Close()
+		})
+		if _, err := w.Write(far[:3<<20]); err != nil { // more than is read ahead
+			t.Fatal(err)
+		}
+	}
+	soon, late := context.WithTimeout(t.Context(), time.Minute)
+	defer late()
+	if _, err := s.Import(soon, "fast", bytes.NewReader(far), nil); err != nil {
+		t.Errorf("another archive: %v", err)
+	}
+	cancel()
+	slow.Wait()
+	if left := leftovers(t, path); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
 }
 
 // TestImportInterrupted tests that a cancelled import does not wait for its reader, and that a reader's own error is

@@ -100,10 +100,32 @@ func zstded(t testing.TB, data []byte) []byte {
 	return w.EncodeAll(data, nil)
 }
 
+// farZstded returns a stream that may refer further back than usual.
+func farZstded(t testing.TB, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w, err := zstd.NewWriter(&b, zstd.WithWindowSize(64<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range [][]byte{data[:len(data)/2], data[len(data)/2:]} { // the writer must not know the size when it begins
+		if _, err := w.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
 // spec describes an image of a test; the zero value is one for this machine without layers.
 type spec struct {
 	layers [][]byte // plain tars
-	pack   string   // gzip, zstd or "" for plain
+	pack   string   // gzip, zstd, far zstd or "" for plain
 	config map[string]any
 	arch   string
 	edit   func(m map[string]any) // of the manifest
@@ -130,6 +152,8 @@ func build(t testing.TB, s spec) built {
 			data, kind = gzipped(t, plain), ociLayer+"+gzip"
 		case "zstd":
 			data, kind = zstded(t, plain), ociLayer+"+zstd"
+		case "far zstd":
+			data, kind = farZstded(t, plain), ociLayer+"+zstd"
 		}
 		out.blobs[digest(data)] = data
 		layers = append(layers, map[string]any{"mediaType": kind, "digest": digest(data), "size": len(data)})

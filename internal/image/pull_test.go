@@ -20,7 +20,7 @@ import (
 var zeroTime time.Time
 
 func TestPull(t *testing.T) {
-	for _, pack := range []string{"", "gzip", "zstd"} {
+	for _, pack := range []string{"", "gzip", "zstd", "far zstd"} {
 		t.Run("layers "+pack, func(t *testing.T) {
 			h := newHub(t)
 			lower := tarOf(t, "etc/", "", "etc/passwd", "root:x:0:0::/root:/bin/sh\napp:x:1234:77::/:/bin/sh\n", "a", "old", "gone", "x")

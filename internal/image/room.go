@@ -62,6 +62,9 @@ func (o *Options) room() error {
 	return nil
 }
 
+// mostBytes is the limit of a tar of an image's files, with its headers.
+func (o *Options) mostBytes() int64 { return o.MaxBytes + int64(o.MaxFiles)*8192 + 1<<20 }
+
 func noRoom(details map[string]any) error {
 	return &belljar.Error{Code: belljar.CodeDiskFull, Message: "no room left for images", Hint: fault.RoomHint, Details: details}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/belljar/belljar/internal/image/fault"
 	"github.com/belljar/belljar/internal/image/layer"
+	"github.com/belljar/belljar/internal/image/stream"
 )
 
 // Folders in the store's folder.
@@ -91,6 +93,30 @@ func (sp *space) close() error {
 func (d *disk) done(sp *space) {
 	if err := sp.close(); err != nil {
 		d.warn("unused files could not be deleted", "folder", sp.dir, "err", err)
+	}
+}
+
+// keptFile is a file that is removed when it is closed.
+type keptFile struct{ *os.File }
+
+func (f keptFile) Close() error { return errors.Join(f.File.Close(), os.Remove(f.Name())) }
+
+// keepIn returns a function that copies a stream to a file in dir, and opens the file.
+func (d *disk) keepIn(dir string) func(r io.Reader) (io.ReadCloser, error) {
+	return func(r io.Reader) (io.ReadCloser, error) {
+		file, err := os.CreateTemp(dir, "packed-")
+		if err != nil {
+			return nil, fault.Wrap("keep a compressed stream", err)
+		}
+		f := keptFile{file}
+		if _, err = io.Copy(f, stream.Limit(d.watch(r), d.o.mostBytes())); err == nil {
+			_, err = f.Seek(0, io.SeekStart)
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/belljar/belljar"
@@ -25,8 +26,8 @@ func (ls *layers) unpack(ctx context.Context, src manifest.Layer, dir string, re
 	raw := newMeter(in, belljar.ImageProgress{Phase: belljar.ImagePulling, Layer: src.Blob(), Total: src.Size}, report)
 	packed := stream.ReadAhead(ctx, raw, in.Close)
 	defer packed.Close()
-	defer cancel() // wakes readers of in
-	plain, err := stream.Decompress(ctx, packed, ls.large)
+	defer cancel()                                                                       // wakes readers of in
+	plain, err := stream.Decompress(ctx, packed, ls.large, ls.keepIn(filepath.Dir(dir))) // next to the files
 	if err != nil {
 		return layer.Stats{}, ls.broken(ctx, err, src)
 	}
@@ -67,6 +68,8 @@ func (ls *layers) broken(ctx context.Context, err error, src manifest.Layer) err
 		return ctx.Err()
 	case errors.As(err, &packed):
 		return fault.Invalid("compression", "layer %s is not a valid %s: %s", src.Blob(), packed.Kind, fault.Printable(packed.Err.Error()))
+	case errors.Is(err, stream.ErrTooLong):
+		return fault.TooLarge("bytes", ls.o.MaxBytes, "layer %s has more than %d bytes", src.Blob(), ls.o.MaxBytes)
 	case errors.As(err, &e): // without the texts of the stages in between
 		rest, found := strings.CutPrefix(e.Message, "layer")
 		if src.Digest == "" || !found {

@@ -2,7 +2,7 @@
 // streams to the agent inside, reports the jar's usage and why it died, and does nothing else. The agent implements exec, files and
 // terminals, once for all runtimes.
 //
-// Implementations live in child packages and import only this one, the root package, agent/wire and linux/*. Every one of them passes
+// Implementations live in child packages and import only this one, the root package, agent/wire, keylock and linux/*. Every one of them passes
 // runtimetest.
 package runtime
 
@@ -169,6 +169,9 @@ type Workspace struct {
 	Image, Lock string
 	ReadOnly    bool // for a disk
 }
+
+// Flushes reports whether programs may flush the workspace: it is on a disk, to which they can write.
+func (w Workspace) Flushes() bool { return w.Medium == MediumDisk && !w.ReadOnly }
 
 // Below is a folder of the host whose files a workspace begins with, without a copy. They belong to the image's user ([Root].UID) and must
 // not change while the sandbox lives. The zero value is none. A runtime with [Capabilities.Overlay] may still find, once, that it cannot

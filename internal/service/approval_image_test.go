@@ -19,7 +19,7 @@ func TestApprovalOfAnImage(t *testing.T) {
 	g := newGallery(t, asking("image"), func(o *service.Options) {
 		o.Policy.EgressPresets = []string{"pip"}
 		o.Runtimes[0] = posing{o.Runtimes[0], o.Runtimes[0].Name(), func(c *runtime.Capabilities) { c.GoCache, c.Relay = true, true }}
-		o.GoCache = func(_ runtime.Root, want bool) string {
+		o.GoCache = func(_ runtime.Root, _ string, want bool) string {
 			if want {
 				wanted.Add(1)
 			}

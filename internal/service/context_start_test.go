@@ -109,3 +109,17 @@ func TestContextOfARefusedRun(t *testing.T) {
 	refusedAs(t, "a run that cannot be recorded", err, belljar.CodeInternal)
 	names(1)
 }
+
+// If a limit of a session is above what this process may have, commands, contexts and terminals are refused with a hint.
+func TestHardLimit(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Limits.NoFile = 1<<31 - 1 }) // no process may have so many open files
+	x := b.open()
+	_, made := b.service.As(service.Local()).Contexts().Create(t.Context(), x.ID, belljar.ContextSpec{Name: "c", Language: "bash"})
+	_, opened := b.terminals("").Open(t.Context(), x.ID, belljar.TerminalSpec{})
+	for what, err := range map[string]error{"a context": made, "a terminal": opened} {
+		wantCode(t, what, err, belljar.CodePolicyDenied, "a hard limit of belljar itself", "ulimit -Hn")
+	}
+	if r := b.run(in(x, "true")); r.ReasonCode != belljar.ReasonExecFailed || !strings.Contains(r.Hint, "ulimit -Hn") {
+		t.Errorf("a command: %s, hint %q", r.ReasonCode, r.Hint)
+	}
+}

@@ -306,11 +306,14 @@ func TestWaitedRunOutlivesItsProcess(t *testing.T) {
 		run belljar.Run
 		err error
 	}
-	answered := make(chan answer, 1)
-	go func() {
-		run, _, err := belljar.Finish(p.context(), p.Runs, in(s, "mkfifo go; echo up; read x < go; echo went"), patience)
+	answered := make(chan answer, 2)
+	req := in(s, "mkfifo go; echo up; read x < go; echo went")
+	req.IdempotencyKey = "k"
+	finish := func() {
+		run, _, err := belljar.Finish(p.context(), p.Runs, req, patience)
 		answered <- answer{run, err}
-	}()
+	}
+	go finish()
 	var id string
 	p.until(func() bool {
 		page, err := p.List(p.context(), belljar.RunQuery{SessionID: s.ID})
@@ -326,8 +329,11 @@ func TestWaitedRunOutlivesItsProcess(t *testing.T) {
 	if err := p.service.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || !strings.Contains(belljar.HintOf(a.err), "look at the run") {
-		t.Errorf("run %q, %v, hint %q", a.run.ID, a.err, belljar.HintOf(a.err))
+	finish() // the request is repeated with its key
+	for range 2 {
+		if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || !strings.Contains(belljar.HintOf(a.err), "look at the run") {
+			t.Errorf("run %q, %v, hint %q", a.run.ID, a.err, belljar.HintOf(a.err))
+		}
 	}
 	next := w.boot()
 	next.run(in(s, "echo > go")).want(t, belljar.PhaseCompleted, 0, "")

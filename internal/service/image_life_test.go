@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/image"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/test/registry"
 )
 
@@ -100,6 +101,36 @@ func TestImageIsGoneMeanwhile(t *testing.T) {
 	}
 	g.rt.gone = func(int) bool { return true }
 	g.run(of(ref, "true")).want(t, belljar.PhaseFailed, -1, belljar.ReasonImagePullFailed)
+}
+
+// An image that belljar image build makes is never fetched, by its name or by an alias of it: Docker Hub could have another of its name. The
+// hint has the command that makes it.
+func TestImageIsMadeHere(t *testing.T) {
+	t.Parallel()
+	g := newGallery(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.ImagePull, o.Policy.ImageAliases = admission.PullMissing, []string{"python:3.11-slim=belljar/python"}
+	})
+	const hint = "belljar image build python makes it"
+	for _, ref := range []string{"belljar/python", "docker.io/belljar/python:latest", "python:3.11-slim"} {
+		_, err := g.Start(t.Context(), of(ref, "true"))
+		wantCode(t, ref, err, belljar.CodeImageUnavailable, `image "`+ref+`" is not available`, hint)
+	}
+	for _, images := range []belljar.Images{g.user(), g.images} {
+		_, err := images.Pull(t.Context(), belljar.ImagePull{Ref: "belljar/python", Always: true}, nil)
+		wantCode(t, "a pull", err, belljar.CodeImageUnavailable, "does not exist here and is never fetched", hint)
+	}
+	// One that is removed before the sandbox is made.
+	ref, _ := g.hub.Put(t, "app:1", simple())
+	if _, err := g.images.Pull(t.Context(), belljar.ImagePull{Ref: ref}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.images.Tag(t.Context(), ref, "belljar/python"); err != nil {
+		t.Fatal(err)
+	}
+	g.rt.gone = func(int) bool { return true }
+	_, err := g.mine().Create(t.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{SpecVersion: "1.1", BaseImage: "belljar/python"}})
+	wantCode(t, "a session", err, belljar.CodeImageUnavailable, "was removed before the sandbox was made", hint)
 }
 
 // An image can be removed as soon as its run has been answered, although the sandbox is removed later.

@@ -52,9 +52,9 @@ type Options struct {
 	Images image.Library
 	// Egress configures how sandboxes with a network resolve and connect; its zero value uses the system's defaults. The service sets Count.
 	Egress EgressOptions
-	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted reports that the sandbox is
-	// made to build Go programs.
-	GoCache func(image runtime.Root, wanted bool) string
+	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted reports that the user's
+	// sandbox is made to build Go programs.
+	GoCache func(image runtime.Root, user string, wanted bool) string
 	// Packages configures how packages are installed and cached.
 	Packages PackageOptions
 	// Warm configures interpreters that wait for programs.
@@ -122,7 +122,7 @@ type Options struct {
 	// NodeMemory is the bound in bytes for [admission.AdmitCaps] if no runtime enforces one; 0 is no bound.
 	NodeMemory int64
 	// UserRequests is the most bytes of one user's requests for unfinished runs (0 is 128 MiB), AllRequests those of all users (0 is 512
-	// MiB). Short requests do not count.
+	// MiB). Small requests do not count.
 	UserRequests, AllRequests int64
 	// ReapEvery is the interval of [Service.Reap] after [Service.Recover] was called; 0 is 30 s.
 	ReapEvery time.Duration

@@ -97,6 +97,23 @@ func sealed(t *testing.T, o service.Options, id string) {
 	}
 }
 
+// The record of a running run has its request without the files, which are in its sandbox.
+func TestRunningRunKeepsNoFiles(t *testing.T) {
+	var o service.Options
+	b := newBench(t, parts(&o))
+	req := shell("cat f; sleep 1000")
+	req.Files = []belljar.InlineFile{{Path: "f", Content: []byte("up")}}
+	run := b.start(req)
+	b.waitFor(run.ID, "up")
+	if _, err := b.List(b.context(), belljar.RunQuery{}); err != nil { // records phases
+		t.Fatal(err)
+	}
+	rows, err := o.Store.Runs().Unfinished(b.context())
+	if err != nil || len(rows) != 1 || rows[0].Phase != belljar.PhaseRunning || rows[0].Spec == nil || len(rows[0].Spec.Command) == 0 || rows[0].Spec.Files != nil {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
 // A recovered queued run counts again towards its user's memory quota, and towards the node's bound.
 func TestRecoveredRunClaimsMemory(t *testing.T) {
 	var o service.Options

@@ -45,6 +45,8 @@ func (v runs) await(ctx context.Context, first belljar.Run, wait time.Duration) 
 		out = &all
 	case ctx.Err() == nil && errors.Is(waiting.Err(), context.DeadlineExceeded):
 		run, err = v.Get(ctx, first.ID)
+	case v.service.gone.Err() != nil: // as for the first request
+		run, err = first, fault.Outlived(first.ID)
 	}
 	run.Details = first.Details
 	return run, out, err

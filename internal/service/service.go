@@ -182,7 +182,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 	s.cloner = &git.Cloner{Boxes: s.boxes, TempDir: o.TempDir, CA: o.Egress.CA}
 	s.packages = install.New(install.Options{
 		Shelf: o.Packages.Shelf, Boxes: s.boxes, Egress: reach, Mirrors: mirrors, TTL: o.Packages.TTL, Time: o.Packages.Time, MB: o.Packages.MB,
-		Now: s.clock.Now, Log: s.log,
+		Room: s.accounts.Room, Now: s.clock.Now, Log: s.log,
 	})
 	s.snapshots = newSnapshots(s)
 	s.templates = newTemplates(s)

@@ -4,6 +4,7 @@ package service_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -354,7 +355,9 @@ func TestRequestsThatWaitAreBounded(t *testing.T) {
 	bob := b.as("bob")
 	for i := range 2 {
 		r := command("sleep", "1000")
-		r.Stdin = long
+		for n := range 500 { // with nothing in them
+			r.Files = append(r.Files, belljar.InlineFile{Path: fmt.Sprint(n, strings.Repeat("/"+long[:200], 4))})
+		}
 		run, err := bob.Start(b.context(), r)
 		switch {
 		case i == 0 && err != nil, i == 1 && belljar.CodeOf(err) != belljar.CodeRateLimited:

@@ -348,7 +348,7 @@ func TestTemplateImageOfRecipe(t *testing.T) {
 		_, err := g.Start(t.Context(), onTemplate("t", "true"))
 		wantCode(t, "a run", err, belljar.CodeImageUnavailable, "must be built again (image_removed)", `image "`+name+`" is not available`, "belljar template build FILE")
 		_, err = g.images.Pull(t.Context(), belljar.ImagePull{Ref: name}, nil)
-		wantCode(t, "a pull", err, belljar.CodeImageUnavailable, "is in no registry", "belljar template build FILE")
+		wantCode(t, "a pull", err, belljar.CodeImageUnavailable, "does not exist here and is never fetched", "belljar template build FILE")
 	}
 }
 

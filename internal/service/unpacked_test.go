@@ -156,6 +156,51 @@ func TestUnpackedGo(t *testing.T) {
 	end("awake", x.ID)
 }
 
+// TestUnpackedOnAFullDisk checks that unpacking stops in front of the watermark and leaves nothing. A session then gets a copy.
+func TestUnpackedOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	const most = 70 << 20
+	dir := filepath.Join(t.TempDir(), "shelf")
+	b := newBench(t, unpacking(dir), func(o *service.Options) {
+		o.Runtimes[0] = claiming{o.Runtimes[0], func(caps *runtime.Capabilities) { caps.Layers = true }}
+		o.MinFreeBytes = 64 << 20
+		o.FreeBytes = func() (uint64, error) {
+			var used uint64
+			err := filepath.WalkDir(dir, func(_ string, e os.DirEntry, err error) error {
+				if err != nil || e.IsDir() {
+					return nil // it is removed meanwhile
+				}
+				if info, err := e.Info(); err == nil {
+					used += uint64(info.Size())
+				}
+				return nil
+			})
+			return most - min(used, most), err
+		}
+	})
+	x := b.open()
+	b.in(x.ID, "for i in 1 2 3 4 5; do yes $i | head -c 4M >f$i; done")
+	made, err := b.snapshots().Make(b.context(), x.ID, belljar.SnapshotSpec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean := func(what string) {
+		t.Helper()
+		if left, _ := os.ReadDir(dir); len(left) > 0 {
+			t.Errorf("%s: %v are left", what, left)
+		}
+	}
+	r := b.run(belljar.RunRequest{RunSpec: belljar.RunSpec{SpecVersion: "1.0", BaseImage: "host", Snapshot: made.ID, Command: []string{"true"}}})
+	if !strings.Contains(r.Message, "nothing new begins") {
+		t.Errorf("%+v", r.Run)
+	}
+	clean("a run")
+	if r := b.in(b.from(made.ID).ID, "ls"); r.stdout != "f1\nf2\nf3\nf4\nf5\n" {
+		t.Errorf("%q", r.stdout)
+	}
+	clean("a session")
+}
+
 // bare is a runtime that makes a workspace without its initial files.
 type bare struct{ runtime.Runtime }
 
@@ -204,4 +249,19 @@ func TestUnpackedOutliveTheirProcess(t *testing.T) {
 	}
 	p.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
 	p.until(func() bool { return len(folders()) == 0 })
+}
+
+// TestKilledInstallation checks that the start removes the packages that a killed process had not finished.
+func TestKilledInstallation(t *testing.T) {
+	t.Parallel()
+	kept := &shelf.Shelf{Dir: filepath.Join(t.TempDir(), "packages"), Keep: 1 << 20, Max: 1 << 20}
+	l, err := kept.Make(func(dir string) error { return os.WriteFile(filepath.Join(dir, "half.py"), nil, 0o600) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Leave() // its process is gone
+	newWorld(t, func(o *service.Options) { o.Packages.Shelf = kept }).boot()
+	if left, err := os.ReadDir(kept.Dir); err != nil || len(left) > 0 {
+		t.Errorf("%v are left: %v", left, err)
+	}
 }

@@ -25,6 +25,27 @@ type file struct {
 	kind               byte
 }
 
+// A disk that gets full while a layer is unpacked stops that, with the error of the disk, and keeps nothing.
+func TestWatch(t *testing.T) {
+	full := errors.New("full")
+	for left, want := range map[int]error{0: full, 1: full, 2: nil} {
+		s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 30, Max: 1 << 30}
+		l, err := s.Put("a", nil, time.Now(), Watch(stream(t, file{name: "x", text: strings.Repeat("x", lookEvery)}), func() error {
+			if left--; left < 0 {
+				return full
+			}
+			return nil
+		}))
+		if !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
+		if entries, _ := os.ReadDir(s.Dir); want != nil && len(entries) > 0 {
+			t.Errorf("%v are left", entries)
+		}
+		l.Release()
+	}
+}
+
 func stream(t testing.TB, files ...file) io.Reader {
 	t.Helper()
 	var out bytes.Buffer

@@ -5,6 +5,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -138,6 +139,27 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("a file of %d bytes: %d", len(file), resp.StatusCode)
 		}
 	}
+	body, rest := io.Pipe()
+	unfinished, err := http.NewRequest(http.MethodPut, s.URL+api+"/sessions/"+fmt.Sprint(id)+"/fs/raw?path=u", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unfinished.Header.Set("X-API-KEY", s.Key)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		if resp, err := http.DefaultClient.Do(unfinished); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	if _, err := rest.Write(make([]byte, 2<<20)); err != nil { // more than fits into buffers: the agent writes it
+		t.Fatal(err)
+	}
+	if got := s.prints(id, nil, "ls -A"); strings.Contains(got, ".belljar") {
+		t.Errorf("a killed sandbox would leave %s", got)
+	}
+	rest.CloseWithError(io.ErrUnexpectedEOF)
+	<-stopped
 	_, forked := s.ask(http.MethodPost, api+"/sessions/"+fmt.Sprint(id)+"/fork", object{"count": 2})
 	copies, _ := forked["sessions"].([]any)
 	for _, x := range copies {

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,6 +43,7 @@ func hooks() map[string]hook {
 		"disk":      disk,
 		"elsewhere": elsewhere,
 		"engine":    engineSocket,
+		"flushes":   flushes,
 		"half":      half,
 		"listener":  listener,
 		"narrowed":  narrowed,
@@ -193,6 +195,28 @@ func disk(t *testing.T, tr *trial) func(outcome) {
 	return func(outcome) {
 		if tr.account.Blocks > most/512 {
 			t.Errorf("%d blocks were written to disks, more than %d", tr.account.Blocks, most/512)
+		}
+	}
+}
+
+// flushes checks that the disks of the host were not flushed as often as the probe has tried in each way. Other programs flush them, too.
+func flushes(t *testing.T, _ *trial) func(outcome) {
+	const most = 10_000
+	count := func() (sum int) {
+		paths, _ := filepath.Glob("/sys/block/*/stat")
+		for _, path := range paths {
+			text, _ := os.ReadFile(path) // the disk may have gone
+			if fields := strings.Fields(string(text)); len(fields) > 15 {
+				n, _ := strconv.Atoi(fields[15])
+				sum += n
+			}
+		}
+		return sum
+	}
+	before := count()
+	return func(outcome) {
+		if n := count() - before; n >= most {
+			t.Errorf("the disks of the host were flushed %d times", n)
 		}
 	}
 }

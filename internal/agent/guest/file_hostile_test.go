@@ -20,6 +20,7 @@ import (
 
 	"github.com/belljar/belljar/internal/agent/guest"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/test/need"
 	"github.com/belljar/belljar/test/sockdir"
 )
 
@@ -177,6 +178,38 @@ func TestUnfinishedFilesAreHidden(t *testing.T) {
 	}
 	if info := l.reply().File; info == nil || info.Size != 1<<20 {
 		t.Errorf("%+v", info)
+	}
+}
+
+// A file that is being written has no name yet, so that a killed sandbox leaves none in a volume.
+func TestUnfinishedFilesHaveNoName(t *testing.T) {
+	h := begin(t, guest.Config{})
+	if fd, err := unix.Open(h.dir, unix.O_WRONLY|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600); err != nil {
+		need.Missing(t, "the file system has no files without a name: %v", err)
+	} else {
+		unix.Close(fd)
+	}
+	for _, name := range []string{"new", "known"} {
+		if err := os.WriteFile(filepath.Join(h.dir, "known"), []byte("x"), 0o640); err != nil {
+			t.Fatal(err)
+		}
+		l := h.file(wire.OpWrite, wire.FileRequest{Path: name})
+		text := strings.Repeat("x", 1<<20) // more than fits into a socket: the agent has opened the file
+		if err := l.w.Data([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := filepath.Glob(filepath.Join(h.dir, ".belljar-*")); err != nil || len(found) > 0 {
+			t.Errorf("%s: %q, %v", name, found, err)
+		}
+		if err := l.w.EOF(); err != nil {
+			t.Fatal(err)
+		}
+		if info := l.reply().File; info == nil || info.Size != 1<<20 || (info.Mode&0o777 == 0o640) != (name == "known") {
+			t.Errorf("%s: %+v", name, info)
+		}
+		if got, err := os.ReadFile(filepath.Join(h.dir, name)); string(got) != text || err != nil {
+			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		}
 	}
 }
 

@@ -18,8 +18,9 @@ import (
 
 // The headers with which a transport passes data that the SDK drops.
 const (
-	requestHeader = "Belljar-Mcp-Request" // the [requestKey]
+	requestHeader = "Belljar-Mcp-Request" // the [requestKey], or batchPrefix and an id that a batch's messages share
 	traceHeader   = "Belljar-Mcp-Trace"
+	batchPrefix   = "batch "
 )
 
 // call is one call of a tool, or one read of a resource.
@@ -30,8 +31,9 @@ type call struct {
 	request string // its [requestKey]
 	token   any    // of progress; nil if the client requests none
 	conn    *sdk.ServerSession
-	version string // of the protocol
-	undone  bool   // its run never began
+	version string          // of the protocol
+	undone  bool            // its run never began
+	sent    context.Context // ends when its answer is sent, or it is cancelled
 }
 
 // Versions of the protocol.
@@ -52,9 +54,21 @@ func (s *clientSession) newCall(ctx context.Context, req sdk.Request) *call {
 		}
 	}
 	return &call{
-		Context: ctx, clientSession: s, request: header.Get(requestHeader), conn: conn, version: version,
+		Context: ctx, sent: ctx, clientSession: s, request: header.Get(requestHeader), conn: conn, version: version,
 		Service: s.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
 	}
+}
+
+// reserve reserves memory for an answer with n bytes of content, which are encoded more than once. It is released when the answer is
+// sent, or before by release.
+func (c *call) reserve(n int64) (release func(), err error) {
+	if c.client.Answers == nil {
+		return func() {}, nil
+	}
+	if release, err = c.client.Answers(c, 4*n); err == nil {
+		context.AfterFunc(c.sent, release)
+	}
+	return release, err
 }
 
 // callTool answers tools/call.
@@ -68,10 +82,11 @@ func (s *clientSession) callTool(ctx context.Context, t *tool, req *sdk.CallTool
 	s.mu.Unlock()
 	defer s.working.Done()
 
+	c := s.newCall(ctx, req)
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(s.life, func() { stop(context.Cause(s.life)) })()
-	c := s.newCall(ctx, req)
+	c.Context = ctx
 	c.token = req.Params.GetProgressToken()
 	r, err := t.do(c, req.Params.Arguments)
 	if err != nil {

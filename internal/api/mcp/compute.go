@@ -129,8 +129,8 @@ type commandInput struct {
 	BaseImage string   `json:"base_image,omitempty"`
 	Command   []string `json:"command,omitempty"`
 	Files     []struct {
-		Path    string `json:"path,omitempty"`
-		Content string `json:"content_b64,omitempty"`
+		Path    string  `json:"path,omitempty"`
+		Content *string `json:"content_b64,omitempty"`
 	} `json:"files,omitempty"`
 	TimeoutSec int64             `json:"timeout_sec,omitempty" minimum:"1"`
 	Env        map[string]string `json:"env,omitempty"`
@@ -215,7 +215,12 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	}
 	spec.Command, spec.Env, spec.TimeoutSec = in.Command, in.Env, timeout
 	for i, f := range in.Files {
-		data, err := base64.StdEncoding.DecodeString(f.Content)
+		if f.Content == nil {
+			e := api.Refuse(fmt.Sprintf("files[%d].content_b64", i), "files[%d].content_b64 is required", i)
+			e.Hint = `"content_b64": "" makes an empty file`
+			return nil, e
+		}
+		data, err := base64.StdEncoding.DecodeString(*f.Content)
 		if err != nil {
 			return nil, api.Refuse(fmt.Sprintf("files[%d].content_b64", i), "files[%d].content_b64 is not base64", i)
 		}

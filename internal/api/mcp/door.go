@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/keylock"
 )
 
 // Path is the path of the door.
@@ -55,12 +56,13 @@ type DoorOptions struct {
 type Door struct {
 	opts        DoorOptions
 	sealer      *api.Sealer
-	boot        string // the id of this process: it does not resume sessions that it made itself
+	answers     *api.Shares // for what resources and files are read into
+	boot        string      // the id of this process: it does not resume sessions that it made itself
 	handler     *sdk.StreamableHTTPHandler
 	sessionless *sdk.StreamableHTTPHandler // for the protocol without sessions
 	events      events
 
-	resuming sync.Mutex
+	resuming keylock.Locks[string] // by the key of a session
 
 	mu       sync.Mutex
 	closed   bool
@@ -91,7 +93,7 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	}
 	// The edge checks the host, and the door bounds the body.
 	d := &Door{
-		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(),
+		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(), answers: api.JSONShares(),
 		sessions: map[string]*httpSession{}, ended: map[string]endedSessions{},
 		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
@@ -165,7 +167,10 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer release()
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if list, err = messagesOf(body); err != nil {
+		if list, err = messagesOf(body); err == nil {
+			err = api.CountMore(r.Context(), len(list)-1)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -197,9 +202,11 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// note keeps what the SDK drops: a request's id, and the reason of a cancellation.
+// note keeps what the SDK drops: a request's id, which messages are a batch, and the reason of a cancellation.
 func (hs *httpSession) note(r *http.Request, list []message) {
-	r.Header.Del(requestHeader)
+	if r.Header.Del(requestHeader); len(list) > 1 {
+		r.Header.Set(requestHeader, batchPrefix+belljar.NewID())
+	}
 	for _, m := range list {
 		if m.Method == cancelMethod {
 			hs.noteCancelled(m.Params)

@@ -120,6 +120,13 @@ func readFile(c *call, in fileInput) (*reply, error) {
 	if err := c.authorize(in.SandboxID, false); err != nil {
 		return nil, err
 	}
+	most := min(max(in.MaxBytes, 256<<10), maxResource)
+	if isPicture(in.Path) {
+		most += maxPicture
+	}
+	if _, err := c.reserve(int64(most)); err != nil {
+		return nil, err
+	}
 	part, err := api.ReadPart(c, c.Files(), in.SandboxID, in.Path, int64(min(in.Offset, math.MaxInt64)), int64(min(in.MaxBytes, math.MaxInt64)))
 	if err != nil {
 		return nil, sandboxError(err)

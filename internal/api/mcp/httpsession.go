@@ -50,7 +50,8 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 			return nil, err
 		}
 	}
-	client := Client{Terms: terms, Service: func(requestID, traceID string) belljar.Service {
+	answers := func(ctx context.Context, n int64) (func(), error) { return d.answers.Take(ctx, caller.ID, n) }
+	client := Client{Terms: terms, Answers: answers, Service: func(requestID, traceID string) belljar.Service {
 		as := caller
 		if requestID != "" {
 			as.RequestID, as.TraceID = requestID, traceID
@@ -116,11 +117,6 @@ func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSes
 		if !hs.earlier {
 			return hs, nil
 		}
-		d.resuming.Lock() // until the request that resumes it is done
-		defer d.resuming.Unlock()
-		if hs = d.session(id); hs != nil {
-			return hs, nil
-		}
 	}
 	var t token
 	if d.stops() { // its own sessions are gone, but not ended
@@ -157,17 +153,20 @@ func (d *Door) session(key string) *httpSession {
 }
 
 // resume restarts a session of an earlier process with its sandboxes, without any change for its client. It does not find a session
-// that has ended in this process, or could have. made reports whether this request has restarted it.
+// that has ended in this process, or could have. made reports whether this request has restarted it; others wait for that.
 func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (hs *httpSession, made bool, err error) {
-	d.resuming.Lock()
-	defer d.resuming.Unlock()
+	unlock, err := d.resuming.Lock(r.Context(), id)
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
 	d.mu.Lock()
 	other, ended := d.sessions[id], d.ended[caller.ID].has(id)
 	d.mu.Unlock()
 	switch {
-	case other != nil: // another request was faster
+	case other != nil && other.caller.Role == caller.Role: // another request was faster
 		return other, false, nil
-	case ended:
+	case other != nil, ended:
 		return nil, false, sessionNotFound()
 	}
 	if hs, err = d.start(r, caller, t, id); err != nil {
@@ -217,9 +216,12 @@ func isSessionless(r *http.Request, list []message) bool {
 // shared returns the session for requests of the protocol without sessions. All clients of one user with one URL share it,
 // because nothing else distinguishes them. Its agent is the same after a restart.
 func (d *Door) shared(r *http.Request, caller belljar.Caller) (*httpSession, error) {
-	d.resuming.Lock()
-	defer d.resuming.Unlock()
 	key := strings.Join([]string{"", string(caller.Role), caller.ID, r.URL.RawQuery}, "\x00") // no header can have this value
+	unlock, err := d.resuming.Lock(r.Context(), key)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if hs := d.session(key); hs != nil {
 		return hs, nil
 	}

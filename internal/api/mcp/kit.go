@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -85,6 +86,8 @@ type Service func(requestID, traceID string) belljar.Service
 type Client struct {
 	Service Service
 	Terms   Terms
+	// Answers reserves bytes of memory for a large answer; nil if it has no limit.
+	Answers func(ctx context.Context, bytes int64) (release func(), err error)
 	// StreamURL returns the address at which the client can follow a run's log; nil if there is none.
 	StreamURL func(run belljar.Run) string
 }

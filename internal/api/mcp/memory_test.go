@@ -1,17 +1,64 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"weak"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // newEvents returns a store in which each session is a user's own.
 func newEvents() *events { return &events{userOf: func(session string) string { return session }} }
+
+// The messages of a batch are answered one after the other: each only once the answer before is sent. Other messages wait for none.
+func TestBatchIsAnsweredInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &clientSession{}
+		begun := 0
+		handle := s.receive(func(context.Context, string, sdk.Request) (sdk.Result, error) {
+			begun++
+			return &sdk.ReadResourceResult{}, nil
+		})
+		send := func(method, request string) (sent func()) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context()) // the SDK cancels it when the answer is sent
+			req := &sdk.ReadResourceRequest{Params: &sdk.ReadResourceParams{}, Extra: &sdk.RequestExtra{Header: http.Header{requestHeader: {request}}}}
+			go handle(ctx, method, req)
+			synctest.Wait()
+			return cancel
+		}
+		want := func(n int, when string) {
+			t.Helper()
+			if synctest.Wait(); begun != n {
+				t.Errorf("%s: %d messages are handled, want %d", when, begun, n)
+			}
+		}
+		first := send("resources/read", batchPrefix+"1")
+		want(1, "the first")
+		second := send("resources/read", batchPrefix+"1")
+		third := send("resources/read", batchPrefix+"1")
+		want(1, "while its answer is not sent")
+		defer send("resources/read", batchPrefix+"2")()
+		defer send("resources/read", requestKey(1))()
+		defer send("notifications/cancelled", batchPrefix+"1")()
+		want(4, "others")
+		third()
+		want(4, "when the third is cancelled")
+		first()
+		want(5, "when the first is sent")
+		second()
+		defer send("resources/read", batchPrefix+"1")()
+		want(6, "at last")
+	})
+}
 
 // Events that are evicted do not stay in memory with their stream.
 func TestEvictedEventsAreFreed(t *testing.T) {

@@ -132,7 +132,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 		if err != nil {
 			return nil, err
 		}
-		return contents(parts[2], a.Size, body)
+		return c.contents(parts[2], a.Size, body)
 	case u.Host == "sandboxes" && parts[1] == "files" && len(parts) == 3:
 		if err := c.authorize(parts[0], false); err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 		if err != nil {
 			return nil, err
 		}
-		return contents(parts[2], entry.Size, body)
+		return c.contents(parts[2], entry.Size, body)
 	}
 	return nil, none
 }
@@ -162,6 +162,10 @@ func (c *call) ownRun(id string, none error) (belljar.Run, error) {
 
 // runOutput returns what a run has printed so far, both streams in order.
 func (c *call) runOutput(run belljar.Run) (*sdk.ResourceContents, error) {
+	release, err := c.reserve(maxResource)
+	if err != nil {
+		return nil, err
+	}
 	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{Bytes: maxResource})
 	if err != nil {
 		return nil, err
@@ -173,11 +177,14 @@ func (c *call) runOutput(run belljar.Run) (*sdk.ResourceContents, error) {
 	if part.Truncated || !part.Done && run.Phase.Terminal() {
 		b.WriteString("\n[there was more, which is not shown]\n")
 	}
+	if b.Len() < 256<<10 {
+		release() // usual outputs are small
+	}
 	return &sdk.ResourceContents{MIMEType: "text/plain", Text: b.String()}, nil
 }
 
 // contents returns a file as a resource, as text if it is UTF-8. It closes body.
-func contents(name string, size int64, body io.ReadCloser) (*sdk.ResourceContents, error) {
+func (c *call) contents(name string, size int64, body io.ReadCloser) (*sdk.ResourceContents, error) {
 	defer func() { _ = body.Close() }() // all of it was read
 	if size > maxResource {
 		return nil, &belljar.Error{
@@ -185,18 +192,21 @@ func contents(name string, size int64, body io.ReadCloser) (*sdk.ResourceContent
 			Details: map[string]any{"maximum": maxResource, "provided": size}, Hint: "read a part of it in a sandbox, or fetch it over the REST API",
 		}
 	}
-	data, err := io.ReadAll(io.LimitReader(body, maxResource))
+	if _, err := c.reserve(size); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(body, size)) // a file may grow meanwhile
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %q", name), err)
 	}
-	c := &sdk.ResourceContents{MIMEType: mediaType(name)}
-	if utf8.Valid(data) && c.MIMEType != "image/png" {
-		c.Text = string(data)
-		if c.MIMEType == unknownType { // hosts take it at its word, and do not show the text
-			c.MIMEType = "text/plain"
+	r := &sdk.ResourceContents{MIMEType: mediaType(name)}
+	if utf8.Valid(data) && r.MIMEType != "image/png" {
+		r.Text = string(data)
+		if r.MIMEType == unknownType { // hosts take it at its word, and do not show the text
+			r.MIMEType = "text/plain"
 		}
 	} else {
-		c.Blob = data
+		r.Blob = data
 	}
-	return c, nil
+	return r, nil
 }

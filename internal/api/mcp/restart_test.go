@@ -4,6 +4,8 @@ package mcp_test
 
 import (
 	"context"
+	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -134,4 +136,60 @@ func TestKillDuringCall(t *testing.T) {
 			t.Errorf("it is reported twice: %s", text)
 		}
 	})
+}
+
+// slowConnection is a log that holds up the next connection of the SDK.
+type slowConnection struct {
+	slog.Handler
+	next  chan struct{} // has a value if the next connection is to be held up
+	begun chan struct{}
+	over  chan struct{}
+}
+
+func (h slowConnection) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h slowConnection) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == "server connecting" {
+		select {
+		case <-h.next:
+			close(h.begun)
+			<-h.over
+		default:
+		}
+	}
+	return nil
+}
+
+const ping = `{"jsonrpc":"2.0","id":9,"method":"ping"}`
+
+// A session that takes long to be resumed delays no other session, with or without resumption.
+func TestRestartSlowly(t *testing.T) {
+	w := newWorld(t)
+	h := slowConnection{slog.DiscardHandler, make(chan struct{}, 1), make(chan struct{}), make(chan struct{})}
+	w.kit = mcp.New(mcp.Options{Version: "test", Logger: slog.New(h)})
+	first := w.httpServer(nil)
+	_, slow := first.peer(t, "ann", "")
+	_, others := first.peer(t, "bob", "")
+	if err := first.door.Close(); err != nil {
+		t.Fatal(err)
+	}
+	second := w.httpServer(nil)
+	slow.url, others.url = second.URL+"/mcp", second.URL+"/mcp"
+	h.next <- struct{}{}
+	done := make(chan string, 1)
+	go func() { done <- bodyOf(t, slow.post(context.Background(), ping)) }()
+	<-h.begun
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for what, resp := range map[string]*http.Response{
+		"another session": others.post(ctx, ping), "no session": second.client(t, "ann", "").modernUntil(ctx, "server/discover", nil),
+	} {
+		if resp == nil || resp.StatusCode != http.StatusOK {
+			t.Errorf("%s: %v", what, resp)
+		}
+	}
+	close(h.over)
+	if got := <-done; !strings.HasPrefix(got, "200") {
+		t.Errorf("the slow session: %s", got)
+	}
 }

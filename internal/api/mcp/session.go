@@ -34,6 +34,7 @@ type clientSession struct {
 	working sync.WaitGroup         // calls
 	user    atomic.Pointer[string] // the owner of its sandboxes; nil until it is known
 	opening keylock.Locks[string]  // by the name of a sandbox that its scope does not find
+	batches keylock.Locks[string]  // of the messages of each batch
 
 	mu        sync.Mutex
 	closing   bool
@@ -101,6 +102,13 @@ func (s *clientSession) receive(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if params, ok := req.GetParams().(*sdk.CallToolParamsRaw); ok && params != nil && !s.terms.offers(params.Name) {
 			return nil, s.unknownTool(params.Name)
+		}
+		if x := req.GetExtra(); x != nil && strings.HasPrefix(x.Header.Get(requestHeader), batchPrefix) && !strings.HasPrefix(method, "notifications/") {
+			unlock, err := s.batches.Lock(ctx, x.Header.Get(requestHeader))
+			if err != nil {
+				return nil, coded(err)
+			}
+			defer context.AfterFunc(ctx, unlock) // once its answer is sent: all answers at once would wait in memory for their one stream
 		}
 		result, err := next(ctx, method, req)
 		if list, ok := result.(*sdk.ListToolsResult); ok && err == nil && s.hidesRunTool(req) {

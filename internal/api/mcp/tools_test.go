@@ -399,6 +399,8 @@ func TestBadArguments(t *testing.T) {
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": 1}}}, []string{"files[0].path must be a string"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content": "x"}}}, []string{`unknown argument "files[0].content"`}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content_b64": "%"}}}, []string{"files[0].content_b64 is not base64"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a"}}}, []string{"files[0].content_b64 is required", "makes an empty file"}},
+		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "files": []any{map[string]any{"path": "a", "content_b64": nil}}}, []string{"files[0].content_b64"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "timeout_sec": -1}, []string{"timeout_sec must be at least 1"}},
 		{"sandbox.run", map[string]any{"command": []any{"ls"}, "base_image": "host", "env": map[string]any{"A": 1}}, []string{"env.A must be a string"}},
 		{"sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": "x", "since_seq": json.Number("1e25")}, []string{"since_seq must be a whole number"}},

@@ -13,7 +13,7 @@ import (
 
 // writeFile is sandbox_fs_write.
 type writeFile struct {
-	Path        string  `json:"path" doc:"Path of the file: x, ./x and /workspace/x are the same. Parent folders are created"`
+	Path        string  `json:"path" minLength:"1" doc:"Path of the file: x, ./x and /workspace/x are the same. Parent folders are created"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
 	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, instead of contents"`
 	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default: those of the file that is replaced, or 0644" example:"0755"`
@@ -22,7 +22,7 @@ type writeFile struct {
 
 // batchFile is one file of sandbox_fs_write_batch.
 type batchFile struct {
-	Path        string  `json:"path" doc:"Path of the file"`
+	Path        string  `json:"path" minLength:"1" doc:"Path of the file"`
 	Contents    *string `json:"contents,omitempty" doc:"The file as text"`
 	ContentsB64 *[]byte `json:"contents_b64,omitempty" doc:"The file as base64, instead of contents"`
 	Mode        string  `json:"mode,omitempty" doc:"Permission bits in octal; default: those of the file that is replaced, or 0644"`
@@ -65,7 +65,7 @@ type filesStored struct {
 
 // readFile is sandbox_fs_read.
 type readFile struct {
-	Path     string `json:"path" doc:"The file"`
+	Path     string `json:"path" minLength:"1" doc:"The file"`
 	MaxBytes int64  `json:"max_bytes,omitempty" doc:"Most bytes to read; default 262144, at most 8388608"`
 	Offset   int64  `json:"offset,omitempty" doc:"Bytes to skip"`
 }
@@ -94,23 +94,23 @@ type listFiles struct {
 func (*listFiles) spare() {}
 
 type statFile struct {
-	Path string `json:"path" doc:"The file or folder"`
+	Path string `json:"path" minLength:"1" doc:"The file or folder"`
 }
 
 type makeFolder struct {
-	Path string `json:"path" doc:"The folder. Parent folders are created; an existing folder is not an error"`
+	Path string `json:"path" minLength:"1" doc:"The folder. Parent folders are created; an existing folder is not an error"`
 	Mode string `json:"mode,omitempty" doc:"Permission bits in octal; default 0755"`
 }
 
 type renameFile struct {
-	From      string `json:"from" doc:"The file or folder"`
-	To        string `json:"to" doc:"Its new path, not the folder to move it into. Parent folders are created"`
+	From      string `json:"from" minLength:"1" doc:"The file or folder"`
+	To        string `json:"to" minLength:"1" doc:"Its new path, not the folder to move it into. Parent folders are created"`
 	Overwrite bool   `json:"overwrite,omitempty" doc:"Whether to replace an existing file"`
 }
 
 // deleteFile is sandbox_fs_delete.
 type deleteFile struct {
-	Path      string `json:"path" doc:"The file or folder"`
+	Path      string `json:"path" minLength:"1" doc:"The file or folder"`
 	Recursive bool   `json:"recursive,omitempty" doc:"Whether to delete a folder with its contents"`
 }
 

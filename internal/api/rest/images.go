@@ -26,8 +26,8 @@ type imageQuery struct {
 
 // ImageTag is a request for another name of an image.
 type ImageTag struct {
-	Ref  string `json:"ref"`
-	Name string `json:"name"`
+	Ref  string `json:"ref" minLength:"1"`
+	Name string `json:"name" minLength:"1"`
 }
 
 const imagesPath = api.Prefix + "/images"

@@ -76,6 +76,36 @@ func TestSpecIsValid(t *testing.T) {
 	}
 }
 
+// The document allows no empty text where the server refuses it.
+func TestSpecOfEmptyText(t *testing.T) {
+	b, doc := newEngine(t), loadDocument(t)
+	var session struct {
+		ID string `json:"session_id"`
+	}
+	b.ask(200, "POST", "/sessions", "root", `{"spec_version": "1.1", "base_image": "host"}`, &session)
+	for _, c := range [][2]string{
+		{"images/pull", `{"ref": ""}`}, {"images/tag", `{"ref": "host", "name": ""}`}, {"network/check", `{"url": ""}`}, {"sessions/close", `{"key_prefix": ""}`},
+		{"templates", `{"name": "", "base_image": "host"}`}, {"templates", `{"name": "a", "base_image": ""}`}, {"volumes", `{"name": "", "mb": 8}`},
+		{"runs", `{"spec_version": "1.1", "base_image": "host", "command": ["true"], "files": [{"path": "", "content_b64": ""}]}`},
+		{"runs", `{"spec_version": "1.1", "base_image": "host", "command": ["true"], "git": {"url": ""}}`},
+		{"sessions", `{"spec_version": "1.1", "base_image": "host", "scope": {"namespace": "agent", "id": ""}}`},
+		{"sessions/{session_id}/fs/rename", `{"from": "a", "to": ""}`}, {"sessions/{session_id}/fs/mkdir", `{"path": ""}`}, {"sessions/{session_id}/contexts", `{"language": ""}`},
+	} {
+		path := api.Prefix + "/" + c[0]
+		var body any
+		if err := json.Unmarshal([]byte(c[1]), &body); err != nil {
+			t.Fatal(err)
+		}
+		if doc.Paths.Value(path).Post.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(body) == nil {
+			t.Errorf("the document allows %s of %s", c[1], path)
+		}
+		resp := b.send(http.MethodPost, strings.Replace(path, "{session_id}", session.ID, 1), "root", nil, c[1])
+		if text := read(t, resp); resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s with %s answers %d %s", path, c[1], resp.StatusCode, text)
+		}
+	}
+}
+
 // TestPlainEveryRouteIsDocumented checks that every operation in the document exists and requires authentication.
 func TestPlainEveryRouteIsDocumented(t *testing.T) {
 	b := newBench(t)

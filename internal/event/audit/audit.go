@@ -44,8 +44,8 @@ type Trail struct {
 	failed  error         // of the last write, for Close
 
 	journal *journal         // owned by write
-	guesses guesses          // owned by write
-	later   <-chan time.Time // when to look whether the minute of guesses is over; nil if each has its line; owned by run
+	bursts  bursts
+	later   <-chan time.Time // when to look whether the minute of a burst is over; nil if there is none; owned by run
 	mute    bool             // a failure was logged and persists; owned by write
 }
 
@@ -86,10 +86,16 @@ func (t *Trail) Record(e event.Event) {
 	if e.Time.IsZero() {
 		e.Time = t.opts.Now()
 	}
-	select {
-	case t.queue <- e:
-	default:
-		t.lost.Add(1)
+	rest, ok := t.bursts.add(e)
+	if ok {
+		rest = append(rest, e)
+	}
+	for _, e := range rest {
+		select {
+		case t.queue <- e:
+		default:
+			t.lost.Add(size(e))
+		}
 	}
 }
 
@@ -110,14 +116,17 @@ func (t *Trail) run() {
 			t.write(e)
 		case <-t.later:
 			t.later = nil
-			if rest, more := t.guesses.turn(t.opts.Now()); more {
-				t.write(rest)
+			t.bursts.mu.Lock()
+			rest := t.bursts.turn(t.opts.Now())
+			t.bursts.mu.Unlock()
+			if len(rest) > 0 {
+				t.write(rest...)
 			}
 		case <-t.stop:
 			t.finish()
 			return
 		}
-		if t.later == nil && t.guesses.count > mostFailures { // the size of a burst must not wait for the next failure
+		if t.later == nil && t.bursts.full() { // the size of a burst must not wait for the next failure
 			t.later = t.opts.After(time.Minute)
 		}
 	}
@@ -148,11 +157,11 @@ func (t *Trail) finish() {
 		}
 		break
 	}
-	if rest, more := t.guesses.end(); more {
-		t.write(rest)
-	}
-	if t.lost.Load() > 0 {
-		t.write()
+	t.bursts.mu.Lock()
+	rest := t.bursts.end()
+	t.bursts.mu.Unlock()
+	if len(rest) > 0 || t.lost.Load() > 0 {
+		t.write(rest...)
 	}
 	if err := t.journal.close(); t.failed == nil {
 		t.failed = err
@@ -166,24 +175,15 @@ const batchSize = 64 << 10
 func (t *Trail) write(events ...event.Event) {
 	var b []byte
 	count := int64(0)
-	var add func(event.Event)
-	add = func(e event.Event) {
-		if e.Name == event.AuthFailed && e.Reason != manyMore {
-			if rest, more := t.guesses.turn(e.Time); more {
-				add(rest)
-			}
-			if t.guesses.count++; t.guesses.count > mostFailures {
-				return
-			}
-		}
+	add := func(e event.Event) {
 		line, err := encode(e, t.opts.RedactPaths)
 		if err != nil {
 			t.opts.Logger.Error("event cannot be written to the audit trail", "event", e.Name, "err", err)
-			t.lost.Add(1)
+			t.lost.Add(size(e))
 			return
 		}
 		b = append(b, line...)
-		count++
+		count += size(e)
 	}
 	for _, e := range events {
 		add(e)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,9 +36,9 @@ const (
 	MaxName     = 512 // bytes of a reference
 	leastDigits = 12  // hexadecimal digits of a digest alone
 	dockerHub   = "docker.io"
-	// ofTemplates has the images that belljar template build makes. Docker Hub has this repository for its owner, whose images must not
-	// stand in for one that was removed.
-	ofTemplates = dockerHub + "/belljar/template"
+	// ours begins the names of images that Belljar makes on a machine. Docker Hub has this user for its owner, whose images must not stand
+	// in for one that was removed, or never made.
+	ours = dockerHub + "/belljar/"
 )
 
 // Parse parses a reference and completes it like Docker: the default registry is docker.io, the default user library and the
@@ -80,7 +81,7 @@ func Parse(ref string) (Reference, error) {
 		r.Tag = p.TagStr()
 		r.Name = r.Repository + ":" + r.Tag
 	}
-	if r.Repository == ofTemplates {
+	if strings.HasPrefix(r.Repository, ours) {
 		r.remote = nil
 	}
 	return r, nil
@@ -178,8 +179,26 @@ func (r Reference) Nowhere(ref string) error {
 	e := &belljar.Error{
 		Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q is in no registry", ref), Details: map[string]any{"image": ref},
 	}
-	if r.Repository == ofTemplates {
-		e.Hint = "belljar template build FILE makes the image of its recipe again"
+	if name, own := strings.CutPrefix(r.Repository, ours); own {
+		e.Message, e.Hint = fmt.Sprintf("image %q does not exist here and is never fetched", ref), r.command(name)
 	}
 	return e
+}
+
+// command returns the hint with the command that makes an image of our name.
+func (r Reference) command(name string) string {
+	if name == "template" {
+		return "belljar template build FILE makes the image of its recipe again"
+	}
+	recipe, full := "RECIPE", "belljar/"+name
+	if slices.Contains([]string{"shell", "python", "node", "go", "java"}, name) {
+		recipe = name
+	}
+	if r.Tag != "" && r.Tag != "latest" {
+		full += ":" + r.Tag
+	}
+	if full == "belljar/"+recipe {
+		return "belljar image build " + recipe + " makes it"
+	}
+	return "belljar image build " + recipe + " --name " + full + " makes it"
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/debian"
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
@@ -55,13 +56,20 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Nothing fetches images of templates, whatever form their name has: Docker Hub could have others.
+// Nothing fetches images that Belljar makes, whatever form their name has: Docker Hub could have others. The hint has the command that
+// makes one.
 func TestNowhere(t *testing.T) {
 	d := "sha256:" + strings.Repeat("ab", 32)
-	for ref, want := range map[string]string{
-		"belljar/template:shell-1": "template build", "docker.io/belljar/template": "template build", "index.docker.io/belljar/template@" + d: "template build",
-		d: "", "host": "", "belljar/python": "a registry", "r.example/belljar/template": "a registry", "belljar/template/x": "a registry",
-	} {
+	cases := map[string]string{
+		"belljar/template:shell-1": "template build FILE", "docker.io/belljar/template": "template build FILE", "index.docker.io/belljar/template@" + d: "template build FILE",
+		"docker.io/belljar/python@" + d: "build python makes", "belljar/go:1.24": "build go --name belljar/go:1.24 makes",
+		"belljar/science": "build RECIPE --name belljar/science makes", "belljar/template/x": "build RECIPE --name belljar/template/x makes",
+		d: "", "host": "", "r.example/belljar/template": "a registry", "belljars/python": "a registry", "python": "a registry",
+	}
+	for _, recipe := range debian.Names() {
+		cases["belljar/"+recipe] = "belljar image build " + recipe + " makes it"
+	}
+	for ref, want := range cases {
 		r, err := Parse(ref)
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ const (
 )
 
 // How far back a zstd stream may refer, in bytes: memory for each layer that is being unpacked. Builders use up to 32 MiB,
-// like zstd except at its highest levels. Streams that refer further back are unpacked a few at a time.
+// like zstd except at its highest levels. Streams that refer further back are unpacked a few at a time, from files.
 const (
 	mostWindow   = 128 << 20
 	usualWindow  = 32 << 20
@@ -78,7 +78,8 @@ func Compression(head []byte) (string, error) {
 
 // Decompress detects gzip and zstd from r's first bytes, whatever its declared type, and decompresses them. large limits how
 // many streams with much memory are read at the same time; others wait for their turn, or for the end of ctx.
-func Decompress(ctx context.Context, r io.Reader, large chan struct{}) (*Decompressor, error) {
+// keep writes such a stream to a file first, and opens that, so that a slow source delays no other stream.
+func Decompress(ctx context.Context, r io.Reader, large chan struct{}, keep func(io.Reader) (io.ReadCloser, error)) (*Decompressor, error) {
 	u := &Decompressor{from: &origin{r: r}, end: func() {}}
 	b := bufio.NewReaderSize(u.from, 64<<10)
 	head, err := b.Peek(zstd.HeaderMaxSize)
@@ -96,16 +97,22 @@ func Decompress(ctx context.Context, r io.Reader, large chan struct{}) (*Decompr
 		}
 		u.r = z
 	case packedZstd:
-		most, leave := uint64(usualWindow), func() {}
+		from, most, leave := io.Reader(b), uint64(usualWindow), func() {}
 		if farBack(head) {
+			f, err := keep(b)
+			if err != nil {
+				return nil, err
+			}
 			select {
 			case large <- struct{}{}:
-				most, leave = mostWindow, func() { <-large }
+				u.from = &origin{r: f}
+				from, most, leave = u.from, mostWindow, func() { <-large; f.Close() }
 			case <-ctx.Done():
+				f.Close()
 				return nil, ctx.Err()
 			}
 		}
-		z, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(most), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		z, err := zstd.NewReader(from, zstd.WithDecoderMaxWindow(most), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 		if err != nil {
 			leave()
 			return nil, u.fault(err)

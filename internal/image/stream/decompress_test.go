@@ -43,7 +43,10 @@ func TestLargeWindows(t *testing.T) {
 	}
 	large := make(chan struct{}, 2)
 	open := func(ctx context.Context, data []byte) (*Decompressor, error) {
-		return Decompress(ctx, bytes.NewReader(data), large)
+		return Decompress(ctx, bytes.NewReader(data), large, func(r io.Reader) (io.ReadCloser, error) {
+			data, err := io.ReadAll(r)
+			return io.NopCloser(bytes.NewReader(data)), err
+		})
 	}
 	check := func(u *Decompressor, err error) {
 		t.Helper()

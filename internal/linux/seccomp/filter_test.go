@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -86,7 +87,8 @@ var sandboxDecisions = []decision{
 	{"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_ULP), eperm}, {"setsockopt", a(3, high|unix.IPPROTO_TCP, high|unix.TCP_ULP), eperm},
 	{"setsockopt", a(3, unix.IPPROTO_TCP, 38), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_NODELAY), 0},
 	{"prctl", a(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE), unix.EINVAL}, {"prctl", a(high | unix.PR_SCHED_CORE), unix.EINVAL},
-	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing}, {"fsync", a(3), 0},
+	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing},
+	{"fadvise64", a(3, 0, 0, 3), 0}, {"fadvise64", a(3, 0, 0, 4), nothing}, {"fadvise64", a(3, 4, 4, high|4), nothing},
 	{"fcntl", a(3, unix.F_SETLK), 0}, {"fcntl", a(3, unix.F_SETLKW), 0}, {"fcntl", a(3, unix.F_OFD_GETLK), 0}, {"fcntl", a(3, unix.F_GETFD), 0},
 	{"fcntl", a(3, unix.F_OFD_SETLK), unix.EINVAL}, {"fcntl", a(3, high|unix.F_OFD_SETLKW), unix.EINVAL},
 	{"memfd_secret", a(), enosys},
@@ -174,6 +176,56 @@ func TestDecisions(t *testing.T) {
 				}
 				t.Logf("%d and %d instructions", len(f.Agent), len(f.Exec))
 			})
+		}
+	}
+}
+
+// Only commands that can write to a disk can flush one, and no other call depends on that.
+func TestDisk(t *testing.T) {
+	for _, goarch := range []string{"amd64", "arm64"} {
+		o := Options{Arch: goarch, Kernel: linux61}
+		_, memory, err := policies(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Disk = true
+		agent, disk, err := policies(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		arch, err := archFor(goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range arch.calls {
+			d := data{arch.audit, c.number, a(3)}
+			flush := c.name == "fsync" || c.name == "fdatasync"
+			before, after := decide(memory, d), decide(disk, d)
+			if flush && (before != fails(0) || after != allow || decide(agent, d) != allow) || !flush && before != after {
+				t.Errorf("%s %s: %#x, with a disk %#x", goarch, c.name, before, after)
+			}
+		}
+	}
+}
+
+// NoFlush changes no call but those that flush.
+func TestNoFlush(t *testing.T) {
+	p, err := NoFlush()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(t, p)
+	arch, err := archFor(runtime.GOARCH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range arch.calls {
+		want := allow
+		if slices.Contains(flushes[:], c.name) {
+			want = fails(0)
+		}
+		if got := m.run(t, data{arch.audit, c.number, a(3)}); got != want {
+			t.Errorf("%s: %#x, want %#x", c.name, got, want)
 		}
 	}
 }

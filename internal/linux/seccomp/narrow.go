@@ -4,6 +4,8 @@ package seccomp
 // truncated to 32 bits like clone's flags. It must know every argument that a rule compares.
 func narrow(name string, arg int) bool {
 	switch name {
+	case "fadvise64":
+		return arg == 3
 	case "fcntl":
 		return arg == 1
 	case "setsockopt":

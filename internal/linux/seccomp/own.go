@@ -95,6 +95,10 @@ func socketOptions(is func(name string, arg int, value uint64) condition) (list 
 	return append(list, rule{action: allow})
 }
 
+// flushes are calls that report success and do nothing: a sandbox must not flush the host's disk, which even fsync of a file that it
+// can only read does. msync and sync_file_range of such a file do not.
+var flushes = [...]string{"sync", "syncfs", "fsync", "fdatasync"}
+
 // execRules returns rules that forbid calls to commands that the agent may make.
 func execRules(o Options) map[string][]rule {
 	when := func(name string, arg int, value uint64) condition {
@@ -116,9 +120,13 @@ func execRules(o Options) map[string][]rule {
 			{[]condition{when("prctl", 0, unix.PR_SCHED_CORE)}, fails(unix.EINVAL)},
 			{action: allow},
 		},
-		// These calls report success and do nothing: writable files are not on a disk, and a sandbox must not flush the host's.
-		"sync":   {{action: fails(0)}},
-		"syncfs": {{action: fails(0)}},
+		// A sandbox must not drop the host's cache of files that others use. The kernel ignores advice on files in memory anyway.
+		"fadvise64": {{[]condition{when("fadvise64", 3, 4)}, fails(0)}, {action: allow}}, // POSIX_FADV_DONTNEED
+	}
+	for _, name := range flushes {
+		if !o.Disk || name == "sync" || name == "syncfs" {
+			rules[name] = []rule{{action: fails(0)}}
+		}
 	}
 	if o.Clone3 { // a kernel in user space, which keeps filters in its own memory
 		rules = map[string][]rule{}

@@ -90,7 +90,7 @@ func New(o Options) (*Runtime, error) {
 		return nil, err
 	}
 	return &Runtime{
-		engine: e, images: &images{engine: e, byID: map[string]image{}, importing: make(chan struct{}, 1)},
+		engine: e, images: &images{engine: e, byID: map[string]image{}, importing: make(chan struct{}, mostImports)},
 		volumes: &volumes{engine: e, filling: make(chan struct{}, 1), filled: map[string]bool{}},
 		living:  map[string]*sandbox{}, births: map[string]*birth{}, renames: map[chan struct{}]bool{}, attaching: map[string]chan struct{}{},
 	}, nil

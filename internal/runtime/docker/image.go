@@ -14,6 +14,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 
+	"github.com/belljar/belljar/internal/keylock"
 	"github.com/belljar/belljar/internal/runtime"
 )
 
@@ -33,11 +34,15 @@ var (
 // images manages the engine's images.
 type images struct {
 	*engine
-	importing chan struct{} // a semaphore: one import at a time
+	importing chan struct{}         // a semaphore of imports
+	giving    keylock.Locks[string] // by digest: each image is imported once
 
 	mu   sync.Mutex
 	byID map[string]image // by id or digest
 }
+
+// mostImports is how many images are imported at the same time: a large one must not delay all others.
+const mostImports = 4
 
 // imported returns the name that an image that Belljar has unpacked gets on an engine.
 func imported(digest string) string {
@@ -59,19 +64,24 @@ func (i *images) rootOf(ctx context.Context, root runtime.Root, f *facts) (image
 	if img, err := i.given(ctx, root, f); !errors.Is(err, runtime.ErrNoImage) {
 		return img, err
 	}
+	unlock, err := i.giving.Lock(ctx, root.Digest)
+	if err != nil {
+		return image{}, err
+	}
+	defer unlock()
+	if img, err := i.given(ctx, root, f); !errors.Is(err, runtime.ErrNoImage) { // another caller has imported it meanwhile
+		return img, err
+	}
 	select {
 	case i.importing <- struct{}{}:
 		defer func() { <-i.importing }()
 	case <-ctx.Done():
 		return image{}, context.Cause(ctx)
 	}
-	img, err := i.given(ctx, root, f) // another caller may have imported it meanwhile
-	if errors.Is(err, runtime.ErrNoImage) {
-		if err = i.give(ctx, root, imported(root.Digest)); err == nil {
-			img, err = i.given(ctx, root, f)
-		}
+	if err := i.give(ctx, root, imported(root.Digest)); err != nil {
+		return image{}, err
 	}
-	return img, err
+	return i.given(ctx, root, f)
 }
 
 // given finds an image that was imported into the engine. [runtime.ErrNoImage] if it is missing.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,18 +15,22 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 )
 
-// An engine takes long to import an image. A caller whose image is there already does not wait for that, nor does a caller that cancels.
+// An engine takes long to import an image. A caller whose image is there already does not wait for that, nor does one whose image is
+// imported, too. A caller of the same image waits, and one that cancels does not.
 func TestImportKeepsNoOtherWaiting(t *testing.T) {
 	root := func(digit string) runtime.Root {
 		return runtime.Root{Ref: digit, Dir: t.TempDir(), Digest: "sha256:" + strings.Repeat(digit, 64)}
 	}
-	slow, there, gone := root("a"), root("b"), root("c")
+	slow, there, other := root("a"), root("b"), root("c")
 	begun, over := make(chan struct{}), make(chan struct{})
+	var imports atomic.Int32
 	r := answered(t, func(w http.ResponseWriter, q *http.Request) {
 		switch {
 		case strings.HasSuffix(q.URL.Path, "/images/create"):
-			close(begun)
-			<-over
+			if imports.Add(1) == 1 {
+				close(begun)
+				<-over
+			}
 			w.WriteHeader(http.StatusInternalServerError)
 		case strings.HasSuffix(q.URL.Path, "/"+imported(there.Digest)+"/json"):
 			json.NewEncoder(w).Encode(map[string]any{"Id": "sha256:1", "Config": map[string]any{"Labels": map[string]string{labelImage: there.Digest}}})
@@ -55,12 +60,18 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 	if err := within(ask(t.Context(), there)); err != nil {
 		t.Errorf("an image that the engine has: %v", err)
 	}
+	if err := within(ask(t.Context(), other)); err == nil || err.Error() == "it waits" || imports.Load() != 2 {
+		t.Errorf("another image, which the engine refuses: %v, %d imports", err, imports.Load())
+	}
 	left := errors.New("the caller has left")
 	ctx, leave := context.WithCancelCause(t.Context())
-	waiting := ask(ctx, gone)
+	waiting := ask(ctx, slow)
 	leave(left)
 	if err := within(waiting); err == nil || err.Error() == "it waits" {
 		t.Errorf("a caller that has left: %v", err)
+	}
+	if got := imports.Load(); got != 2 {
+		t.Errorf("%d imports: an image is imported twice", got)
 	}
 	close(over)
 	if err := within(first); err == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/mount"
 	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
@@ -29,6 +30,7 @@ const (
 const (
 	stepProgram  = "runsc" // belljar-runsc is missing, or has failed
 	stepUser     = "user"
+	stepFilter   = "seccomp"
 	stepSnapshot = runtime.StepSnapshot
 )
 
@@ -49,8 +51,9 @@ type plan struct {
 	platform   string
 	snapshot   *folder
 	layers     []runtime.Layer
-	disk       *rack.Disk // nil for a workspace in memory
-	argument   string     // the keep's configuration, JSON
+	disk       *rack.Disk      // nil for a workspace in memory
+	noFlush    seccomp.Program // for everything in the jar; empty if programs may flush their disk
+	argument   string          // the keep's configuration, JSON
 }
 
 // program writes the birth of a jar into p. The order is the security argument: first the namespaces, then the root inside
@@ -71,6 +74,10 @@ func (pl *plan) program(p *forkexec.Program) {
 	jar.Pivot(p, pl.build(p, m, from))
 	pl.birth.Leave(p)
 	p.Call(unix.SYS_PRCTL, forkexec.Int(unix.PR_SET_NO_NEW_PRIVS), forkexec.Int(1), forkexec.Int(0), forkexec.Int(0), forkexec.Int(0))
+	if len(pl.noFlush) > 0 {
+		p.Step(stepFilter)
+		pl.noFlush.Append(p)
+	}
 	pl.birth.Exec(p, []string{keepCommand, pl.argument}, agentEnv())
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/belljar/belljar/internal/linux/disk"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
@@ -135,6 +136,11 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: rack.User(spec.Root), root: tree,
 		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
 		layers: spec.Root.Layers, disk: disk,
+	}
+	if !spec.Workspace.Flushes() {
+		if pl.noFlush, err = seccomp.NoFlush(); err != nil {
+			return nil, &runtime.StepError{Step: stepFilter, Err: err}
+		}
 	}
 	for _, name := range runtime.Hidden(pl.layers) {
 		pl.root = pl.root.Without(name)

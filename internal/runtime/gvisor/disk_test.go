@@ -5,7 +5,10 @@ package gvisor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/belljar/belljar/internal/agent"
@@ -41,6 +44,16 @@ func TestDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := create(on(true, false))
+	// A flush of its files reaches their disk, and one of a sandbox without a disk of its own reaches none.
+	for box, want := range map[runtime.Sandbox]string{first: "\nSeccomp:\t0\n", create(spec()): "\nSeccomp:\t2\n"} {
+		keep := processes(t, box.ID(), "belljar-agent")
+		if len(keep) == 0 {
+			t.Fatal("no keep")
+		}
+		if status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", keep[0])); err != nil || !strings.Contains(string(status), want) {
+			t.Errorf("a keep: want %q: %v\n%s", want, err, status)
+		}
+	}
 	if got := run(t, first, `exec 2>&1; cd /workspace && mkdir d && echo kept > d/f && stat -c '%u %g' d/f && ln d/f d/g && mv d/f f && chmod 600 f &&
 		printf '#!/bin/sh\necho ran' > x && chmod +x x && ./x; head -c 30M /dev/zero > big; rm big; mknod b b 7 0; ls -A`); got != `1000 1000
 ran

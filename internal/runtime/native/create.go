@@ -15,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/jar"
 	"github.com/belljar/belljar/internal/linux/rootfs"
+	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/runtime/rack"
 )
@@ -123,7 +124,7 @@ type record struct {
 
 // plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
-	filter, err := r.filter(b.IDs.Shared)
+	filter, err := r.filter(seccomp.Options{SharedUID: b.IDs.Shared, Disk: spec.Workspace.Flushes()})
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
 	}

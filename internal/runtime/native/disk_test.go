@@ -77,6 +77,7 @@ func TestDisk(t *testing.T) {
 		{"printf '#!/bin/sh\\necho ran' > /workspace/x && chmod +x /workspace/x && /workspace/x", "ran"},
 		{"mknod /workspace/dev b 7 0; ls /dev/loop*", "mknod: /workspace/dev: "},
 		{"touch /tmp/x && stat -f -c %T /tmp", "tmpfs"},
+		{": | sync /dev/stdin", "Invalid argument"}, // fsync reaches the kernel, which refuses it for a pipe
 	} {
 		if got := says(t, first, 1000, step[0]); !strings.Contains(got, step[1]) {
 			t.Errorf("%s\n%s\nwant %s", step[0], got, step[1])
@@ -95,6 +96,9 @@ func TestDisk(t *testing.T) {
 	reading := create(t, r, reader)
 	if got := says(t, reading, 4321, "stat -c '%u %g' /workspace/file; cat /workspace/file; touch /workspace/y; /workspace/x"); got != "4321 4322\nkept\ntouch: cannot touch '/workspace/y': Read-only file system\nsh: 1: /workspace/x: Permission denied" {
 		t.Errorf("a reader:\n%s", got)
+	}
+	if got := says(t, reading, 4321, ": | sync /dev/stdin && : | sync --data /dev/stdin"); got != "" {
+		t.Errorf("a reader's fsync reaches the kernel: %s", got)
 	}
 	if err := first.Destroy(context.Background()); err != nil {
 		t.Fatal(err)

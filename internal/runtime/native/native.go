@@ -41,7 +41,7 @@ type Runtime struct {
 	below    probes // of overlays that the host's root mounts
 
 	mu      sync.Mutex
-	filters map[bool]seccomp.Filter // the key is whether agent and user share an id
+	filters map[seccomp.Options]seccomp.Filter
 
 	// edit breaks a birth, and returns descriptors that the breakage needs; nil except in tests.
 	edit func(*forkexec.Program) []int
@@ -57,7 +57,7 @@ var (
 
 // New prepares a runtime. It touches nothing outside RunDir. The caller must close the runtime.
 func New(o Options) (*Runtime, error) {
-	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[bool]seccomp.Filter{}}
+	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[seccomp.Options]seccomp.Filter{}}
 	var err error
 	r.Rack, err = rack.Open(rack.Kind{Name: Name, Adopt: r.adopt}, o)
 	if err != nil {
@@ -74,16 +74,16 @@ func (r *Runtime) Close() error {
 	return errors.Join(r.warden.Close(), r.Jars.Close(), ended())
 }
 
-// filter compiles the seccomp filters once.
-func (r *Runtime) filter(shared bool) (seccomp.Filter, error) {
+// filter compiles the seccomp filters of each kind once.
+func (r *Runtime) filter(o seccomp.Options) (seccomp.Filter, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f, ok := r.filters[shared]; ok {
+	if f, ok := r.filters[o]; ok {
 		return f, nil
 	}
-	f, err := seccomp.Sandbox(seccomp.Options{SharedUID: shared})
+	f, err := seccomp.Sandbox(o)
 	if err == nil {
-		r.filters[shared] = f
+		r.filters[o] = f
 	}
 	return f, err
 }

@@ -22,6 +22,19 @@ const recordEnd = ".json"
 
 func (r *Runtime) recordOf(id string) string { return filepath.Join(r.opts.State, id+recordEnd) }
 
+// unfinishedEnd ends the name of a record that is being written.
+const unfinishedEnd = ".new"
+
+// tidy removes the unfinished records of killed processes.
+func (r *Runtime) tidy() {
+	entries, _ := os.ReadDir(r.opts.State)
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), recordEnd+unfinishedEnd) {
+			_ = os.Remove(filepath.Join(r.opts.State, e.Name())) // the next start tries again
+		}
+	}
+}
+
 // note writes a sandbox's record.
 func (r *Runtime) note(id string, rec record) error {
 	if r.opts.State == "" {
@@ -34,7 +47,7 @@ func (r *Runtime) note(id string, rec record) error {
 	if err != nil {
 		return err
 	}
-	next := r.recordOf(id) + ".new"
+	next := r.recordOf(id) + unfinishedEnd
 	if err := os.WriteFile(next, text, 0o600); err != nil {
 		return err
 	}

@@ -71,6 +71,7 @@ func New(o Options) (*Runtime, error) {
 		return err
 	}
 	r.check = upstream.NewCheck(o.Service)
+	r.tidy()
 	return r, nil
 }
 

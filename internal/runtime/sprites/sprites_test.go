@@ -460,3 +460,18 @@ func TestFaults(t *testing.T) {
 		t.Errorf("%d sessions are left", s.Sessions())
 	}
 }
+
+// TestUnfinishedRecord checks that the start removes a record that a killed process had not finished, and no other.
+func TestUnfinishedRecord(t *testing.T) {
+	s := newSprite(t)
+	kept := belljar.NewID() + ".json"
+	for _, name := range []string{kept, belljar.NewID() + ".json.new"} {
+		if err := os.WriteFile(filepath.Join(s.state, name), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.open(t, nil)
+	if entries, err := os.ReadDir(s.state); err != nil || len(entries) != 1 || entries[0].Name() != kept {
+		t.Errorf("%v, %v", entries, err)
+	}
+}

@@ -2,13 +2,14 @@ package admission
 
 import (
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/belljar/belljar"
 )
 
-// Requests stay in memory until their runs end: the queues of many sessions must not exhaust it. A request's texts count
-// if they are long; the queues bound the number of short ones.
+// Requests stay in memory until their runs end: the queues of many sessions must not exhaust it. Large requests count; the
+// queues bound the number of small ones.
 const freeRequest = 16 << 10
 
 // Budget bounds the bytes of the requests of unfinished runs.
@@ -50,13 +51,13 @@ func (b *Budget) drop(owner string, n int64) {
 }
 
 // Charge counts a request until release is called. release may be called twice, and is nil for a request that does not count.
-func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), err error) {
+func (b *Budget) Charge(owner string, req *belljar.RunSpec) (release func(), err error) {
 	n := weight(req)
 	if !b.take(owner, n) {
 		return nil, &belljar.Error{
 			Code: belljar.CodeRateLimited, Message: "the requests of unfinished runs exceed the memory for them",
 			Details: map[string]any{"retry_after_sec": 1, "request_bytes": n, "maximum_bytes": b.MaxPerUser},
-			Hint:    fmt.Sprintf("send the same request again later; a request of at most %d KiB is always accepted", freeRequest>>10),
+			Hint:    fmt.Sprintf("send the same request again later; a request that takes at most %d KiB of memory is always accepted", freeRequest>>10),
 		}
 	}
 	if n == 0 {
@@ -65,26 +66,33 @@ func (b *Budget) Charge(owner string, req belljar.RunRequest) (release func(), e
 	return sync.OnceFunc(func() { b.drop(owner, n) }), nil
 }
 
-// weight is the size of a request beyond the free part.
-func weight(req belljar.RunRequest) int64 {
-	n := len(req.Code) + len(req.RunSpec.Stdin)
-	if req.Shell != nil {
-		n += len(req.Shell.Cmd)
+// weight is the size of a request in memory beyond the free part.
+func weight(req *belljar.RunSpec) int64 { return max(0, size(reflect.ValueOf(req))-freeRequest) }
+
+// size returns the bytes that a value refers to. It reads all fields, also later ones: a caller can make any text, list or map long.
+func size(v reflect.Value) (n int64) {
+	switch v.Kind() {
+	case reflect.String:
+		return int64(v.Len())
+	case reflect.Pointer:
+		if !v.IsNil() {
+			n = size(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += size(v.Field(i))
+		}
+	case reflect.Slice:
+		elem := v.Type().Elem()
+		n = int64(v.Len()) * int64(elem.Size())
+		for i := 0; elem.Kind() != reflect.Uint8 && i < v.Len(); i++ {
+			n += size(v.Index(i))
+		}
+	case reflect.Map:
+		n = int64(v.Len()) * int64(v.Type().Key().Size()+v.Type().Elem().Size())
+		for i := v.MapRange(); i.Next(); {
+			n += size(i.Key()) + size(i.Value())
+		}
 	}
-	if req.Git != nil {
-		n += len(req.Git.Patch)
-	}
-	for _, arg := range req.Command {
-		n += len(arg)
-	}
-	for name, value := range req.Env {
-		n += len(name) + len(value)
-	}
-	for name, s := range req.Secrets {
-		n += len(name) + len(s.Value)
-	}
-	for _, f := range req.Files {
-		n += len(f.Content)
-	}
-	return max(0, int64(n)-freeRequest)
+	return n
 }

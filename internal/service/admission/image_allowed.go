@@ -151,6 +151,12 @@ func splitPattern(pattern string) (repository, tag string) {
 
 // Fetchable returns an error if a request may not pull this image.
 func (r *Rules) Fetchable(ref string) error {
+	for _, alias := range r.Policy.ImageAliases {
+		if name, to, _ := strings.Cut(alias, "="); name == ref {
+			ref = to
+			break
+		}
+	}
 	parsed, err := reference.Parse(ref)
 	if err != nil {
 		return err

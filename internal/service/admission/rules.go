@@ -34,9 +34,9 @@ type Rules struct {
 	Approvals         *ApprovalRules // nil requires no approvals
 	InstallMB         int            // size of an installation of packages, in MiB
 	Images            Images
-	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted means that the sandbox
-	// is made to build Go programs.
-	GoCache func(image runtime.Root, wanted bool) string
+	// GoCache returns the folder with the Go build cache for an image, "" for none; nil means no cache. wanted means that the user's
+	// sandbox is made to build Go programs.
+	GoCache func(image runtime.Root, user string, wanted bool) string
 	Log     *slog.Logger
 }
 
@@ -139,7 +139,7 @@ func (r *Rules) Place(ctx context.Context, caller belljar.Caller, request Reques
 		return p, err
 	}
 	if r.GoCache != nil && p.Caps.GoCache && p.Exec && mb == 0 && p.Fetch == "" {
-		p.Image.GoCache = r.GoCache(p.Image, false)
+		p.Image.GoCache = r.GoCache(p.Image, caller.ID, false)
 		p.LacksGoCache = p.Image.GoCache == "" && request.buildsGo()
 	}
 	if err = enforceable(caller, &p, request); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/fault"
 )
@@ -23,6 +24,24 @@ func NoProcessLeft(l belljar.Limits, session string, cause error) error {
 		Code: belljar.CodeQuotaExceeded, Message: message, Err: cause,
 		Details: map[string]any{"quota": "pids", "session_id": session}, Hint: hint,
 	}
+}
+
+// HardLimit is the message and the hint for a program that may not have its limits, because this process may not.
+func HardLimit(l belljar.Limits) (message, hint string) {
+	return fmt.Sprintf("a hard limit of belljar itself is below what the program may have: %d open files, %d processes, files of %d MiB, CPU time for %s",
+			l.NoFile, l.NProc, max(l.WorkspaceMB, l.TmpMB), fault.Seconds(l.TimeoutSec)),
+		"raise it: ulimit -Hn, -Hu, -Hf or -Ht, in systemd LimitNOFILE, LimitNPROC, LimitFSIZE or LimitCPU; " +
+			"or ask for less: nofile (--nofile), nproc (--nproc), workspace_mb (--workspace), timeout_sec (--timeout)"
+}
+
+// AtHardLimit returns the error of a program that could not start for that reason. It is nil if err is another one.
+func AtHardLimit(l belljar.Limits, err error) *belljar.Error {
+	var refused *wire.Error
+	if !errors.As(err, &refused) || refused.Code != wire.CodeExecFailed || refused.Step != wire.StepRlimits {
+		return nil
+	}
+	message, hint := HardLimit(l)
+	return &belljar.Error{Code: belljar.CodePolicyDenied, Message: message, Err: err, Details: map[string]any{"field": "resources"}, Hint: hint}
 }
 
 // MaxProcesses returns how many processes and threads l permits at the same time: the lower of its two limits.

@@ -1,6 +1,7 @@
 package box
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,10 +105,11 @@ func (m *Maker) sandbox(ctx context.Context, o Order) (runtime.Sandbox, error) {
 		if !errors.Is(err, runtime.ErrNoImage) {
 			return sandbox, err
 		}
-		if n == tries || m.Images.Fetchable(p.Image.Ref) != nil {
+		if why := m.Images.Fetchable(p.Image.Ref); n == tries || why != nil {
 			return nil, &FetchError{&belljar.Error{
 				Code: belljar.CodeImageUnavailable, Message: fmt.Sprintf("image %q was removed before the sandbox was made", p.Image.Ref),
-				Details: map[string]any{"image": p.Image.Ref, "digest": p.Image.Digest}, Hint: "make it ready again: belljar image pull or import",
+				Details: map[string]any{"image": p.Image.Ref, "digest": p.Image.Digest},
+				Hint:    cmp.Or(belljar.HintOf(why), "make it ready again: belljar image pull or import"),
 			}}
 		}
 		p.Fetch = placement.Pinned(p.Image.Ref, p.Image.Digest)

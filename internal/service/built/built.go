@@ -18,17 +18,20 @@ const (
 // Key is the hash of everything that determines a compiler's output, and of the user: users share nothing.
 type Key [sha256.Size]byte
 
-// Programs are built programs. The least recently used is evicted. The zero value is empty.
+// Programs are built programs. Those of the user who holds the most are evicted, the least recently used first, so that a user cannot
+// evict those of all others. The zero value is empty.
 type Programs struct {
 	mu    sync.Mutex
 	byKey map[Key]*list.Element
 	order list.List // of *Program, the most recently used first
 	size  int64
+	held  map[string]int64 // bytes by user
 }
 
 // Program is one built program.
 type Program struct {
 	Key   Key
+	User  string
 	Bytes []byte // the file, or a tar stream of the folder
 	Build belljar.Build
 }
@@ -53,12 +56,30 @@ func (b *Programs) Put(p *Program) {
 		return // a concurrent run was faster
 	}
 	if b.byKey == nil {
-		b.byKey = map[Key]*list.Element{}
+		b.byKey, b.held = map[Key]*list.Element{}, map[string]int64{}
 	}
 	b.byKey[p.Key] = b.order.PushFront(p)
-	for b.size += int64(len(p.Bytes)); b.size > maxAll; {
-		last := b.order.Remove(b.order.Back()).(*Program)
-		delete(b.byKey, last.Key)
-		b.size -= int64(len(last.Bytes))
+	for b.add(p.User, len(p.Bytes)); b.size > maxAll; {
+		most := p.User
+		for user, bytes := range b.held {
+			if bytes > b.held[most] {
+				most = user
+			}
+		}
+		last := b.order.Back()
+		for last.Value.(*Program).User != most {
+			last = last.Prev()
+		}
+		old := b.order.Remove(last).(*Program)
+		delete(b.byKey, old.Key)
+		b.add(most, -len(old.Bytes))
+	}
+}
+
+// add counts n more bytes of a user.
+func (b *Programs) add(user string, n int) {
+	b.size += int64(n)
+	if b.held[user] += int64(n); b.held[user] == 0 {
+		delete(b.held, user)
 	}
 }

@@ -23,3 +23,31 @@ func TestBounds(t *testing.T) {
 		t.Errorf("one that is there was taken again: %d bytes", b.size)
 	}
 }
+
+// A user who fills the cache evicts their own programs, and none of a user who holds less.
+func TestUsers(t *testing.T) {
+	var b Programs
+	few := []Key{{0: 1}, {0: 2}}
+	for _, key := range few {
+		b.Put(&Program{Key: key, User: "ann", Bytes: make([]byte, maxAll/8)})
+	}
+	var last Key
+	for i := range 40 {
+		last = Key{1: byte(i + 1)}
+		b.Put(&Program{Key: last, User: "bob", Bytes: make([]byte, maxAll/8)})
+	}
+	for _, key := range append(few, last) {
+		if b.Get(key) == nil {
+			t.Errorf("program %d is gone", key[:2])
+		}
+	}
+	if b.size != maxAll || b.held["ann"] != maxAll/4 || b.held["bob"] != maxAll*3/4 {
+		t.Errorf("%d bytes: %v", b.size, b.held)
+	}
+	for i := range 8 { // she takes all that he can spare
+		b.Put(&Program{Key: Key{2: byte(i + 1)}, User: "ann", Bytes: make([]byte, maxAll/8)})
+	}
+	if b.size != maxAll || b.held["ann"] != maxAll/2 || b.Get(last) == nil {
+		t.Errorf("%d bytes: %v", b.size, b.held)
+	}
+}

@@ -219,7 +219,15 @@ type engine struct {
 
 func (engine) Image(_ context.Context, ref string) (runtime.Root, error) {
 	name, _, _ := strings.Cut(ref, ":")
+	if strings.HasPrefix(name, "belljar/") {
+		return runtime.Root{}, runtime.ErrNoImage
+	}
 	return runtime.Root{Ref: ref, Name: "sha256:id", Digest: "sha256:of-" + name}, nil
+}
+
+// Pull implements [runtime.Imager].
+func (engine) Pull(context.Context, string, func(belljar.ImageProgress)) (runtime.Root, error) {
+	return runtime.Root{}, errors.New("the engine was asked")
 }
 
 func (engine) Images(context.Context) ([]belljar.Image, error) {
@@ -235,6 +243,20 @@ func TestEngineDigest(t *testing.T) {
 		got, err := w.As(user).Get(t.Context(), name+":1")
 		if err != nil || got.Digest != "sha256:of-"+name || got.Ref != "one:1" {
 			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+// No engine fetches an image of a name that Belljar gives to its own.
+func TestEngineFetchesNoneOfOurs(t *testing.T) {
+	rt := fake.New(fake.Options{Dir: t.TempDir()})
+	defer rt.Close()
+	w := newWorld(t, func(o *image.Options) { o.Rules.Hosts = placement.Hosts{placement.NewHost(engine{Runtime: rt})} })
+	for _, always := range []bool{false, true} {
+		_, err := w.As(operator).Pull(t.Context(), belljar.ImagePull{Ref: "belljar/python", Runtime: "fake", Always: always}, nil)
+		wantCode(t, "pull", err, belljar.CodeImageUnavailable)
+		if hint := belljar.HintOf(err); !strings.Contains(hint, "belljar image build python") {
+			t.Errorf("hint %q", hint)
 		}
 	}
 }

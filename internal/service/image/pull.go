@@ -6,6 +6,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/image/reference"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/placement"
@@ -78,6 +79,11 @@ func (l *Images) enginePull(ctx context.Context, p belljar.ImagePull, progress f
 		root, err = imager.Image(ctx, p.Ref)
 	}
 	if errors.Is(err, runtime.ErrNoImage) {
+		if whole, bad := reference.Parse(p.Ref); bad == nil {
+			if err := whole.Nowhere(p.Ref); err != nil {
+				return belljar.Image{}, err
+			}
+		}
 		root, err = imager.Pull(ctx, p.Ref, progress)
 	}
 	if err != nil {

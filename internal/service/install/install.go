@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -36,8 +37,10 @@ type Options struct {
 	TTL     time.Duration // how long resolved versions, and the expansions of presets, are reused
 	Time    time.Duration // timeout of one installation
 	MB      int           // maximum size of its result, and of its memory meanwhile
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Room refuses to use the disk while it is full.
+	Room func(ctx context.Context, user string) error
+	Now  func() time.Time
+	Log  *slog.Logger
 }
 
 // Mirrors parses a list of tool=URL.
@@ -152,6 +155,15 @@ func (i *Installer) Hold(layers []runtime.Layer) *Ready {
 		}
 	}
 	return r
+}
+
+// Sweep removes what a killed process left. The layers of its sandboxes must already be held. It does nothing on nil.
+func (i *Installer) Sweep() {
+	if i == nil || i.opts.Shelf == nil {
+		return
+	}
+	i.opts.Shelf.Sweep()
+	i.sweepAnswers(filepath.Join(i.opts.Shelf.Dir, answersDir))
 }
 
 // Ready prepares packages. The image of the placement must be local. The error is a [belljar.Error], or the cause of ctx.
@@ -322,7 +334,7 @@ func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o 
 			return err
 		}
 		defer files.Close()
-		l, err = i.opts.Shelf.Put(key, lock, now, files)
+		l, err = i.opts.Shelf.Put(key, lock, now, shelf.Watch(files, func() error { return i.opts.Room(ctx, "") }))
 		return err
 	})
 	if err != nil {

@@ -248,6 +248,9 @@ func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) (
 			out.lines(p, s.tell)
 		}
 	})
+	if e := box.AtHardLimit(s.place.Limits, err); e != nil {
+		return nil, exit, e
+	}
 	var refused *wire.Error
 	if errors.As(err, &refused) && refused.Code == wire.CodeExecFailed {
 		return nil, exit, s.missing()

@@ -179,6 +179,8 @@ func (v view) launch(ctx context.Context, x Session, e *entry) error {
 			Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("cwd %q is no directory of the workspace that can be entered", e.cwd),
 			Details: map[string]any{"field": "cwd"},
 		}
+	case refused.Step == wire.StepRlimits:
+		return box.AtHardLimit(x.Limits(), err)
 	case refused.Errno == wire.ENOENT:
 		return noInterpreter(e, "the image has no interpreter for "+e.language)
 	case refused.Errno == wire.EAGAIN:

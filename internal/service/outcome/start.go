@@ -82,10 +82,7 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 		return
 	}
 	if refused.Step == wire.StepRlimits {
-		o.Message = fmt.Sprintf("a hard limit of belljar itself is below what the program may have: %d open files, %d processes, files of %d MiB, CPU time for %s",
-			e.Limits.NoFile, e.Limits.NProc, max(e.Limits.WorkspaceMB, e.Limits.TmpMB), fault.Seconds(e.Limits.TimeoutSec))
-		o.Hint = "raise it: ulimit -Hn, -Hu, -Hf or -Ht, in systemd LimitNOFILE, LimitNPROC, LimitFSIZE or LimitCPU; " +
-			"or ask for less: nofile (--nofile), nproc (--nproc), workspace_mb (--workspace), timeout_sec (--timeout)"
+		o.Message, o.Hint = box.HardLimit(e.Limits)
 		return
 	}
 	switch refused.Errno {

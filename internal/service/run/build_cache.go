@@ -90,7 +90,7 @@ func (c *execution) keepBuilt(key built.Key) {
 	c.run.mu.Lock()
 	before := *c.run.state.Build
 	c.run.mu.Unlock()
-	c.built.Put(&built.Program{Key: key, Bytes: program, Build: before})
+	c.built.Put(&built.Program{Key: key, User: c.run.owner, Bytes: program, Build: before})
 }
 
 // builtPath is the program's path in the workspace.

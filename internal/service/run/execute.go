@@ -180,6 +180,9 @@ func (c *execution) start() bool {
 		return false
 	}
 	e.Started = true
+	c.run.writing.Lock()
+	c.plan.files, c.plan.request.Files = nil, nil // a command that has begun is not begun again: its record needs them no longer
+	c.run.writing.Unlock()
 	c.noteWarm()
 	e.Err = c.begun(started)
 	return e.Err == nil

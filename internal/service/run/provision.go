@@ -33,7 +33,7 @@ func (s *runner) provision(r *Run, p *plan, begin time.Time, tree *git.Tree, pac
 		r.setFiles(p.session.Snapshot().SnapshotDigest, "")
 	} else {
 		if p.LacksGoCache {
-			s.rules.GoCache(p.Image, true) // for later runs
+			s.rules.GoCache(p.Image, r.owner, true) // for later runs
 		}
 		order := box.Order{
 			ID: r.id, Caller: r.caller, Placement: &p.Placement, OnImage: r.setImage,

@@ -41,7 +41,7 @@ func (r *Run) leaveSession() {
 // enter gives a run its place in its queue. Its owner's quota bounds how many of the owner's runs execute at the same time,
 // inside and outside of sessions, and the resources of their sandboxes together.
 func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
-	if r.releaseBudget, err = s.opts.Budget.Charge(r.owner, r.plan.request); err != nil {
+	if r.releaseBudget, err = s.opts.Budget.Charge(r.owner, &r.plan.request.RunSpec); err != nil {
 		s.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
 		return err
 	}

@@ -215,6 +215,7 @@ func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *endin
 // RemoveOrphans ends the orphaned commands of the recovered sessions: those of runs that were not recorded, or whose end was.
 func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	s.dropOrphans(ctx)
+	s.opts.Packages.Sweep()
 	for x, known := range s.found {
 		known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.opts.Runs.Orphaned(e.ID) })
 		if len(known) > 0 {

@@ -104,8 +104,10 @@ func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string
 			return nil, err
 		}
 		defer r.Close()
-		if held, err = put(key, r); err != nil {
-			err = cmp.Or(cause(r), err)
+		// Unpacked files count to no user, so a full disk refuses them to all.
+		to := shelf.Watch(r, func() error { return s.opts.Accounts.Room(ctx, "") })
+		if held, err = put(key, to); err != nil {
+			err = cmp.Or(cause(to), err)
 		}
 	}
 	var own *belljar.Error

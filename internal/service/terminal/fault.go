@@ -32,6 +32,8 @@ func (t *terminal) startError(err error) error {
 		}
 	case failed.Code == wire.CodeExecFailed && failed.Errno == wire.EAGAIN:
 		return box.NoProcessLeft(t.session.Limits(), t.sessionID, err)
+	case failed.Code == wire.CodeExecFailed && failed.Step == wire.StepRlimits:
+		return box.AtHardLimit(t.session.Limits(), err)
 	case failed.Code == wire.CodeExecFailed:
 		e := &belljar.Error{Code: belljar.CodeInvalidRequest, Message: failed.Message, Err: err, Details: map[string]any{"field": "command"}}
 		if failed.Step != "lookup" && failed.Step != "exec" && failed.Step != "chdir" {

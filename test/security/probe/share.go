@@ -2,7 +2,11 @@
 
 package main
 
-import "golang.org/x/sys/unix"
+import (
+	"cmp"
+
+	"golang.org/x/sys/unix"
+)
 
 // watches takes epoll watches: each of many instances watches each of many descriptors.
 func watches() func() error {
@@ -118,14 +122,45 @@ func options(r *report, _ []string) {
 	r.works("TCP_NODELAY", unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1))
 }
 
-// flush asks the kernel to flush all pending writes to disks. sync and syncfs must do nothing: syncfs succeeds even without a
-// valid file.
+// flush asks the kernel to flush pending writes to disks, by files that it cannot write to, as often as the host's hook counts. The
+// calls must do nothing: they succeed even without a valid file. gVisor's kernel looks for one, but must ask the host for nothing.
 func flush(r *report, _ []string) {
-	r.works("sync", call(unix.SYS_SYNC))
-	if err := call(unix.SYS_SYNCFS, ^uintptr(0)); err != nil && !ownKernel() {
-		r.breach("syncfs has looked for a file system: %v", err)
+	const willNeed, dontNeed = 3, 4 // advice
+	for name, nr := range map[string]uintptr{"syncfs": unix.SYS_SYNCFS, "fsync": unix.SYS_FSYNC, "fdatasync": unix.SYS_FDATASYNC} {
+		if err := call(nr, ^uintptr(0)); err != nil && !ownKernel() {
+			r.breach("%s has looked for a file: %v", name, err)
+		}
 	}
-	fd, err := unix.Open("flushed", unix.O_CREAT|unix.O_WRONLY, 0o600)
+	if err := call(unix.SYS_FADVISE64, ^uintptr(0), 0, 0, dontNeed); err != nil && !ownKernel() {
+		r.breach("fadvise64 has looked for a file to drop from the cache: %v", err)
+	}
+	file, err := unix.Open("/bin/sh", unix.O_RDONLY, 0)
 	r.works("open", err)
-	r.works("fsync", unix.Fsync(fd))
+	folder, err := unix.Open("/bin", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	r.works("open the folder", err)
+	page, err := unix.Mmap(file, 0, 1, unix.PROT_READ, unix.MAP_SHARED)
+	r.works("map", err)
+	r.works("other advice", call(unix.SYS_FADVISE64, uintptr(file), 0, 0, willNeed))
+	own, err := unix.Open("flushed", unix.O_CREAT|unix.O_WRONLY, 0o600)
+	r.works("create", err)
+	r.works("fsync of its own file", unix.Fsync(own))
+	for name, do := range map[string]func() error{
+		"fsync":               func() error { return unix.Fsync(file) },
+		"fsync of the folder": func() error { return unix.Fsync(folder) },
+		"fdatasync":           func() error { return unix.Fdatasync(file) },
+		"msync":               func() error { return unix.Msync(page, unix.MS_SYNC) },
+		"sync_file_range": func() error {
+			return unix.SyncFileRange(file, 0, 1, unix.SYNC_FILE_RANGE_WRITE|unix.SYNC_FILE_RANGE_WAIT_AFTER)
+		},
+	} {
+		var failed error
+		for range 10_000 {
+			failed = cmp.Or(failed, do())
+		}
+		r.works(name, failed)
+	}
+	for range 1000 { // gVisor's kernel flushes each file that it has open
+		err = call(unix.SYS_SYNC)
+	}
+	r.works("sync", err)
 }

@@ -268,13 +268,15 @@ func (f *fileOp) receive(w io.Writer) error {
 
 type onlyWriter struct{ io.Writer }
 
-// target is an unfinished file. Listings hide its temporary name.
+// target is an unfinished file. Listings hide its temporary name, which it gets at the end if it can: a file without a name is not left in a
+// volume by a killed sandbox.
 type target struct {
 	staging   *staging
 	dir       *os.File
 	file      *os.File
 	base      string
 	temporary string
+	unnamed   bool
 	hidden    string // path of the temporary file
 }
 
@@ -337,11 +339,23 @@ func (f *fileOp) beginTarget(name string, mode fs.FileMode) (*target, error) {
 	t.temporary = ".belljar-" + unique
 	t.hidden = path.Join(path.Dir(name), t.temporary)
 	t.staging.add(t.hidden)
-	if t.file, err = createIn(t.dir, t.temporary, mode); err != nil {
+	if t.file, err = createIn(t.dir, ".", unix.O_TMPFILE, mode); err == nil {
+		t.unnamed = true
+	} else if t.file, err = createIn(t.dir, t.temporary, newFile, mode); err != nil { // gVisor, and some file systems
 		t.close()
 		return nil, err
 	}
 	return t, nil
+}
+
+// link gives the file its temporary name.
+func (t *target) link() error {
+	if !t.unnamed {
+		return nil
+	}
+	t.unnamed = false
+	from := "/proc/self/fd/" + strconv.Itoa(int(t.file.Fd()))
+	return unix.Linkat(unix.AT_FDCWD, from, int(t.dir.Fd()), t.temporary, unix.AT_SYMLINK_FOLLOW)
 }
 
 // uniqueName returns a name that no other file has.
@@ -353,9 +367,12 @@ func uniqueName() (string, error) {
 	return strconv.FormatUint(binary.BigEndian.Uint64(random[:]), 36), nil
 }
 
+// newFile makes [createIn] create a file that does not exist.
+const newFile = unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW
+
 // createIn creates a file in an open directory with exactly this mode, whatever the umask.
-func createIn(dir *os.File, base string, mode fs.FileMode) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+func createIn(dir *os.File, base string, flags int, mode fs.FileMode) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), base, unix.O_WRONLY|unix.O_CLOEXEC|flags, 0o600)
 	if err != nil {
 		return nil, &fs.PathError{Op: "create", Path: base, Err: err}
 	}
@@ -371,6 +388,9 @@ func (f *fileOp) commit(t *target) error {
 	f.w.commits.Lock()
 	defer f.w.commits.Unlock()
 	if err := f.compare(t); err != nil {
+		return err
+	}
+	if err := t.link(); err != nil {
 		return err
 	}
 	return renameIn(t.dir, t.temporary, t.dir, t.base, f.req.NoReplace)

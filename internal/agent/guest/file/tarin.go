@@ -198,7 +198,7 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		if u.load != nil {
 			mode = 0o600 // the final mode may forbid setting attributes
 		}
-		if file, err = createIn(dir, at, mode); errors.Is(err, fs.ErrExist) {
+		if file, err = createIn(dir, at, newFile, mode); errors.Is(err, fs.ErrExist) {
 			if t, err = u.replace(dir, name, mode); err == nil {
 				file, at = t.file, t.temporary
 			}
@@ -221,6 +221,9 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	}
 	n, err := io.CopyBuffer(to, onlyReader{r}, *buf)
 	u.bytes += n
+	if err == nil && t != nil {
+		err = u.f.as(t.link)
+	}
 	switch {
 	case err != nil:
 	case u.load != nil:
