@@ -43,7 +43,7 @@ type Trail struct {
 	done    chan struct{} // closed when all events are written
 	failed  error         // of the last write, for Close
 
-	journal *journal         // owned by write
+	journal *journal // owned by write
 	bursts  bursts
 	later   <-chan time.Time // when to look whether the minute of a burst is over; nil if there is none; owned by run
 	mute    bool             // a failure was logged and persists; owned by write
