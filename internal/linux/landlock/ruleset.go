@@ -15,8 +15,8 @@ import (
 type Ruleset struct {
 	ReadExec  []string // reading and executing
 	ReadWrite []string // also writing, creating and removing anything but device nodes, and moving between these folders
-	// Shared is like ReadWrite, for a folder that other sandboxes have too: without making sockets and FIFOs. Over a socket, sandboxes would pass
-	// each other descriptors: of memory, of writable files, of the other's network. No right stops connecting to one.
+	// Shared is like ReadWrite, for a folder that other sandboxes read: without making FIFOs, whose content would outlive the sandbox that is
+	// charged for it while a reader has them open.
 	Shared []string
 	// Use allows writing and ioctl, without creating or removing: /dev, /proc.
 	Use []string
@@ -24,7 +24,7 @@ type Ruleset struct {
 	Open []int
 }
 
-// Sandbox returns the ruleset of a sandbox's tree, whose workspace is a volume that other sandboxes may have too, or its own.
+// Sandbox returns the ruleset of a sandbox's tree. volume means that other sandboxes may read its workspace, and readOnly that it only reads it.
 func Sandbox(volume, readOnly bool) Ruleset {
 	r := Ruleset{
 		ReadExec:  []string{"/"},
@@ -94,7 +94,7 @@ func (r Ruleset) grants() (list []grant) {
 	}
 	add(r.ReadExec, readExec)
 	add(r.ReadWrite, readWrite)
-	add(r.Shared, readWrite&^(unix.LANDLOCK_ACCESS_FS_MAKE_SOCK|unix.LANDLOCK_ACCESS_FS_MAKE_FIFO))
+	add(r.Shared, readWrite&^unix.LANDLOCK_ACCESS_FS_MAKE_FIFO)
 	add(r.Use, use)
 	return list
 }

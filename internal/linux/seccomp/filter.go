@@ -20,6 +20,9 @@ type Options struct {
 	SharedUID bool
 	// Disk means that commands can write to a disk, so that they may flush it. Otherwise all that they can write to is memory.
 	Disk bool
+	// Reader means that another sandbox writes to the workspace of these commands, so that they may connect to no Unix socket: over one in the
+	// workspace it would pass them descriptors of its memory, its files and its network.
+	Reader bool
 }
 
 // Filter is the pair of programs of a sandbox. Building one takes a fraction of a millisecond; it may be kept and

@@ -208,6 +208,41 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// Reader changes no call but those that make Unix sockets which can connect to others.
+func TestReader(t *testing.T) {
+	for _, goarch := range []string{"amd64", "arm64"} {
+		o := Options{Arch: goarch, Kernel: linux61}
+		_, plain, err := policies(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Reader = true
+		_, reader, err := policies(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		arch, err := archFor(goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const flags = unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK
+		for _, c := range arch.calls {
+			for kind := range uint64(6) {
+				for _, family := range []uint64{unix.AF_UNIX, unix.AF_INET} {
+					d := data{arch.audit, c.number, a(family, kind|flags)}
+					want := decide(plain, d)
+					if c.name == "socket" && family == unix.AF_UNIX || c.name == "socketpair" && (kind == unix.SOCK_DGRAM || kind == unix.SOCK_RAW) {
+						want = fails(unix.EACCES)
+					}
+					if got := decide(reader, d); got != want {
+						t.Errorf("%s %s(%d, %d): %#x, want %#x", goarch, c.name, family, kind, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // NoFlush changes no call but those that flush.
 func TestNoFlush(t *testing.T) {
 	p, err := NoFlush()

@@ -128,6 +128,12 @@ func execRules(o Options) map[string][]rule {
 			rules[name] = []rule{{action: fails(0)}}
 		}
 	}
+	if o.Reader {
+		rules["socket"] = []rule{{[]condition{when("socket", 0, unix.AF_UNIX)}, fails(unix.EACCES)}, {action: allow}}
+		// Pairs of streams and of packets (types 1 and 5) stay connected to each other, unlike those of datagrams (2 and 3).
+		pairs := condition{arg: 1, narrow: true, op: masked, mask: 0xa}
+		rules["socketpair"] = []rule{{[]condition{pairs}, allow}, {action: fails(unix.EACCES)}}
+	}
 	if o.Clone3 { // a kernel in user space, which keeps filters in its own memory
 		rules = map[string][]rule{}
 	}

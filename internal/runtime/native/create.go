@@ -124,7 +124,7 @@ type record struct {
 
 // plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
-	filter, err := r.filter(seccomp.Options{SharedUID: b.IDs.Shared, Disk: spec.Workspace.Flushes()})
+	filter, err := r.filter(seccomp.Options{SharedUID: b.IDs.Shared, Disk: spec.Workspace.Flushes(), Reader: spec.Workspace.ReadOnly})
 	if err != nil {
 		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
 	}

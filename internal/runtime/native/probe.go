@@ -50,7 +50,7 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 	c.Protections = append(c.Protections, r.limited()...)
 	if rules := r.landlock(); !rules.Enforced {
 		c.NoShare = runtime.Reason{
-			Code: "host_prerequisite_missing", Step: stepLandlock, Detail: "the kernel has no Landlock, which keeps sandboxes from passing each other descriptors",
+			Code: "host_prerequisite_missing", Step: stepLandlock, Detail: "the kernel has no Landlock, which keeps FIFOs out of volumes",
 			Hint: rules.Hint + "; or an operator can do without it: allow_weak " + runtime.ProtectLandlock,
 		}
 	}
