@@ -171,7 +171,14 @@ test("a silence without end is no silence", async (t) => {
   await once(server.listen(0, "127.0.0.1"), "listening");
   atEnd(t, () => server.close());
   const belljar = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, { silenceMs: Infinity, maxRetries: 0 });
-  assert.equal((await within("the greeting", belljar.terminals.attach({ id: "t1" }))).id, "t1");
+  const terminal = await within("the greeting", belljar.terminals.attach({ id: "t1" }));
+  assert.equal(terminal.id, "t1");
+  for (const [cols, rows, field] of [[0, 24, "cols"], [80, NaN, "rows"], [80.5, 24, "cols"], [80, 1001, "rows"]] as const) {
+    const error = await failed(terminal.resize(cols, rows));
+    assert.ok(error instanceof InvalidRequestError && error.details["field"] === field, String(error));
+  }
+  await terminal.resize(1, 1000);
+  assert.deepEqual([terminal.state.cols, terminal.state.rows], [1, 1000]);
 });
 
 /** failed waits for a call's failure. */
