@@ -21,8 +21,8 @@ export interface StartOptions extends CallOptions {
 
 /** Options for a run with its result. */
 export interface RunOptions extends StartOptions {
-  /** Receives the output as it arrives. The package waits for its promise, so a slow receiver slows down the frames. */
-  onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
+  /** Receives the output as it arrives. The package waits for a promise that it returns, so a slow receiver slows down the frames. */
+  onOutput?: ((frame: OutputFrame) => unknown) | undefined;
 }
 
 /** A filter for runs. */

@@ -18,8 +18,8 @@ export interface ExecOptions extends Omit<CallOptions, "timeoutMs"> {
   separate?: boolean | undefined;
   /** The command's whole standard input; empty by default. */
   stdin?: string | undefined;
-  /** Receives the command's output as it arrives. exec waits for its promise. */
-  onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
+  /** Receives the command's output as it arrives. exec waits for a promise that it returns. */
+  onOutput?: ((frame: OutputFrame) => unknown) | undefined;
   idempotencyKey?: string | undefined;
 }
 
