@@ -148,7 +148,7 @@ func failure(resp *http.Response) error {
 		}
 		p.undone = own != nil && own.Code == belljar.CodeRateLimited
 		if _, says := e.Details["retry_after_sec"]; own != nil && own.Code != belljar.CodeRateLimited && !says {
-			p.most = 2 // the server may be starting or stopping, or may lack the feature
+			p.most = 2 // the cause may be permanent
 		}
 		return p
 	case http.StatusBadGateway, http.StatusGatewayTimeout:

@@ -110,12 +110,12 @@ func (f *feed) run() {
 // copy sends input until it ends.
 func (f *feed) copy() error {
 	ctx := f.c.ctx
-	in, err := f.open(ctx)
+	in, err := reach(ctx, f.c.opts.Patience, func() (*stdin, error) { return f.c.hold(ctx, f.id) })
 	switch {
 	case belljar.CodeOf(err) == belljar.CodeConflict:
 		return nil // the run has ended
 	case err != nil:
-		return callerError(err)
+		return err
 	}
 	defer in.Close()
 	pieces := make(chan []byte)
@@ -146,17 +146,6 @@ func (f *feed) copy() error {
 			return f.verdict(ctx, in, sent)
 		case <-ctx.Done():
 			return f.verdict(ctx, in, sent)
-		}
-	}
-}
-
-// open opens the run's input, with retries.
-func (f *feed) open(ctx context.Context) (*stdin, error) {
-	for tries := (backoff{patience: f.c.opts.Patience}); ; tries.next() {
-		in, err := f.c.hold(ctx, f.id)
-		pause, again := tries.after(err)
-		if err == nil || !again || !sleep(ctx, pause) {
-			return in, err
 		}
 	}
 }

@@ -55,19 +55,11 @@ func (p ports) Dial(ctx context.Context, sessionID string, port int) (belljar.Po
 	if err := belljar.CheckPort(port); err != nil {
 		return nil, err
 	}
-	for tries := (backoff{patience: p.c.opts.Patience}); ; tries.next() {
-		conn, err := p.c.tunnel(ctx, sessionID, port)
-		pause, again := tries.after(err)
-		switch {
-		case err == nil:
-			return conn, nil
-		case !again || ctx.Err() != nil || !sleep(ctx, pause):
-			if over := contextError(ctx); over != nil {
-				return nil, over
-			}
-			return nil, callerError(err)
-		}
+	conn, err := reach(ctx, p.c.opts.Patience, func() (*portConn, error) { return p.c.tunnel(ctx, sessionID, port) })
+	if err != nil {
+		return nil, err
 	}
+	return conn, nil
 }
 
 // tunnel opens a tunnel and waits until the program has accepted. The error may be [passing].

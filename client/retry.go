@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -19,6 +20,20 @@ func again(ctx context.Context, pause time.Duration, err error) bool {
 		say(callerError(err))
 	}
 	return sleep(ctx, pause)
+}
+
+// reach calls connect, which opens a connection, with retries.
+func reach[T any](ctx context.Context, patience time.Duration, connect func() (T, error)) (T, error) {
+	for tries := (backoff{patience: patience}); ; tries.next() {
+		conn, err := connect()
+		pause, again := tries.after(err)
+		switch {
+		case err == nil:
+			return conn, nil
+		case !again || ctx.Err() != nil || !sleep(ctx, pause):
+			return conn, cmp.Or(contextError(ctx), callerError(err))
+		}
+	}
 }
 
 // sayBroken reports that a call is retried, until a deadline.

@@ -25,12 +25,13 @@ const (
 	reasonLost   = "connection_lost" // set by the client: it is unknown whether the last frames arrived
 )
 
-// Stdin opens the standard input of an interactive run over a WebSocket of its own. If the connection breaks, it ends with
-// the reason connection_lost and the program's input stays open: call Stdin again to continue.
+// Stdin opens the standard input of an interactive run over a WebSocket of its own. It retries the connection for
+// Options.Patience. If it breaks later, it ends with the reason connection_lost and the program's input stays open: call Stdin
+// again to continue.
 func (r runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
-	s, err := r.c.hold(ctx, id)
+	s, err := reach(ctx, r.c.opts.Patience, func() (*stdin, error) { return r.c.hold(ctx, id) })
 	if err != nil {
-		return nil, callerError(err)
+		return nil, err
 	}
 	return s, nil
 }

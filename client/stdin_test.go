@@ -9,9 +9,13 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/coder/websocket"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service"
@@ -29,6 +33,31 @@ func TestStdin(t *testing.T) {
 	if run, out := finish(t, c, req); out.Stdout != "" || run.Phase != belljar.PhaseCompleted {
 		t.Errorf("%+v\n%+v", run, out)
 	}
+}
+
+// TestStdinOpensAgain: a connection that breaks before it is open is retried.
+func TestStdinOpensAgain(t *testing.T) {
+	var asked atomic.Int32
+	c := open(t, double(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/stream"):
+			says(200, "application/json", `{"id":"r","phase":"running","interactive":true}`)(w, r)
+		case asked.Add(1) == 1:
+			hangUp(w, r)
+		default:
+			conn, err := websocket.Accept(w, r, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			<-conn.CloseRead(r.Context()).Done()
+		}
+	}))
+	in, err := c.Runs().Stdin(within(t), "r")
+	if err != nil || asked.Load() != 2 {
+		t.Fatal(asked.Load(), err)
+	}
+	_ = in.Close()
 }
 
 // TestPlainLargeStdin: binary input larger than the server's default limit arrives complete.

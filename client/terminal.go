@@ -221,7 +221,7 @@ func (a *attachment) Resize(cols, rows int) error {
 
 func (a *attachment) send(ctx context.Context, kind websocket.MessageType, raw []byte) error {
 	if err := a.say(ctx, kind, raw); err != nil {
-		if e := contextError(ctx); e != nil && a.ctx.Err() == nil {
+		if e := contextError(ctx); e != nil && ctx != a.ctx { // its end ends the connection, too
 			return e
 		}
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the terminal no longer accepts input", Err: err}

@@ -4,6 +4,7 @@ package client_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -201,5 +202,30 @@ func TestLongHistory(t *testing.T) {
 	}
 	if e := last(t, a); e.ExitCode != 3 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestWriteEnds: the end of a context during a write ends the connection. The error is that of the context, whichever the client sees first.
+func TestWriteEnds(t *testing.T) {
+	url := double(t, func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.CloseNow()
+		if conn.Write(r.Context(), websocket.MessageText, []byte(`{"type":"session","terminal":{"terminal_id":"t"}}`)) == nil {
+			<-t.Context().Done() // it reads nothing
+		}
+	})
+	c := open(t, url)
+	for range 20 {
+		a, err := c.Terminals().Attach(within(t), "t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		want(t, a.Write(ctx, make([]byte, 64<<20)), belljar.CodeTimeout)
+		cancel()
 	}
 }

@@ -42,19 +42,11 @@ func (t terminals) Close(ctx context.Context, id string) error {
 // Attach attaches to a terminal over a WebSocket. It retries the connection for Options.Patience. If the connection breaks
 // later, the attachment ends with [belljar.CodeRuntimeUnavailable]: attach again for the missed output.
 func (t terminals) Attach(ctx context.Context, id string) (belljar.Attachment, error) {
-	for tries := (backoff{patience: t.c.opts.Patience}); ; tries.next() {
-		a, err := t.c.attach(ctx, id)
-		pause, again := tries.after(err)
-		switch {
-		case err == nil:
-			return a, nil
-		case !again || ctx.Err() != nil || !sleep(ctx, pause):
-			if over := contextError(ctx); over != nil {
-				return nil, over
-			}
-			return nil, callerError(err)
-		}
+	a, err := reach(ctx, t.c.opts.Patience, func() (*attachment, error) { return t.c.attach(ctx, id) })
+	if err != nil {
+		return nil, err
 	}
+	return a, nil
 }
 
 // attach opens a terminal's WebSocket and reads the session message. The error may be [passing].

@@ -31,7 +31,8 @@ func (d *Drain) Enter() (leave func(), err error) {
 	defer d.mu.Unlock()
 	if d.closed {
 		return nil, &belljar.Error{
-			Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment",
+			Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Details: map[string]any{"retry_after_sec": 5},
+			Hint: "try again in a moment",
 		}
 	}
 	d.open.Add(1)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -24,7 +25,8 @@ func TestDrain(t *testing.T) {
 		}()
 	}
 	<-d.Closing().Done()
-	if _, err := d.Enter(); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
+	var e *belljar.Error
+	if _, err := d.Enter(); !errors.As(err, &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 {
 		t.Errorf("a closing door let one in: %v", err)
 	}
 	select {

@@ -13,9 +13,13 @@ import (
 	"github.com/belljar/belljar/internal/store"
 )
 
-// ShuttingDown refuses requests while the service closes.
+// ShuttingDown refuses requests while the service closes. Most servers are started again, so clients retry for as long as after a
+// broken connection: without retry_after_sec, they take the error for a permanent one.
 func ShuttingDown() error {
-	return &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Hint: "try again in a moment"}
+	return &belljar.Error{
+		Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Details: map[string]any{"retry_after_sec": 5},
+		Hint: "try again in a moment",
+	}
 }
 
 // Outlived reports that the service closes before a run has ended that a request waits for.

@@ -73,8 +73,8 @@ func TestRefusals(t *testing.T) {
 	if err := fault.Forbidden("remove images"); belljar.CodeOf(err) != belljar.CodeForbidden {
 		t.Error(err)
 	}
-	if err := fault.ShuttingDown(); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
-		t.Error(err)
+	if !errors.As(fault.ShuttingDown(), &e) || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != 5 {
+		t.Errorf("%+v", e) // without it, clients retry at most twice
 	}
 }
 

@@ -259,18 +259,37 @@ async def test_terminals_that_do_not_begin(connect: Any, stage: Any) -> None:
         lambda a: (a.request(), a.answer(404, {"error": {"code": "not_found", "message": "no such thing"}})),
         said(frame({"type": "session_not_found"}), frame((4004).to_bytes(2, "big"), ws.CLOSE)),
         said(frame({"type": "error", "code": "policy_denied", "message": "not you", "hint": "ask"}), frame((1008).to_bytes(2, "big"), ws.CLOSE)),
+        lambda a: a.request(),
         said(),
         lambda a: (a.request(), a.answer(429, {"error": {"code": "rate_limited", "message": "slow"}}, "Retry-After: 0\r\n")),
         lambda a: (greet(a), a.gone()),
     )
     client = connect(s.url)
-    for error in (b.InternalError, b.NotFoundError, b.NotFoundError, b.PolicyDeniedError, b.UnreachableError):
+    for error in (b.InternalError, b.NotFoundError, b.NotFoundError, b.PolicyDeniedError):
         with pytest.raises(error):
             await got(client.terminals.attach("t1"))
-    terminal = await got(client.terminals.attach("t1"))
+    terminal = await got(client.terminals.attach("t1"))  # after three retries
     assert terminal.id == "t1"
     await got(terminal.close())
     assert not s.acts
+
+
+@pytest.mark.parametrize("breaks", [lambda a: a.request(), shake])
+async def test_a_terminal_is_not_made_twice(connect: Any, stage: Any, breaks: Any) -> None:
+    s = stage(breaks)
+    with pytest.raises(b.UnreachableError):
+        await got(connect(s.url).sessions.use("s1").terminal())
+    assert s.connections == 1
+
+
+async def test_an_input_whose_connection_breaks_is_opened_again(connect: Any, stage: Any) -> None:
+    s = stage(
+        lambda a: (a.request(), a.answer(200, {"id": "r1", "phase": "running", "interactive": True}, "Connection: close\r\n")),
+        lambda a: a.request(), lambda a: (shake(a), a.gone()),
+    )  # fmt: skip
+    stdin = await got(connect(s.url).runs.stdin("r1"))
+    await got(stdin.close())
+    assert s.connections == 3
 
 
 async def test_a_silent_websocket_is_given_up(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:

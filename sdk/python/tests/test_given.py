@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -14,11 +15,13 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from conftest import got
+from conftest import error, got
 from test_broken import RUN, _session, keys, ok, once
 
 import belljar as b
 from belljar import _retry
+from belljar._async import transport as one
+from belljar._sync import transport as two
 
 
 BYTES = "application/octet-stream"
@@ -81,6 +84,47 @@ async def test_patience_starts_at_the_first_failure(connect: Any, stage: Any, mo
     with pytest.raises(b.UnreachableError):
         await got(connect(s.url).runs._abandon({}, "k", "r1"))
     assert len(s.requests) == 1  # the caller is about to exit
+
+
+FULL = once(429, error("rate_limited", "the queue is full"), "Retry-After: 5\r\n")
+STOPS = once(503, error("runtime_unavailable", "belljar is shutting down", details={"retry_after_sec": 5}), "Retry-After: 5\r\n")
+OUTLIVED = once(503, error("runtime_unavailable", "belljar is shutting down", details={"run_id": "r1"}), "Retry-After: 5\r\n")
+
+
+@pytest.mark.parametrize("how", ["wait", "cancel"])
+@pytest.mark.parametrize("acts, begun", [([], False), ([FULL], False), ([STOPS], False), ([OUTLIVED], True), ([lambda a: a.request()], True)])
+async def test_a_call_that_ends_before_a_server_has_accepted_it_starts_nothing(
+    connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch, acts: Any, begun: bool, how: str
+) -> None:
+    s = stage(once(200, RUN), *acts, ok({**RUN, "phase": "running"}))
+    client = connect(s.url)
+    if how == "cancel" and not isinstance(client, b.AsyncBelljar):
+        return
+    await got(client.runs.get("r1"))  # after an answer, the client retries where nothing listens
+    kind = one.AsyncWire if isinstance(client, b.AsyncBelljar) else two.Wire
+    usual, refusals = kind.dial, [] if acts else [ConnectionRefusedError("connection refused")]
+
+    def dial(*args: Any) -> Any:
+        if refusals:
+            raise refusals.pop()
+        return usual(*args)
+
+    waits = asyncio.Event()
+    monkeypatch.setattr(kind, "dial", dial)
+    monkeypatch.setattr(_retry.Passing, "pause", lambda self, tries: waits.set() or 20.0)
+    if how == "wait":
+        with pytest.raises(b.TimeoutError):
+            await got(client.run(["true"], wait=10))
+    else:
+        call = asyncio.create_task(client.run(["true"]))
+        await waits.wait()
+        call.cancel()
+        await client.close()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    paths = [r.split(b" ")[1].partition(b"?")[0] for r in s.requests[1:]]
+    start = [b"/api/v1/sandbox/runs"]
+    assert paths == start * len(acts) + (start + [b"/api/v1/sandbox/runs/r1/cancel"] if begun else []) and len(keys(s)) <= 1
 
 
 async def test_any_mapping_is_sent(connect: Any, stage: Any) -> None:

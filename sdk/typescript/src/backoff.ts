@@ -17,6 +17,11 @@ export class Passing extends Error {
   ) {
     super(error.message);
   }
+
+  /** Whether the server has not accepted the request. A 503 with the id of a run is from a server that stops after it has. */
+  get refused(): boolean {
+    return this.undone || (this.error.status === 503 && this.error.details["run_id"] === undefined);
+  }
 }
 
 /**

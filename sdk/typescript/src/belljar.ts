@@ -48,7 +48,9 @@ export interface BelljarOptions {
   transport?: Transport | undefined;
 }
 
-/** A client of one server. Its connections do not keep a process from ending. */
+/**
+ * A client of one server. Its idle connections do not keep a process from ending. Open terminals, inputs and logs do.
+ */
 export class Belljar {
   /** The caller's runs. */
   readonly runs: Runs;

@@ -55,10 +55,10 @@ export class Call {
   }
 
   /** tell passes a value to the caller's receiver, and waits for it while the call lasts. An error of the receiver stops the call. */
-  async tell<T>(receive: ((value: T) => void | Promise<void>) | undefined, value: T): Promise<void> {
+  async tell<T>(receive: ((value: T) => unknown) | undefined, value: T): Promise<void> {
     try {
       const received = receive?.(value);
-      if (received) await raced(received, this.signal);
+      if (received) await raced(Promise.resolve(received), this.signal);
     } catch (error) {
       if (this.signal.aborted && error === this.signal.reason) throw this.over();
       this.stop(error); // the rest has no reader

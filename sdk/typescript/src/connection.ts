@@ -30,6 +30,8 @@ export interface Ask {
   once?: boolean | undefined;
   /** Extra time for the answer, in milliseconds. */
   longerMs?: number | undefined;
+  /** Set by the connection once the server may have accepted a try. */
+  sent?: boolean;
 }
 
 type Value = string | number | boolean | Date | undefined | null;
@@ -184,6 +186,7 @@ export class Connection {
   /** once sends a request without retries. Its error may be a Passing. */
   async once<T>(call: Call, ask: Ask, take: (answer: Answer, watch: Watch) => Promise<T>): Promise<T> {
     const watch = new Watch(call, this.options.silenceMs + (ask.longerMs ?? 0));
+    const sent = ask.sent ?? false;
     let taken = false;
     try {
       const answer = await this.#send(ask, watch);
@@ -192,6 +195,9 @@ export class Connection {
         return await take(answer, watch);
       }
       throw await this.failure(answer, watch);
+    } catch (error) {
+      if (error instanceof Passing && error.refused) ask.sent = sent;
+      throw error;
     } finally {
       if (!taken) watch.end(false);
     }
@@ -218,6 +224,7 @@ export class Connection {
       body = JSON.stringify(ask.json);
     }
     watch.owe(sizeOf(body) / slowest);
+    ask.sent = true;
     try {
       const answer = await transport.send({ method, url, headers, body, signal: watch.signal, onSent: (left) => turn(false, left) });
       this.#met = true;

@@ -23,7 +23,7 @@ export function failureOf(answer: Answer, text: string): unknown {
     case 429:
     case 503: {
       if (afterMs === undefined) return error; // waiting will not help soon
-      // Without retry_after_sec, the server may be starting or stopping, or may be unable to do it at all.
+      // Without retry_after_sec, the cause may be permanent.
       const unsure = body && body.code !== "rate_limited" && body.details?.["retry_after_sec"] === undefined;
       return new Passing(error, Math.max(afterMs, soonestMs), unsure ? 2 : 0, answer.status === 429);
     }

@@ -21,8 +21,8 @@ export interface StartOptions extends CallOptions {
 
 /** Options for a run with its result. */
 export interface RunOptions extends StartOptions {
-  /** Receives the output as it arrives. The package waits for its promise, so a slow receiver slows down the frames. */
-  onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
+  /** Receives the output as it arrives. The package waits for a promise that it returns, so a slow receiver slows down the frames. */
+  onOutput?: ((frame: OutputFrame) => unknown) | undefined;
 }
 
 /** A filter for runs. */
@@ -64,16 +64,15 @@ export class Runs {
   async run(spec: RunSpec | string[], options: RunOptions = {}): Promise<RunResult> {
     const key = keyOf(options.idempotencyKey);
     const call = this.#connection.call(options);
-    let sent: string | undefined;
+    let ask: Ask | undefined;
     let started: StartedRun | undefined;
     try {
-      const wait = options.onOutput ? 0 : waitSec;
-      sent = call.signal.aborted ? undefined : key;
-      started = await this.#start(call, spec, key, wait);
+      ask = this.#asked(spec, key, options.onOutput ? 0 : waitSec);
+      started = await this.#connection.json<StartedRun>(ask, { signal: call.signal });
       if (started.stdout !== undefined && isEnd(started.phase)) return resultOf(await this.#withResults(call, started));
       return await this.#collect(call, started.id, options.onOutput);
     } catch (error) {
-      if (sent && call.signal.aborted) this.#abandon(spec, sent, started?.id);
+      if (ask?.sent && call.signal.aborted) this.#abandon(spec, key, started?.id);
       throw error;
     } finally {
       call.end();
@@ -84,7 +83,7 @@ export class Runs {
   async start(spec: RunSpec | string[], options: StartOptions = {}): Promise<StartedRun> {
     const call = this.#connection.call(options);
     try {
-      return await this.#start(call, spec, keyOf(options.idempotencyKey), 0);
+      return await this.#connection.json(this.#asked(spec, keyOf(options.idempotencyKey), 0), { signal: call.signal });
     } finally {
       call.end();
     }
@@ -155,10 +154,6 @@ export class Runs {
     return this.#connection.json({ method: "POST", path: route("runs", id, "cancel") }, options);
   }
 
-  #start(call: Call, spec: RunSpec | string[], key: string, wait: number): Promise<StartedRun> {
-    return this.#connection.json(this.#asked(spec, key, wait), { signal: call.signal });
-  }
-
   #asked(asked: RunSpec | string[], key: string, wait: number): Ask {
     const spec = specOf(asked);
     const image = spec.base_image ?? (spec.session_id || spec.template ? undefined : this.#image);
@@ -193,7 +188,8 @@ export class Runs {
     return new RunResult(run, stdout!, stderr!, resultsOf(lines));
   }
 
-  // abandon cancels a run in the background after its caller has aborted the call. It finds an unknown id by the request's key.
+  // abandon cancels a run in the background after its caller has aborted the call. It finds an unknown id by the
+  // request's key. That would start a run that the server has not accepted yet.
   #abandon(spec: RunSpec | string[], key: string, id: string | undefined): void {
     const bound = { timeoutMs: 10_000 };
     const cancel = async (): Promise<void> => {

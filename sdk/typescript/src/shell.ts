@@ -18,8 +18,8 @@ export interface ExecOptions extends Omit<CallOptions, "timeoutMs"> {
   separate?: boolean | undefined;
   /** The command's whole standard input; empty by default. */
   stdin?: string | undefined;
-  /** Receives the command's output as it arrives. exec waits for its promise. */
-  onOutput?: ((frame: OutputFrame) => void | Promise<void>) | undefined;
+  /** Receives the command's output as it arrives. exec waits for a promise that it returns. */
+  onOutput?: ((frame: OutputFrame) => unknown) | undefined;
   idempotencyKey?: string | undefined;
 }
 
@@ -87,11 +87,10 @@ export async function exec(connection: Connection, session: string, cmd: string,
     json: { cmd, timeout_ms: options.timeoutMs, separate: options.separate, stdin: options.stdin },
   };
   const command = new Command(connection, call, options.onOutput);
-  const sent = !call.signal.aborted;
   try {
     return await command.run(ask);
   } catch (error) {
-    if (sent && call.signal.aborted) abandon(connection, ask, command.runId);
+    if (ask.sent && call.signal.aborted) abandon(connection, ask, command.runId);
     throw command.fault?.error ?? error;
   } finally {
     call.end();
@@ -200,7 +199,8 @@ class Command {
   }
 }
 
-// abandon cancels a command in the background after its caller has aborted the call. It finds an unknown run by the request's key.
+// abandon cancels a command in the background after its caller has aborted the call. It finds an unknown run by the request's
+// key. That would start a command that the server has not accepted yet.
 function abandon(connection: Connection, ask: Ask, runId: string | undefined): void {
   const bound = { timeoutMs: 10_000 };
   const cancel = async (): Promise<void> => {

@@ -1,7 +1,7 @@
 import { bytesOf, unbase64, utf8 } from "./bytes.js";
 import { foreign, type CallOptions } from "./call.js";
 import { route, type Connection } from "./connection.js";
-import { CanceledError, ConflictError, errorOf, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
+import { CanceledError, ConflictError, errorOf, invalid, NotFoundError, RuntimeUnavailableError, UnauthorizedError, type ErrorBody } from "./error.js";
 import { Passing } from "./backoff.js";
 import { Decoder } from "./frame.js";
 import type { Doorway, Received, Socket } from "./socket.js";
@@ -119,6 +119,9 @@ export class Terminal implements AsyncIterable<TerminalEvent> {
 
   /** resize changes the size for all clients: 1 to 1000 on each side. */
   async resize(cols: number, rows: number): Promise<void> {
+    for (const [field, size] of Object.entries({ cols, rows })) {
+      if (!Number.isInteger(size) || size < 1 || size > 1000) throw invalid(field, `${field} must be an integer from 1 to 1000`);
+    }
     await this.#send(JSON.stringify({ type: "resize", cols, rows }));
     this.#state = { ...this.#state, cols, rows };
   }

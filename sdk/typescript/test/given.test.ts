@@ -5,7 +5,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
-import { Belljar, CanceledError, InvalidRequestError, RuntimeUnavailableError, SandboxClient, TimeoutError, type RunOptions } from "belljar-sdk";
+import { Belljar, CanceledError, InvalidRequestError, RuntimeUnavailableError, SandboxClient, TimeoutError, type Answer, type RunOptions, type Transport } from "belljar-sdk";
+import { utf8 } from "../src/bytes.js";
 import { overFetch } from "../src/transport.js";
 import { frame } from "./wire.js";
 import { atEnd, client, fake, json, until, within } from "./world.js";
@@ -33,6 +34,51 @@ test("a client that closes has cancelled what was given up before", async (t) =>
   await assert.rejects(two.sessions.use("s").exec("sleep 600", { signal: AbortSignal.timeout(50) }), TimeoutError);
   await within("the end", two.close());
   assert.equal(cancelled.length, 2);
+});
+
+test("a call that ends before a server has accepted it starts nothing", async (t) => {
+  const answer = (status: number, body: string, type = "application/json"): Answer => ({
+    status, header: (name) => ({ "Content-Type": type, "Retry-After": "5" })[name] ?? null, chunks: async function* () { yield utf8(body); }, discard() {},
+  });
+  const stops = (details: object): string => JSON.stringify({ error: { code: "runtime_unavailable", message: "belljar is shutting down", details } });
+  const broken = (code: string): never => {
+    throw Object.assign(new Error(code), { code });
+  };
+  const firsts: [string, () => Answer, boolean][] = [
+    ["unreachable", () => broken("ECONNREFUSED"), false],
+    ["full", () => answer(429, '{"error":{"code":"rate_limited","message":"the queue is full"}}'), false],
+    ["stopping", () => answer(503, stops({ retry_after_sec: 5 })), false],
+    ["stopping, with the run", () => answer(503, stops({ run_id: "r7" })), true],
+    ["lost", () => broken("ECONNRESET"), true],
+  ];
+  const calls: [string, (belljar: Belljar, signal: AbortSignal) => Promise<unknown>][] = [
+    ["run", (belljar, signal) => belljar.run(["x"], { signal })],
+    ["exec", (belljar, signal) => belljar.sessions.use("s").exec("x", { signal })],
+  ];
+  for (const [what, first, begun] of firsts) {
+    for (const [name, call] of calls) {
+      const stop = new AbortController();
+      const sent: string[] = [];
+      const transport: Transport = {
+        async send({ method, url }) {
+          if (method === "GET") return answer(200, "{}");
+          sent.push(new URL(url).pathname.replace("/api/v1/sandbox", ""));
+          if (sent.length === 1) {
+            setTimeout(() => stop.abort()); // in the pause before the next try
+            return first();
+          }
+          return url.endsWith("/shell") ? answer(200, 'event: start\ndata: {"run_id":"r7"}\n\n', "text/event-stream") : answer(200, '{"id":"r7"}');
+        },
+        close() {},
+      };
+      const belljar = client(t, "http://belljar", { transport });
+      await belljar.me(); // after an answer, the client retries where nothing listens
+      await assert.rejects(within("the end", call(belljar, stop.signal)), CanceledError);
+      await within("the cleanup", belljar.close());
+      const start = name === "run" ? "/runs" : "/sessions/s/shell";
+      assert.deepEqual(sent, begun ? [start, start, "/runs/r7/cancel"] : [start], `${name}, ${what}`);
+    }
+  }
 });
 
 test("a command that never began has the directory of its shell, also after a broken connection", async (t) => {
@@ -125,7 +171,14 @@ test("a silence without end is no silence", async (t) => {
   await once(server.listen(0, "127.0.0.1"), "listening");
   atEnd(t, () => server.close());
   const belljar = client(t, `http://127.0.0.1:${(server.address() as AddressInfo).port}`, { silenceMs: Infinity, maxRetries: 0 });
-  assert.equal((await within("the greeting", belljar.terminals.attach({ id: "t1" }))).id, "t1");
+  const terminal = await within("the greeting", belljar.terminals.attach({ id: "t1" }));
+  assert.equal(terminal.id, "t1");
+  for (const [cols, rows, field] of [[0, 24, "cols"], [80, NaN, "rows"], [80.5, 24, "cols"], [80, 1001, "rows"]] as const) {
+    const error = await failed(terminal.resize(cols, rows));
+    assert.ok(error instanceof InvalidRequestError && error.details["field"] === field, String(error));
+  }
+  await terminal.resize(1, 1000);
+  assert.deepEqual([terminal.state.cols, terminal.state.rows], [1, 1000]);
 });
 
 /** failed waits for a call's failure. */

@@ -29,7 +29,7 @@ test("code that remembers", async (t) => {
   const result = await session.code("print('out'); display('shown'); x + 1");
   assert.deepEqual([result.value, result.stdout, result.error, result.results.map((r) => r.type)], ["42", "out\n", undefined, ["display", "value"]]);
   const printed: string[] = [];
-  const failed = await session.code("print('out')\n1/0", { onOutput: (frame) => void printed.push(frame.type) }); // this reads the results from the log
+  const failed = await session.code("print('out')\n1/0", { onOutput: (frame) => printed.push(frame.type) }); // this reads the results from the log
   assert.deepEqual([failed.error?.name, failed.exitCode, printed.includes("stdout")], ["ZeroDivisionError", 1, true]);
   assert.equal((await session.code("const y = await Promise.resolve(5); y", { language: "js" })).value, "5");
   assert.deepEqual((await session.contexts()).map((c) => c.name), ["javascript", "python"]);
@@ -92,7 +92,7 @@ test("shell API: commands that take long, read, kill and print too much", async 
   const much = await session.exec("yes 0123456789abcde | head -c 3000000", { separate: true });
   assert.deepEqual([much.truncated, much.outputBytes.length], [true, 1 << 20]);
   const seen: string[] = [];
-  const steps = await session.exec("for i in 1 2 3; do echo step $i; done", { onOutput: (frame) => void seen.push(frame.text) });
+  const steps = await session.exec("for i in 1 2 3; do echo step $i; done", { onOutput: (frame) => seen.push(frame.text) });
   assert.deepEqual([seen.join(""), steps.output], ["step 1\nstep 2\nstep 3\n", "step 1\nstep 2\nstep 3\n"]);
   await assert.rejects(session.exec(""), InvalidRequestError);
   await assert.rejects(session.exec("true", { timeoutMs: -1 }), InvalidRequestError);

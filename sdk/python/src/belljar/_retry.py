@@ -26,6 +26,11 @@ class Passing(Exception):
         super().__init__(str(error))
         self.error, self.after, self.most, self.refused = error, after, most, refused
 
+    @property
+    def untaken(self) -> bool:
+        """Whether the server has not accepted the request. A 503 with the id of a run is from a server that stops after it has."""
+        return self.refused or self.error.status == 503 and "run_id" not in self.error.details
+
     def pause(self, tries: int) -> float:
         """Returns the pause after so many failures: at least the requested one, else from 0.2 s, doubling, to 30 s."""
         if self.after is not None:

@@ -199,12 +199,12 @@ class AsyncRuns:
             workspace_exec=workspace_exec, shell=shell, stdin_max_bytes=stdin_max_bytes, stdin_max_frame_bytes=stdin_max_frame_bytes, stdin_bps=stdin_bps,
             stdin_idle_timeout_sec=stdin_idle_timeout,
         )  # fmt: skip
-        return AsyncRun(self, await self._start(spec, _spec.checked(idempotency_key), "false"))
+        return AsyncRun(self, await self._start(spec, _spec.checked(idempotency_key)))
 
-    async def _start(
-        self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, until: Optional[float] = None, brief: bool = False
-    ) -> dict[str, Any]:
-        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, until=until, brief=brief)
+    async def _start(self, spec: dict[str, Any], key: str, brief: bool = False) -> dict[str, Any]:
+        return await self._started(Ask("POST", path("runs"), spec, values={"wait": "false"}, key=key, brief=brief))
+
+    async def _started(self, ask: Ask) -> dict[str, Any]:
         return cast("dict[str, Any]", await self._transport.ask(ask, "id", "phase"))
 
     async def _finish(
@@ -213,6 +213,7 @@ class AsyncRuns:
         """Starts a run and returns it once it has ended. If the connection breaks, it repeats the start under its key, and waits again."""
         until = _end(wait)
         first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
+        ask = Ask("POST", path("runs"), spec, values={"wait": f"{first:.3f}"}, key=key, longer=first, until=until)
         known = ""
         telling = False
 
@@ -224,7 +225,7 @@ class AsyncRuns:
                 telling = False
 
         try:
-            raw = await self._start(spec, key, f"{first:.3f}", longer=first, until=until)
+            raw = await self._started(ask)
             known = str(raw["id"])
             if "stdout" not in raw:
                 raw = await self._collect(known, until, tell)
@@ -234,9 +235,10 @@ class AsyncRuns:
             return AsyncRun(self, raw)
         except BaseException as e:
             given_up = telling or not isinstance(e, BelljarError)  # a cancelled task, Ctrl-C, a failing on_output
-            if cancel and given_up:
+            leaves = cancel and ask.sent
+            if leaves and given_up:
                 self._transport.leaving.start(lambda: self._abandon(spec, key, known))
-            elif cancel and isinstance(e, TimeoutError):
+            elif leaves and isinstance(e, TimeoutError):
                 raise await self._overdue(spec, key, known) from e.__cause__
             raise
 
@@ -250,9 +252,12 @@ class AsyncRuns:
         return TimeoutError(f"{over}is cancelled", details=details)
 
     async def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
-        """Cancels an abandoned run, and returns its id. It finds an unknown id by the request's key."""
+        """Cancels an abandoned run, and returns its id. It finds an unknown id by the request's key.
+
+        That would start a run that the server has not accepted yet.
+        """
         if not known:
-            known = str((await self._start(spec, key, "false", brief=True))["id"])
+            known = str((await self._start(spec, key, brief=True))["id"])
         await self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
         return known
 

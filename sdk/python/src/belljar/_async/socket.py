@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import Any, Optional
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Optional, TypeVar
 
 from .. import _websocket as ws
 from .._retry import Passing, Patience
@@ -15,6 +15,21 @@ from .transport import AsyncTransport
 
 PING = 15.0  # seconds: a connection counts as dead if a ping that needs an answer gets none within another 15 s
 PARTING = 5.0
+
+T = TypeVar("T")
+
+
+async def reach(transport: AsyncTransport, connect: Callable[[], Awaitable[T]], again: bool = True) -> T:
+    """Calls ``connect``, and repeats it if necessary. Unless ``again``, it does so only if the server has not acted on the request."""
+    patience = Patience(transport.patience)
+    while True:
+        try:
+            return await connect()
+        except Passing as failure:
+            if not (again or failure.refused):
+                raise failure.error from failure.__cause__
+            delay = patience.wait(failure)
+        await pause(delay)
 
 
 class AsyncSocket:
@@ -29,16 +44,8 @@ class AsyncSocket:
 
     @classmethod
     async def open(cls, transport: AsyncTransport, target: str, values: Mapping[str, Any]) -> AsyncSocket:
-        patience = Patience(transport.patience)
-        while True:
-            try:
-                wire, decoder = await transport.upgrade(target, values)
-                return cls(transport, wire, decoder)
-            except Passing as failure:
-                if not failure.refused:  # the server may have acted on the request
-                    raise
-                delay = patience.wait(failure)
-            await pause(delay)
+        wire, decoder = await transport.upgrade(target, values)
+        return cls(transport, wire, decoder)
 
     async def send(self, kind: int, data: bytes, timeout: Optional[float] = None) -> None:
         """Sends a message. ``timeout`` bounds each pause in sending: the server reads nothing while the program reads no input."""

@@ -13,7 +13,7 @@ from .._retry import Passing
 from .._spec import base64
 from .._wire_async import AsyncBeside, AsyncEvent, pause
 from ..errors import BelljarError, ConflictError, PayloadTooLargeError, QuotaExceededError, UnreachableError
-from .socket import AsyncSocket
+from .socket import AsyncSocket, reach
 from .transport import AsyncTransport
 
 PIECE = 32 << 10  # bytes in one message
@@ -39,10 +39,7 @@ class AsyncStdin:
     async def open(cls, transport: AsyncTransport, id: str, run: dict[str, Any]) -> AsyncStdin:
         if not run.get("interactive") or run["phase"] in ("completed", "failed", "killed", "timed_out"):
             raise ConflictError(f"run {id} takes no input", details={"run_id": id})
-        try:
-            return cls(await AsyncSocket.open(transport, path("runs", id, "stream"), {"from_seq": "tail"}))
-        except Passing as failure:
-            raise failure.error from failure.__cause__
+        return cls(await reach(transport, lambda: AsyncSocket.open(transport, path("runs", id, "stream"), {"from_seq": "tail"})))
 
     async def write(self, data: Union[bytes, str]) -> None:
         """Sends bytes, or text as UTF-8. Exceeding a limit ends the input: QuotaExceededError, PayloadTooLargeError."""

@@ -16,7 +16,7 @@ from .._body import gathered
 from .._retry import Passing
 from .._spec import Command, argv
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
-from .socket import AsyncSocket
+from .socket import AsyncSocket, reach
 from .transport import Ask, AsyncTransport
 
 if TYPE_CHECKING:
@@ -53,28 +53,26 @@ class AsyncTerminal:
             "cols": cols, "rows": rows, "command": None if command is None else argv(command), "session_name": name,
             "shared": True if shared else None,
         }  # fmt: skip
-        return await cls._connect(transport, path("sessions", session, "terminals"), values)
+        return await reach(transport, lambda: cls._connect(transport, path("sessions", session, "terminals"), values), again=False)
 
     @classmethod
     async def attach(cls, transport: AsyncTransport, id: str, history: bool) -> AsyncTerminal:
-        return await cls._connect(transport, path("terminals"), {"terminal_id": id, "resume": None if history else False})
+        values = {"terminal_id": id, "resume": None if history else False}
+        return await reach(transport, lambda: cls._connect(transport, path("terminals"), values))
 
     @classmethod
     async def _connect(cls, transport: AsyncTransport, target: str, values: dict[str, Any]) -> AsyncTerminal:
+        socket = await AsyncSocket.open(transport, target, values)
         try:
-            socket = await AsyncSocket.open(transport, target, values)
-            try:
-                self = cls(transport, socket)
-                while not self.raw and not self.reason:
-                    if await self._next(transport.silence) is None:
-                        raise UnreachableError("the server does not say which terminal it is")
-                if not self.raw:
-                    raise self._fault or NotFoundError("this terminal or session does not exist, or has ended")
-            except BaseException:
-                socket.cut()
-                raise
-        except Passing as failure:
-            raise failure.error from failure.__cause__
+            self = cls(transport, socket)
+            while not self.raw and not self.reason:
+                if await self._next(transport.silence) is None:
+                    raise UnreachableError("the server does not say which terminal it is")
+            if not self.raw:
+                raise self._fault or NotFoundError("this terminal or session does not exist, or has ended")
+        except BaseException:
+            socket.cut()
+            raise
         return self
 
     @property

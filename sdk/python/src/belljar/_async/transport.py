@@ -54,6 +54,7 @@ class Ask:
         self.longer = longer  # extra seconds for the answer
         self.until = until  # when the caller stops waiting, on the monotonic clock
         self.accept = accept  # statuses that are not failures
+        self.sent = False  # set once the server may have accepted a try
         self.brief = brief  # a short timeout: the caller is about to exit
         if key is not None:
             self.headers["Idempotency-Key"] = key
@@ -142,6 +143,7 @@ class AsyncTransport:
             left = max(ask.until - time.monotonic(), 0.0) + LATE
             silence, dial = min(silence, left), min(dial, left)
         wire, used = await self._connection(dial)
+        sent, ask.sent = ask.sent, True
         answer = Answer(ask.method)
         try:
             unsent: Optional[Exception] = None
@@ -179,7 +181,10 @@ class AsyncTransport:
                 raw = await incoming.read(MAX_FAILURE)
             except (Passing, InternalError):
                 pass  # the status is enough
-        raise judge(head, _parsed(head, raw))
+        answered = judge(head, _parsed(head, raw))
+        if isinstance(answered, Passing) and answered.untaken:
+            ask.sent = sent
+        raise answered
 
     async def _send(self, wire: AsyncWire, answer: Answer, ask: Ask, silence: float) -> None:
         headers = [*self.headers, *ask.headers.items()]

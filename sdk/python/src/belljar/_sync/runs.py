@@ -200,12 +200,12 @@ class Runs:
             workspace_exec=workspace_exec, shell=shell, stdin_max_bytes=stdin_max_bytes, stdin_max_frame_bytes=stdin_max_frame_bytes, stdin_bps=stdin_bps,
             stdin_idle_timeout_sec=stdin_idle_timeout,
         )  # fmt: skip
-        return Run(self, self._start(spec, _spec.checked(idempotency_key), "false"))
+        return Run(self, self._start(spec, _spec.checked(idempotency_key)))
 
-    def _start(
-        self, spec: dict[str, Any], key: str, wait: str, longer: float = 0.0, until: Optional[float] = None, brief: bool = False
-    ) -> dict[str, Any]:
-        ask = Ask("POST", path("runs"), spec, values={"wait": wait}, key=key, longer=longer, until=until, brief=brief)
+    def _start(self, spec: dict[str, Any], key: str, brief: bool = False) -> dict[str, Any]:
+        return self._started(Ask("POST", path("runs"), spec, values={"wait": "false"}, key=key, brief=brief))
+
+    def _started(self, ask: Ask) -> dict[str, Any]:
         return cast("dict[str, Any]", self._transport.ask(ask, "id", "phase"))
 
     def _finish(
@@ -214,6 +214,7 @@ class Runs:
         """Starts a run and returns it once it has ended. If the connection breaks, it repeats the start under its key, and waits again."""
         until = _end(wait)
         first = 0.0 if on_output is not None else FIRST_WAIT if wait is None else max(min(FIRST_WAIT, wait), 0.0)
+        ask = Ask("POST", path("runs"), spec, values={"wait": f"{first:.3f}"}, key=key, longer=first, until=until)
         known = ""
         telling = False
 
@@ -225,7 +226,7 @@ class Runs:
                 telling = False
 
         try:
-            raw = self._start(spec, key, f"{first:.3f}", longer=first, until=until)
+            raw = self._started(ask)
             known = str(raw["id"])
             if "stdout" not in raw:
                 raw = self._collect(known, until, tell)
@@ -235,9 +236,10 @@ class Runs:
             return Run(self, raw)
         except BaseException as e:
             given_up = telling or not isinstance(e, BelljarError)  # Ctrl-C, a failing on_output
-            if cancel and given_up:
+            leaves = cancel and ask.sent
+            if leaves and given_up:
                 self._transport.leaving.start(lambda: self._abandon(spec, key, known))
-            elif cancel and isinstance(e, TimeoutError):
+            elif leaves and isinstance(e, TimeoutError):
                 raise self._overdue(spec, key, known) from e.__cause__
             raise
 
@@ -251,9 +253,12 @@ class Runs:
         return TimeoutError(f"{over}is cancelled", details=details)
 
     def _abandon(self, spec: dict[str, Any], key: str, known: str) -> str:
-        """Cancels an abandoned run, and returns its id. It finds an unknown id by the request's key."""
+        """Cancels an abandoned run, and returns its id. It finds an unknown id by the request's key.
+
+        That would start a run that the server has not accepted yet.
+        """
         if not known:
-            known = str((self._start(spec, key, "false", brief=True))["id"])
+            known = str((self._start(spec, key, brief=True))["id"])
         self._transport.ask(Ask("POST", path("runs", known, "cancel"), again=True, brief=True))
         return known
 

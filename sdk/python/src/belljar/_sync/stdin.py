@@ -14,7 +14,7 @@ from .._retry import Passing
 from .._spec import base64
 from .._wire import Beside, Event, pause
 from ..errors import BelljarError, ConflictError, PayloadTooLargeError, QuotaExceededError, UnreachableError
-from .socket import Socket
+from .socket import Socket, reach
 from .transport import Transport
 
 PIECE = 32 << 10  # bytes in one message
@@ -40,10 +40,7 @@ class Stdin:
     def open(cls, transport: Transport, id: str, run: dict[str, Any]) -> Stdin:
         if not run.get("interactive") or run["phase"] in ("completed", "failed", "killed", "timed_out"):
             raise ConflictError(f"run {id} takes no input", details={"run_id": id})
-        try:
-            return cls(Socket.open(transport, path("runs", id, "stream"), {"from_seq": "tail"}))
-        except Passing as failure:
-            raise failure.error from failure.__cause__
+        return cls(reach(transport, lambda: Socket.open(transport, path("runs", id, "stream"), {"from_seq": "tail"})))
 
     def write(self, data: Union[bytes, str]) -> None:
         """Sends bytes, or text as UTF-8. Exceeding a limit ends the input: QuotaExceededError, PayloadTooLargeError."""

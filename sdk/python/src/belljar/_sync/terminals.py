@@ -17,7 +17,7 @@ from .._body import gathered
 from .._retry import Passing
 from .._spec import Command, argv
 from ..errors import BelljarError, ConflictError, InternalError, NotFoundError, UnreachableError
-from .socket import Socket
+from .socket import Socket, reach
 from .transport import Ask, Transport
 
 if TYPE_CHECKING:
@@ -54,28 +54,26 @@ class Terminal:
             "cols": cols, "rows": rows, "command": None if command is None else argv(command), "session_name": name,
             "shared": True if shared else None,
         }  # fmt: skip
-        return cls._connect(transport, path("sessions", session, "terminals"), values)
+        return reach(transport, lambda: cls._connect(transport, path("sessions", session, "terminals"), values), again=False)
 
     @classmethod
     def attach(cls, transport: Transport, id: str, history: bool) -> Terminal:
-        return cls._connect(transport, path("terminals"), {"terminal_id": id, "resume": None if history else False})
+        values = {"terminal_id": id, "resume": None if history else False}
+        return reach(transport, lambda: cls._connect(transport, path("terminals"), values))
 
     @classmethod
     def _connect(cls, transport: Transport, target: str, values: dict[str, Any]) -> Terminal:
+        socket = Socket.open(transport, target, values)
         try:
-            socket = Socket.open(transport, target, values)
-            try:
-                self = cls(transport, socket)
-                while not self.raw and not self.reason:
-                    if self._next(transport.silence) is None:
-                        raise UnreachableError("the server does not say which terminal it is")
-                if not self.raw:
-                    raise self._fault or NotFoundError("this terminal or session does not exist, or has ended")
-            except BaseException:
-                socket.cut()
-                raise
-        except Passing as failure:
-            raise failure.error from failure.__cause__
+            self = cls(transport, socket)
+            while not self.raw and not self.reason:
+                if self._next(transport.silence) is None:
+                    raise UnreachableError("the server does not say which terminal it is")
+            if not self.raw:
+                raise self._fault or NotFoundError("this terminal or session does not exist, or has ended")
+        except BaseException:
+            socket.cut()
+            raise
         return self
 
     @property
