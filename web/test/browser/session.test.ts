@@ -866,6 +866,10 @@ test("after a session with a template and a volume, another has them, too", asyn
 });
 
 test("the page is accessible, in both themes and on a phone", async (t) => {
+  await page.getByRole("link", { name: "Runs", exact: true }).click();
+  await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
+  assert.ok(await asks(page), "on every page");
+  await page.goBack();
   const { page } = await begin(t, { "src/a.py": "def f():\n    return 'x'\n", "b.txt": "b" }, "?file=src%2Fa.py&line=1");
   await editor(page).getByText("return").waitFor();
   await page.getByRole("button", { name: "Open a terminal" }).click();
@@ -876,3 +880,6 @@ test("the page is accessible, in both themes and on a phone", async (t) => {
     await accessible(page, `session-${panel.toLowerCase()}`);
   }
 });
+  await named(page, "Discard it").click();
+  await page.getByText("Your changes to a.txt were not saved.").waitFor({ state: "detached" });
+  assert.equal(await asks(page), false, "discarded text needs no question");
