@@ -56,17 +56,19 @@ export function strip(text: string): string {
 
 /** colour returns the CSS colour of a number in a style; undefined for the page's own. */
 export function colour(n: number): string | undefined {
-  if (n < 0) return undefined;
-  if (n < 16) return `var(--ansi-${n})`;
-  if (n >= rgb) return `#${(n - rgb).toString(16).padStart(6, "0")}`;
-  if (n >= 232) return hex(8 + 10 * (n - 232), 8 + 10 * (n - 232), 8 + 10 * (n - 232));
-  const step = (i: number) => (i === 0 ? 0 : 55 + 40 * i);
-  return hex(step(Math.floor((n - 16) / 36)), step(Math.floor((n - 16) / 6) % 6), step((n - 16) % 6));
+  return n < 0 ? undefined : n < 16 ? `var(--ansi-${n})` : hex(rgbOf(n));
 }
 
-function hex(r: number, g: number, b: number): string {
-  return `#${(rgb + r * 65536 + g * 256 + b).toString(16).slice(1)}`;
+/** rgbOf returns a colour that no theme changes, from 16 on, as 0xRRGGBB. */
+export function rgbOf(n: number): number {
+  if (n >= rgb) return n - rgb;
+  if (n >= 232) return (8 + 10 * (n - 232)) * 0x010101;
+  const step = (i: number) => (i === 0 ? 0 : 55 + 40 * i);
+  return (step(Math.floor((n - 16) / 36)) * 256 + step(Math.floor((n - 16) / 6) % 6)) * 256 + step((n - 16) % 6);
 }
+
+/** hex returns 0xRRGGBB for CSS. */
+export const hex = (n: number): string => `#${n.toString(16).padStart(6, "0")}`;
 
 // picture returns a visible symbol for a control character.
 function picture(code: number): string {

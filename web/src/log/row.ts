@@ -1,6 +1,7 @@
 // A displayed row of a log: styled parts of text.
 import { shown as visible } from "../format.ts";
-import { colour, Flag, plain, render, type Span, type Style } from "./ansi.ts";
+import { Flag, plain, render, type Span, type Style } from "./ansi.ts";
+import { readable } from "./contrast.ts";
 import { Kind, type Lines } from "./lines.ts";
 import { filePlaces } from "./links.ts";
 import { ranges } from "./search.ts";
@@ -107,7 +108,4 @@ export function partsOf(spans: Span[], look: Pick<Look, "found" | "files">): Par
   return parts;
 }
 
-function looks({ fg, bg, flags }: Style): Pick<Part, "fg" | "bg" | "flags"> {
-  if (!(flags & Flag.inverse)) return { fg: colour(fg), bg: colour(bg), flags };
-  return { fg: colour(bg) ?? "var(--surface)", bg: colour(fg) ?? "var(--ink)", flags };
-}
+const looks = ({ fg, bg, flags }: Style): Pick<Part, "fg" | "bg" | "flags"> => ({ ...readable(fg, bg, (flags & Flag.inverse) !== 0), flags });

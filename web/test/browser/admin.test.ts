@@ -24,6 +24,19 @@ test("operators see everybody's runs and usage", async (t) => {
   await row("of one").waitFor();
 });
 
+test("the keys of a user with a long name fit a phone", async (t) => {
+  const v = await visit(t, { role: "admin" });
+  const user = `${"maximiliane.mustermann".repeat(3)}@example.com-${v.user}`;
+  await v.api.tokens.create({ user_id: user, role: "user", name: "" });
+  await v.open("sandbox/admin?view=keys");
+  const item = v.page.getByRole("listitem").filter({ hasText: user });
+  await item.waitFor();
+  await v.page.setViewportSize({ width: 390, height: 800 });
+  assert.ok(await v.page.evaluate(() => document.documentElement.scrollWidth) <= 390, "the page is not wider than the window");
+  const [name, button] = [(await item.locator("bdi").first().boundingBox())!, (await item.getByRole("button", { name: "Revoke" }).boundingBox())!];
+  assert.ok(name.x + name.width <= button.x, "the name ends before the button");
+});
+
 test("a key is made, shown once, works, and is revoked", async (t) => {
   const v = await visit(t, { role: "admin" });
   // All contexts of a browser share one clipboard.

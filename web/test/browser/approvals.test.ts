@@ -64,6 +64,24 @@ test("a run that waits is approved, another denied with a note", async (t) => {
   await boss.page.getByRole("button", { name: "Next", exact: true }).waitFor();
 });
 
+test("of more waiting requests than the page shows, it shows the oldest", async (t) => {
+  const boss = await visit(t, { place: server, role: "admin" });
+  const one = await asked(t, server, ["true"]);
+  const [real] = (await boss.api.admin.approvals({ state: "pending" })).items.filter(({ id }) => id === one.id);
+  const waiting = Array.from({ length: 230 }, (_, n) => ({ ...real!, id: `${real!.id.slice(0, -3)}${String(n).padStart(3, "0")}`, user_id: `waiter-${n}` })); // the newest first
+  await boss.page.route(/admin\/approvals\?.*state=pending/, (route) => {
+    const { searchParams } = new URL(route.request().url());
+    const [offset, limit] = [Number(searchParams.get("offset") ?? 0), Number(searchParams.get("limit") ?? 50)];
+    const items = waiting.slice(offset, offset + limit);
+    return route.fulfill({ json: { items, total: waiting.length, limit, offset, has_more: offset + items.length < waiting.length } });
+  });
+  await boss.open("sandbox/approvals");
+  await boss.page.getByRole("heading", { name: "Waiting (230)" }).waitFor();
+  const users = (await boss.page.getByRole("article").allInnerTexts()).map((text) => /waiter-\d+/.exec(text)?.[0]);
+  assert.deepEqual([users.length, users[0], users.at(-1)], [200, "waiter-229", "waiter-30"]);
+  await boss.page.getByText("Not shown yet: 30 newer requests.").waitFor();
+});
+
 test("the page shows that another operator decided first", soak, async (t) => {
   const boss = await visit(t, { place: server, role: "admin" });
   boss.allow(/409/);

@@ -170,6 +170,27 @@ test("a notebook: a plot, a table, hostile output, an interrupt, a restart, and 
   await page.getByText("This is not a notebook").waitFor();
 });
 
+test("a notebook with another name says that its variables are missing", async (t) => {
+  const v = await visit(t);
+  const { page } = v;
+  const session = await v.api.sessions.create({ base_image: "host" });
+  await session.write("d/a.ipynb", "");
+  await v.open(`sandbox/sessions/${session.id}?file=d/a.ipynb`);
+  const cell = page.getByRole("region", { name: "Cell 1", exact: true });
+  await cell.locator(".cm-content").click();
+  await page.keyboard.insertText("x = 41; x + 1");
+  await page.keyboard.press("Control+Enter");
+  await cell.locator("pre").getByText("42", { exact: true }).waitFor();
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  await page.getByRole("treeitem").filter({ has: page.getByText("d", { exact: true }) }).focus();
+  await page.keyboard.press("F2");
+  await page.getByRole("dialog").getByLabel("Name").fill("e");
+  await page.keyboard.press("Enter");
+  await page.getByText("under this name, its variables are missing").waitFor();
+  await page.getByRole("button", { name: "Run cell 1" }).click();
+  await page.getByText("under this name, its variables are missing").waitFor({ state: "detached" });
+});
+
 test("a merge in progress stays when the last cell ends", async (t) => {
   const v = await visit(t);
   v.allow(/412/);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { soak } from "./tier.ts";
-import { accessible, alsoAccessible, operator, serve, visit } from "./world.ts";
+import { accessible, alsoAccessible, atEnd, operator, serve, visit } from "./world.ts";
 
 const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 
@@ -108,6 +108,24 @@ test("the same request can be copied in three forms, and sent again", async (t) 
   await page.evaluate(() => Reflect.deleteProperty(navigator, "clipboard"));
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), await text.innerText());
   assert.equal(await page.getByRole("link", { name: "Run again" }).getAttribute("href"), `/webui/sandbox?from=${id}`);
+});
+
+test("five windows with running programs leave a connection for the sixth request", async (t) => {
+  const v = await visit(t);
+  const code = "import time\nprint('begun', flush=True)\ntime.sleep(600)";
+  const ids: string[] = [];
+  for (let n = 0; n < 5; n++) {
+    const { id } = await v.api.runs.start({ language: "python", code });
+    ids.push(id);
+    atEnd(t, () => v.api.runs.cancel(id).catch(() => {}));
+    const page = n === 0 ? v.page : await v.tab();
+    await v.open(`sandbox/runs/${id}`, page);
+    await page.locator(".log").getByText("begun").waitFor();
+  }
+  for (const page of v.context.pages()) await page.getByRole("region", { name: "Usage" }).locator("path.line").first().waitFor({ state: "attached" });
+  const last = v.context.pages().at(-1)!;
+  await last.getByRole("button", { name: "Cancel" }).click();
+  await last.getByRole("heading", { name: /^Cancelled/ }).waitFor();
 });
 
 test("a program that asks gets lines, and is cancelled", async (t) => {

@@ -204,6 +204,56 @@ test("a text and a picture that programs have changed are shown again, and never
   await until("the new picture", async () => (await width().catch(() => 0)) === 2000);
 });
 
+test("a file that is rewritten in the same second, with the same size, is shown again", async (t) => {
+  const { page, session } = await begin(t);
+  const write = (text: string) => session.exec(`printf ${text} > a.txt; touch -d '2099-01-01' a.txt`); // a file is new when it is read until its time is over
+  await write("one");
+  await page.goto(`${page.url()}?file=a.txt`);
+  await editor(page).getByText("one").waitFor();
+  await page.mouse.move(0, 0);
+  await write("two");
+  await page.getByRole("region", { name: "Editor" }).hover();
+  await editor(page).getByText("two").waitFor();
+  await retype(page, "six");
+  await page.keyboard.press("Control+s");
+  await page.getByText("● not saved").waitFor({ state: "detached" });
+  await retype(page, "mine");
+  await page.mouse.move(0, 0);
+  await page.route(/fs\/stat/, async (route) => { // a program writes in the second of the save
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...await answer.json(), mtime_unix: saved.mtime_unix } });
+  });
+  const saved = await session.files.stat("a.txt");
+  await session.write("a.txt", "ten");
+  await page.getByRole("region", { name: "Editor" }).hover();
+  await page.getByText("Something else has changed this file.").waitFor();
+});
+
+test("typing is a use of the session", async (t) => {
+  const { page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
+  await page.evaluate(() => {
+    const now = performance.now.bind(performance);
+    Object.assign(window, { ahead: 0 });
+    performance.now = () => now() + (window as unknown as { ahead: number }).ahead;
+  });
+  await editor(page).getByText("one").waitFor();
+  await page.mouse.move(0, 0);
+  let looks = 0;
+  page.on("request", (request) => void (looks += request.url().includes("fs/stat") ? 1 : 0));
+  const looked = page.waitForResponse(/fs\/stat/);
+  await editor(page).focus();
+  await looked;
+  assert.equal(looks, 1);
+  const expiry = async () => Date.parse((await session.get()).expires_at);
+  for (const want of [2, 3]) {
+    const before = await expiry();
+    for (const letter of "abc") await page.keyboard.insertText(letter);
+    await until("the server has noticed the typing", async () => (await expiry()) > before);
+    assert.equal(looks, want, "one request in five seconds");
+    await page.evaluate(() => Object.assign(window, { ahead: 5000 }));
+  }
+});
+
 test("changes that are not saved are asked about, and survive a new sign-in", async (t) => {
   const { page, session, row } = await begin(t, { "a.txt": "a", "b.txt": "b" }, "?file=a.txt");
   await editor(page).getByText("a", { exact: true }).waitFor();
@@ -256,7 +306,7 @@ test("changes that are not saved are asked about, and survive a new sign-in", as
 test("files and folders are made, renamed and deleted", async (t) => {
   const { v, page, session, row } = await begin(t);
   v.allow(/409/);
-  v.allow(/404 .*fs\/(list|stat)/); // the pointer enters the files, so the folder and the open file may be read at the moment of their deletion
+  v.allow(/404 .*fs\/(list|stat|read)/); // the pointer enters the files, so the folder and the open file may be read at the moment of their deletion
   await page.getByText("The workspace is empty.").waitFor();
   const dialog = page.getByRole("dialog");
   await named(page, "+ Folder").click();
@@ -805,14 +855,21 @@ test("on a phone, the name of a file that is not saved can be read", async (t) =
 });
 
 test("changes that are not saved outlive hibernation", async (t) => {
-  const { v, page, session } = await begin(t, { "a.txt": "a" }, "?file=a.txt");
+  const { page, session } = await begin(t, { "a.txt": "a" });
+  await session.exec("touch -d 2020-01-01 a.txt");
+  await page.goto(`${page.url()}?file=a.txt`);
   await editor(page).getByText("a", { exact: true }).waitFor();
+  const json = await session.files.stat("a.txt");
+  await page.route(/fs\/stat/, (route) => route.fulfill({ json: { ...json } })); // a look at the file would wake the session
   await retype(page, "changed");
-  v.allow(/409/); // the page may look at the file at the moment when the session hibernates
   await session.hibernate({ force: true });
   await page.getByRole("heading", { name: "The session hibernates" }).waitFor();
   await page.getByText("Your changes to a.txt are not saved.").waitFor();
   assert.ok(await asks(page), "the browser asks before it forgets them");
+  await page.getByRole("link", { name: "Runs", exact: true }).click();
+  await page.getByRole("heading", { name: "Runs", level: 1 }).waitFor();
+  assert.ok(await asks(page), "on every page");
+  await page.goBack();
   await named(page, "Wake it").click();
   await editor(page).getByText("changed").waitFor();
   await editor(page).click();
@@ -834,6 +891,9 @@ test("a session that has ended says so, and offers another", async (t) => {
   assert.ok(await asks(page), "the browser asks before it forgets them");
   assert.equal((await session.get()).state, "closed");
   await alsoAccessible(page, "session-ended");
+  await named(page, "Discard it").click();
+  await page.getByText("Your changes to a.txt were not saved.").waitFor({ state: "detached" });
+  assert.equal(await asks(page), false, "discarded text needs no question");
   await named(page, "Open a new one with its image and limits").click();
   await until("another session is shown", () => /sessions\/[0-9a-f-]{36}/.test(page.url()) && !page.url().includes(session.id));
   await page.getByText("The workspace is empty.").waitFor();
