@@ -23,6 +23,7 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 	}
 	slow, there, other := root("a"), root("b"), root("c")
 	begun, over := make(chan struct{}), make(chan struct{})
+	looked := make(chan struct{}, 10) // has a value for each search for the slow image, which is not there yet
 	var imports atomic.Int32
 	r := answered(t, func(w http.ResponseWriter, q *http.Request) {
 		switch {
@@ -36,6 +37,9 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 			json.NewEncoder(w).Encode(map[string]any{"Id": "sha256:1", "Config": map[string]any{"Labels": map[string]string{labelImage: there.Digest}}})
 		default:
 			w.WriteHeader(http.StatusNotFound)
+			if strings.HasSuffix(q.URL.Path, "/"+imported(slow.Digest)+"/json") {
+				looked <- struct{}{}
+			}
 		}
 	})
 	f := &facts{Info: system.Info{Architecture: "x86_64"}}
@@ -63,12 +67,22 @@ func TestImportKeepsNoOtherWaiting(t *testing.T) {
 	if err := within(ask(t.Context(), other)); err == nil || err.Error() == "it waits" || imports.Load() != 2 {
 		t.Errorf("another image, which the engine refuses: %v, %d imports", err, imports.Load())
 	}
-	left := errors.New("the caller has left")
-	ctx, leave := context.WithCancelCause(t.Context())
+	for len(looked) > 0 {
+		<-looked // by the first caller
+	}
+	ctx, leave := context.WithCancel(t.Context())
 	waiting := ask(ctx, slow)
-	leave(left)
+	<-looked
+	same := ask(t.Context(), slow)
+	<-looked
+	leave()
 	if err := within(waiting); err == nil || err.Error() == "it waits" {
 		t.Errorf("a caller that has left: %v", err)
+	}
+	select {
+	case err := <-same:
+		t.Errorf("a caller of the same image does not wait: %v", err)
+	default:
 	}
 	if got := imports.Load(); got != 2 {
 		t.Errorf("%d imports: an image is imported twice", got)

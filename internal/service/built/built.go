@@ -70,9 +70,12 @@ func (b *Programs) Put(p *Program) {
 		for last.Value.(*Program).User != most {
 			last = last.Prev()
 		}
+		if last == b.order.Front() { // the new one: users who each hold less must not keep it out for ever
+			last = b.order.Back()
+		}
 		old := b.order.Remove(last).(*Program)
 		delete(b.byKey, old.Key)
-		b.add(most, -len(old.Bytes))
+		b.add(old.User, -len(old.Bytes))
 	}
 }
 

@@ -24,6 +24,24 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// A user who holds nothing gets a place in a cache that is full of others' programs: that of the one used least recently.
+func TestNewUser(t *testing.T) {
+	var b Programs
+	for i := range byte(8) {
+		b.Put(&Program{Key: Key{i}, User: string('a' + rune(i)), Bytes: make([]byte, maxAll/8)})
+	}
+	b.Get(Key{0})
+	b.Put(&Program{Key: Key{8}, User: "new", Bytes: make([]byte, maxAll/8)})
+	for i := range byte(9) {
+		if got := b.Get(Key{i}) != nil; got == (i == 1) {
+			t.Errorf("program %d is there: %v", i, got)
+		}
+	}
+	if b.size != maxAll || len(b.held) != 8 {
+		t.Errorf("%d bytes: %v", b.size, b.held)
+	}
+}
+
 // A user who fills the cache evicts their own programs, and none of a user who holds less.
 func TestUsers(t *testing.T) {
 	var b Programs

@@ -219,7 +219,7 @@ type engine struct {
 
 func (engine) Image(_ context.Context, ref string) (runtime.Root, error) {
 	name, _, _ := strings.Cut(ref, ":")
-	if strings.HasPrefix(name, "belljar/") {
+	if name == "belljar/python" {
 		return runtime.Root{}, runtime.ErrNoImage
 	}
 	return runtime.Root{Ref: ref, Name: "sha256:id", Digest: "sha256:of-" + name}, nil
@@ -257,6 +257,9 @@ func TestEngineFetchesNoneOfOurs(t *testing.T) {
 		wantCode(t, "pull", err, belljar.CodeImageUnavailable)
 		if hint := belljar.HintOf(err); !strings.Contains(hint, "belljar image build python") {
 			t.Errorf("hint %q", hint)
+		}
+		if _, err := w.As(operator).Pull(t.Context(), belljar.ImagePull{Ref: "belljar/node", Runtime: "fake", Always: always}, nil); err != nil {
+			t.Errorf("one that the engine has: %v", err)
 		}
 	}
 }

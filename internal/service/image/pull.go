@@ -74,15 +74,17 @@ func mostPulls(caller belljar.Caller) int {
 // enginePull makes a runtime's engine pull an image.
 func (l *Images) enginePull(ctx context.Context, p belljar.ImagePull, progress func(belljar.ImageProgress)) (belljar.Image, error) {
 	imager := l.o.Rules.Hosts.Named(p.Runtime).Imager()
+	var nowhere error
+	if whole, err := reference.Parse(p.Ref); err == nil {
+		nowhere = whole.Nowhere(p.Ref)
+	}
 	root, err := runtime.Root{}, runtime.ErrNoImage
-	if !p.Always {
+	if !p.Always || nowhere != nil {
 		root, err = imager.Image(ctx, p.Ref)
 	}
 	if errors.Is(err, runtime.ErrNoImage) {
-		if whole, bad := reference.Parse(p.Ref); bad == nil {
-			if err := whole.Nowhere(p.Ref); err != nil {
-				return belljar.Image{}, err
-			}
+		if nowhere != nil {
+			return belljar.Image{}, nowhere
 		}
 		root, err = imager.Pull(ctx, p.Ref, progress)
 	}

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -198,7 +197,7 @@ func (q runs) List(ctx context.Context, query belljar.RunQuery) (page []store.Ru
 	if err != nil {
 		return nil, 0, err
 	}
-	tx, end, err := q.s.beginList(ctx, cmp.Or(query.UserID, query.SessionID)) // a session has one user
+	tx, end, err := q.s.beginList(ctx, query.UserID)
 	if err != nil {
 		return nil, 0, err
 	}
