@@ -93,7 +93,7 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	}
 	// The edge checks the host, and the door bounds the body.
 	d := &Door{
-		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(), answers: api.JSONShares(),
+		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(), answers: api.NewShares(64<<20, 20*time.Second),
 		sessions: map[string]*httpSession{}, ended: map[string]endedSessions{},
 		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
 			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,

@@ -121,7 +121,7 @@ func readFile(c *call, in fileInput) (*reply, error) {
 		return nil, err
 	}
 	most := min(max(in.MaxBytes, 256<<10), maxResource)
-	if isPicture(in.Path) {
+	if in.Offset == 0 && isPicture(in.Path) {
 		most += maxPicture
 	}
 	if _, err := c.reserve(int64(most)); err != nil {

@@ -162,13 +162,19 @@ func (c *call) ownRun(id string, none error) (belljar.Run, error) {
 
 // runOutput returns what a run has printed so far, both streams in order.
 func (c *call) runOutput(run belljar.Run) (*sdk.ResourceContents, error) {
-	release, err := c.reserve(maxResource)
-	if err != nil {
-		return nil, err
-	}
-	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{Bytes: maxResource})
-	if err != nil {
-		return nil, err
+	var part api.OutputPart
+	for most := 256 << 10; ; most = maxResource { // usual outputs are small, and do not wait for the memory of a large one
+		release, err := c.reserve(int64(most))
+		if err == nil {
+			part, err = api.ReadOutput(c, c.Runs(), run, api.OutputQuery{Bytes: most})
+		}
+		if err != nil {
+			return nil, err
+		}
+		if most == maxResource || part.Next >= run.LastSeq {
+			break
+		}
+		release()
 	}
 	var b strings.Builder
 	for _, f := range part.Frames {
@@ -176,9 +182,6 @@ func (c *call) runOutput(run belljar.Run) (*sdk.ResourceContents, error) {
 	}
 	if part.Truncated || !part.Done && run.Phase.Terminal() {
 		b.WriteString("\n[there was more, which is not shown]\n")
-	}
-	if b.Len() < 256<<10 {
-		release() // usual outputs are small
 	}
 	return &sdk.ResourceContents{MIMEType: "text/plain", Text: b.String()}, nil
 }

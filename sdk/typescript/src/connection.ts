@@ -262,7 +262,8 @@ export class Connection {
     const stays = cause && !watch.call.over() && this.#unusable(cause, error);
     if (stays) return stays;
     const refused = !watch.silent && isRefused(cause);
-    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, refused && cause !== undefined);
+    const undone = cause !== undefined && (refused || (!watch.silent && ["connect", "getaddrinfo"].includes(cause.syscall ?? "")));
+    const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, undone);
     // A wrong address is more likely than a brief outage.
     return refused && !this.#met ? unwrapped(failure) : failure;
   }
@@ -414,7 +415,7 @@ export function join(pieces: Uint8Array[], size = pieces.reduce((sum, piece) => 
   return whole;
 }
 
-type SystemError = Error & { code: string };
+type SystemError = Error & { code: string; syscall?: string };
 
 // systemOf returns the innermost system error of a failure on node, if there is one.
 function systemOf(error: unknown): SystemError | undefined {

@@ -41,11 +41,12 @@ test("a call that ends before a server has accepted it starts nothing", async (t
     status, header: (name) => ({ "Content-Type": type, "Retry-After": "5" })[name] ?? null, chunks: async function* () { yield utf8(body); }, discard() {},
   });
   const stops = (details: object): string => JSON.stringify({ error: { code: "runtime_unavailable", message: "belljar is shutting down", details } });
-  const broken = (code: string): never => {
-    throw Object.assign(new Error(code), { code });
+  const broken = (code: string, syscall = "read"): never => {
+    throw Object.assign(new Error(code), { code, syscall });
   };
   const firsts: [string, () => Answer, boolean][] = [
-    ["unreachable", () => broken("ECONNREFUSED"), false],
+    ["unreachable", () => broken("ECONNREFUSED", "connect"), false],
+    ["no network", () => broken("ENETUNREACH", "connect"), false],
     ["full", () => answer(429, '{"error":{"code":"rate_limited","message":"the queue is full"}}'), false],
     ["stopping", () => answer(503, stops({ retry_after_sec: 5 })), false],
     ["stopping, with the run", () => answer(503, stops({ run_id: "r7" })), true],
