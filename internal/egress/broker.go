@@ -164,8 +164,9 @@ func (p *proxy) setCredentials(out *http.Request) {
 	}
 	// The gate could not find a secret that comes back encoded, or in two parts.
 	out.Header.Set("Accept-Encoding", "identity")
-	out.Header.Del("Range")
-	out.Header.Del("If-Range")
+	for _, name := range []string{"Range", "If-Range", "Request-Range"} { // Apache reads the last one, too
+		out.Header.Del(name)
+	}
 }
 
 // sameHeader reports whether a server may treat two names as one header: many servers read X_Key as X-Key, and some read any other mark
@@ -192,11 +193,23 @@ func (p *proxy) screen(r *http.Response) error {
 	if r.Request.Method == http.MethodHead || r.Body == http.NoBody {
 		return nil
 	}
+	if partial(r) {
+		return refusal("the answer of " + p.c.host + " is a range of bytes, in which belljar cannot look for the brokered secret")
+	}
 	if err := p.decode(r); err != nil {
 		return err
 	}
 	r.Body = &hiding{ReadCloser: r.Body, by: p.secrets.Hidden.Stream(), buf: make([]byte, leastBuffer)}
 	return nil
+}
+
+// partial reports whether a response has ranges of bytes, which a host may send for a header that it alone reads as Range. Ranges of rows
+// may pass: some APIs send pages of a list as such.
+func partial(r *http.Response) bool {
+	units := r.Header.Values("Content-Range")
+	return r.StatusCode == http.StatusPartialContent && len(units) == 0 ||
+		strings.Contains(strings.ToLower(strings.Join(units, ",")), "bytes") ||
+		strings.Contains(strings.ToLower(r.Header.Get("Content-Type")), "byteranges")
 }
 
 // hide replaces the secrets in the headers of a response.

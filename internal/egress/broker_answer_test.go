@@ -97,6 +97,42 @@ func TestBrokerEcho(t *testing.T) {
 	}
 }
 
+// TestBrokerRanges: no header makes a host send the secret in parts.
+func TestBrokerRanges(t *testing.T) {
+	for name, tt := range map[string]struct {
+		asks   string // the header that the host reads as Range
+		status int
+		header [2]string
+		want   int
+	}{
+		"Range":             {"Range", 206, [2]string{"Content-Range", "bytes 8-99/100"}, 200},
+		"Request-Range":     {"Request-Range", 206, [2]string{"Content-Range", "bytes 8-99/100"}, 200},
+		"its own header":    {"X-Ms-Range", 206, [2]string{"Content-Range", "Bytes 8-99/100"}, 502},
+		"several":           {"X-Ms-Range", 206, [2]string{"Content-Type", "multipart/x-byteranges; boundary=1"}, 502},
+		"without its place": {"X-Ms-Range", 206, [2]string{"X-Other", "1"}, 502},
+		"another status":    {"X-Ms-Range", 200, [2]string{"Content-Range", "bytes 8-99/100"}, 502},
+		"rows":              {"X-Ms-Range", 206, [2]string{"Content-Range", "0-9/100"}, 206},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {
+				answer := r.Header.Get("Authorization")
+				if r.Header.Get(tt.asks) != "" {
+					w.Header().Set(tt.header[0], tt.header[1])
+					w.WriteHeader(tt.status)
+					if tt.want == 502 {
+						answer = answer[8:]
+					}
+				}
+				_, _ = io.WriteString(w, answer)
+			}, nil)
+			resp := a.send(t, get+tt.asks+": bytes=8-99\r\n\r\n")
+			if got := body(t, resp); resp.StatusCode != tt.want || strings.Contains(got, secretValue[1:]) {
+				t.Errorf("%s %q", resp.Status, got)
+			}
+		})
+	}
+}
+
 // TestBrokerAfterEncoding: bytes after the end of an encoded body are not delivered.
 func TestBrokerAfterEncoding(t *testing.T) {
 	a := newAPI(t, func(w http.ResponseWriter, r *http.Request) {

@@ -50,7 +50,14 @@ func (ls *layers) gather(ctx context.Context, sources []manifest.Layer, report f
 		return nil, err
 	}
 	for i, src := range sources {
+		if held[i] != nil {
+			continue
+		}
 		held[i] = held[first[src.Id]]
+		if err := ls.fits(sum.add(held[i].stats)); err != nil { // the merge links its files once more
+			release(held)
+			return nil, err
+		}
 	}
 	return held, nil
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -227,6 +228,15 @@ func TestImportLimits(t *testing.T) {
 	b := build(t, spec{layers: [][]byte{half, other}, pack: "gzip"})
 	_, err = open(t, o).Import(t.Context(), "x", bytes.NewReader(layoutOf(t, map[string]built{"": b})), nil)
 	wantError(t, err, belljar.CodeImageInvalid, "more than 1048576 bytes of files")
+	again := func(layer []byte) error {
+		b := build(t, spec{layers: slices.Repeat([][]byte{layer}, 120)})
+		_, err := open(t, o).Import(t.Context(), "x", bytes.NewReader(layoutOf(t, map[string]built{"": b})), nil)
+		return err
+	}
+	wantError(t, again(tarOf(t, many[:120]...)), belljar.CodeImageInvalid, "more than 100 files")
+	if err := again(tarOf(t)); err != nil {
+		t.Errorf("an empty layer again and again: %v", err)
+	}
 }
 
 // endless returns zeros for ever.

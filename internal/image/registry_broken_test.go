@@ -206,6 +206,9 @@ func TestAddresses(t *testing.T) {
 	for _, ref := range []string{h.ref("app"), "localhost:1/app", "[::1]:1/app", "10.0.0.1/app", "169.254.169.254/app"} {
 		_, err := s.Pull(t.Context(), ref, false, nil)
 		wantError(t, err, belljar.CodeImageUnavailable, "not a public address", "SANDBOX_IMAGE_REGISTRIES")
+		if strings.Contains(ref, "localhost") && !strings.Contains(errorOf(err).Message, ": the address of localhost is not a public address") {
+			t.Errorf("%q", errorOf(err).Message)
+		}
 	}
 	if len(h.asked) > 0 {
 		t.Errorf("it was asked for %v", h.asked)

@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"syscall"
 )
@@ -11,18 +14,36 @@ import (
 func publicOnly(network, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return &privateError{address}
+		return &privateError{address: address}
 	}
 	if !public(to.Addr()) {
-		return &privateError{to.Addr().String()}
+		return &privateError{address: to.Addr().String()}
 	}
 	return nil
 }
 
 // privateError means that a registry is, or has redirected to, an address that only the operator may allow.
-type privateError struct{ address string }
+type privateError struct{ address, host string }
 
 func (e *privateError) Error() string { return fmt.Sprintf("%s is not a public address", e.address) }
+
+// shown is the error without what a name resolves to, which would show callers the operator's network.
+func (e *privateError) shown() string {
+	if _, err := netip.ParseAddr(e.host); err != nil && e.host != "" {
+		return fmt.Sprintf("the address of %s is not a public address", e.host)
+	}
+	return e.Error()
+}
+
+// guarded dials public addresses.
+func guarded(ctx context.Context, network, address string) (net.Conn, error) {
+	d := &net.Dialer{Timeout: dialTimeout, Control: publicOnly}
+	conn, err := d.DialContext(ctx, network, address)
+	if private, ok := errors.AsType[*privateError](err); ok {
+		private.host, _, _ = net.SplitHostPort(address)
+	}
+	return conn, err
+}
 
 // special lists the networks within the public address space that are not public.
 func special() []netip.Prefix {

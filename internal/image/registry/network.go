@@ -35,6 +35,8 @@ type Options struct {
 	Streams         int               // how many connections to a host are kept open
 }
 
+const dialTimeout = 15 * time.Second
+
 // New returns a network.
 func New(o Options) *Network {
 	n := &Network{registries: o.Registries, stall: o.StallTimeout, streams: o.Streams, keychain: newKeychain(o.Keychain, o.KeychainTimeout)}
@@ -42,19 +44,18 @@ func New(o Options) *Network {
 		n.world, n.named = o.Transport, o.Transport
 		return n
 	}
-	free := &net.Dialer{Timeout: 15 * time.Second}
-	guarded := &net.Dialer{Timeout: 15 * time.Second, Control: publicOnly}
+	free := &net.Dialer{Timeout: dialTimeout}
 	n.world = n.transport(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if _, ok := n.proxies.Load(address); ok {
 			return free.DialContext(ctx, network, address)
 		}
-		return guarded.DialContext(ctx, network, address)
+		return guarded(ctx, network, address)
 	})
 	n.named = n.transport(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if _, ok := n.proxies.Load(address); ok || n.lists(address) {
 			return free.DialContext(ctx, network, address)
 		}
-		return guarded.DialContext(ctx, network, address)
+		return guarded(ctx, network, address)
 	})
 	return n
 }
@@ -77,7 +78,7 @@ func (n *Network) proxy(r *http.Request) (*url.URL, error) {
 		return nil, err
 	}
 	if a, err := netip.ParseAddr(r.URL.Hostname()); err == nil && !public(a) && !n.lists(hostPort(r.URL)) {
-		return nil, &privateError{a.String()}
+		return nil, &privateError{address: a.String()}
 	}
 	n.proxies.Store(hostPort(u), true)
 	return u, nil

@@ -89,7 +89,7 @@ func (r *Repository) fail(ctx context.Context, err error) error {
 	case errors.As(err, &ours):
 		return err
 	case errors.As(err, &private):
-		e := r.unavailable(private.Error(), err)
+		e := r.unavailable(fault.Printable(private.shown()), err)
 		e.Details["rule"] = "address"
 		e.Hint = "an operator can name the registry in SANDBOX_IMAGE_REGISTRIES"
 		return e
@@ -105,11 +105,7 @@ func (r *Repository) fail(ctx context.Context, err error) error {
 	for errors.As(reason, &inURL) { // without the URL, which may contain a signature
 		reason = inURL.Err
 	}
-	text := fault.Printable(reason.Error())
-	if errors.Is(reason, io.EOF) || errors.Is(reason, io.ErrUnexpectedEOF) {
-		text = "the connection broke off"
-	}
-	e := r.unavailable(text, err)
+	e := r.unavailable(shown(reason), err)
 	e.Hint = "check that " + r.repo.RegistryStr() + " can be reached from this machine"
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {
@@ -117,6 +113,29 @@ func (r *Repository) fail(ctx context.Context, err error) error {
 		e.Hint = "this machine does not trust its certificate: add its authority to the system's, or name a file of certificates in SSL_CERT_FILE"
 	}
 	return e
+}
+
+// shown returns the text of a failure without the addresses of this machine, its resolver, and what names resolve to: they stay in the cause.
+func shown(err error) string {
+	var (
+		name *net.DNSError
+		op   *net.OpError
+	)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection broke off"
+	case errors.As(err, &name):
+		return fault.Printable(name.Name + " has no address that can be found")
+	}
+	for inner := err; errors.As(inner, &op); { // the innermost: a proxy's is around that of its dial
+		inner = op.Err
+	}
+	if op != nil {
+		plain := *op
+		plain.Source, plain.Addr = nil, nil
+		err = &plain
+	}
+	return fault.Printable(err.Error())
 }
 
 // refused converts a registry's error response to an error for the caller.

@@ -32,12 +32,17 @@ func (b *Budget) take(owner string, n int64) bool {
 	if own > 0 && own+n > b.MaxPerUser || b.all > 0 && b.all+n > b.MaxTotal {
 		return false
 	}
+	b.add(owner, n)
+	return true
+}
+
+// add adds a request of an owner. The lock is held.
+func (b *Budget) add(owner string, n int64) {
 	if b.owners == nil {
 		b.owners = map[string]int64{}
 	}
-	b.owners[owner] = own + n
+	b.owners[owner] += n
 	b.all += n
-	return true
 }
 
 // drop removes a request that take has added.
@@ -64,6 +69,15 @@ func (b *Budget) Charge(owner string, req *belljar.RunSpec) (release func(), err
 		return nil, nil
 	}
 	return sync.OnceFunc(func() { b.drop(owner, n) }), nil
+}
+
+// Recharge counts a request that was accepted before a restart, even if it exceeds the budget.
+func (b *Budget) Recharge(owner string, req *belljar.RunSpec) (release func()) {
+	n := weight(req)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.add(owner, n)
+	return sync.OnceFunc(func() { b.drop(owner, n) })
 }
 
 // weight is the size of a request in memory beyond the free part.

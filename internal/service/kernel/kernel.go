@@ -196,7 +196,7 @@ func noInterpreter(e *entry, why string) error {
 	}
 }
 
-// execute runs a command outside any run, and returns its results and output.
+// execute runs a command outside any run, and returns its results and output, without the values of secrets.
 func (v view) execute(ctx context.Context, x Session, exec wire.Exec) ([]byte, error) {
 	out, exit, err := execute(ctx, x.Box(), exec)
 	if err == nil && (exit.Cause != wire.CauseExited || exit.Code != 0) {
@@ -225,10 +225,12 @@ func execute(ctx context.Context, b *box.Box, exec wire.Exec) (out []byte, exit 
 		return nil, exit, err
 	}
 	defer proc.Close()
-	exit, err = proc.Output(ctx, func(_ int64, _ wire.Stream, b []byte) error {
-		out = append(out, b...)
+	hidden := b.Hidden.Stream()
+	exit, err = proc.Output(ctx, func(_ int64, _ wire.Stream, p []byte) error {
+		out = append(out, hidden.Write(p)...)
 		return nil
 	})
+	out = append(out, hidden.Flush()...)
 	if err != nil {
 		go abandon(b, exec)
 		return nil, exit, err

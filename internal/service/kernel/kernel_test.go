@@ -6,6 +6,8 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/secret/redact"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/queue"
 	"github.com/belljar/belljar/internal/store"
@@ -81,6 +84,26 @@ func TestLeaveWhileAContextEnds(t *testing.T) {
 			t.Errorf("%s: %v; %+v, %v, recorded %d times", name, err, shells, failed, x.records)
 		}
 		leave = func() {}
+	}
+}
+
+// Completions do not show the values of the session's secrets.
+func TestCompletionsHideSecrets(t *testing.T) {
+	x, all := newSession(t, func() {})
+	const value = "hidden-command-1"
+	dir := t.TempDir()
+	for _, name := range []string{value, "hidden-not"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.path, x.box.Hidden = dir+":"+x.path, redact.New(value)
+	if _, err := all.Create(t.Context(), "1", belljar.ContextSpec{Language: "bash"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := all.Complete(t.Context(), "1", "bash", "hidden-")
+	if want := []string{strings.Repeat(`\*`, len(value)), "hidden-not"}; err != nil || !slices.Equal(got.Matches, want) {
+		t.Errorf("%q, %v", got.Matches, err)
 	}
 }
 

@@ -143,7 +143,7 @@ func requeueAsked(ctx context.Context, s *Runs, r *Run, a belljar.Approval) (err
 	if before := r.state.Approval; before == nil || !before.RequestedAt.Equal(a.RequestedAt) {
 		r.appendLog(approvalFrame(a))
 	}
-	r.state.Approval, r.parked, r.ticket = &a, true, s.queueOf(r.plan).Park()
+	r.state.Approval, r.parked = &a, true
 	r.asked, err = s.opts.Desk.Resume(ctx, a, waiter{Runs: s, run: r})
 	return err
 }

@@ -144,31 +144,31 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (
 	}
 	r := s.create(caller, p, row.ID, row.CreatedAt)
 	r.log, r.state.Approval = log, row.Approval
+	r.releaseBudget = s.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
+	r.ticket = s.queueOf(p).Park() // it was accepted: a queue that is full now takes it, too
+	defer func() {
+		if err != nil {
+			r.kept.Close()
+			r.withdrawApproval(true)
+			r.ticket.Leave()
+			r.releaseRequest()
+			s.memory.Drop(r.id)
+		}
+	}()
 	if p.session == nil && asks == nil { // its user's quota permitted this memory when it was first queued
 		if err := s.memory.Claim(r.id, r.owner, &p.Placement, belljar.Quota{}); err != nil {
 			return err
 		}
 	}
 	if r.kept, err = s.accounts.AllowLog(ctx, r.owner, quota); err != nil {
-		s.memory.Drop(r.id)
 		return err
 	}
-	if asks != nil {
-		err = requeueAsked(ctx, s.Runs, r, *asks)
-	} else {
-		r.ticket = s.queueOf(p).Park() // it was accepted: a queue that is full now takes it, too
+	if asks == nil {
 		r.ticket.Join(r.owner, quota.ConcurrentRuns)
-	}
-	if err != nil {
-		r.kept.Close()
-		s.memory.Drop(r.id)
+	} else if err := requeueAsked(ctx, s.Runs, r, *asks); err != nil {
 		return err
 	}
 	if err := s.register(r); err != nil {
-		r.kept.Close()
-		r.withdrawApproval(true)
-		r.ticket.Leave()
-		s.memory.Drop(r.id)
 		return err
 	}
 	s.launch(r)
