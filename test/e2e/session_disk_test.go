@@ -61,6 +61,7 @@ func TestSessionsOnAFullDisk(t *testing.T) {
 		_, session := s.ask(http.MethodGet, shortPath, nil)
 		return session["state"] == "expired"
 	})
+	s.ask(http.MethodDelete, shortPath, nil) // waits until its sandbox is removed: its end is not on record
 	s.kill()
 	s = serve(t, data, args...)
 	if _, session := s.ask(http.MethodGet, path, nil); session["state"] != "active" {
