@@ -201,7 +201,7 @@ func disk(t *testing.T, tr *trial) func(outcome) {
 
 // flushes checks that the disks of the host were not flushed as often as the probe has tried in each way. Other programs flush them, too.
 func flushes(t *testing.T, _ *trial) func(outcome) {
-	const most = 10_000
+	const most = 30_000
 	count := func() (sum int) {
 		paths, _ := filepath.Glob("/sys/block/*/stat")
 		for _, path := range paths {

@@ -154,7 +154,7 @@ func flush(r *report, _ []string) {
 		},
 	} {
 		var failed error
-		for range 10_000 {
+		for range 30_000 {
 			failed = cmp.Or(failed, do())
 		}
 		r.works(name, failed)
