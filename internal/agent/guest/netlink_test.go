@@ -5,6 +5,7 @@ package guest_test
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/agent/guest"
+	"github.com/belljar/belljar/internal/agent/guest/confine"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -71,6 +73,13 @@ func confined() error {
 	if err := guest.Confine(guest.Config{}); err != nil {
 		return err
 	}
+	for range 2 * maxListening { // the agent's own do not count
+		l, err := confine.ListenTCP(net.IPv4zero, 0)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+	}
 	return become("program")
 }
 
@@ -85,7 +94,7 @@ func program() error {
 	for _, fd := range fds {
 		unix.Close(fd)
 	}
-	return errors.Join(asAsked(), otherFamilies())
+	return errors.Join(asAsked(), otherFamilies(), listeners(), datagrams())
 }
 
 // another fails to open a socket while the first process has all.

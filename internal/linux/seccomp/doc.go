@@ -17,6 +17,8 @@
 //     that the first socket would load, or ping's, whose queues no cgroup is charged for.
 //   - A BPF program: as a socket filter EPERM, as a seccomp filter of a command EINVAL, as on a kernel without seccomp filters.
 //     Queries of the available actions are allowed.
+//   - The option SO_TIMESTAMPING of a socket: EPERM. SO_RCVBUF, SO_RCVLOWAT, IP_RECVERR and IPV6_RECVERR report success and
+//     change nothing: the C library resolves no name if the latter two fail. No cgroup is charged for the queues that they fill or lengthen.
 //   - The calls of asynchronous I/O (io_setup and similar): ENOSYS; libraries fall back to threads.
 //   - memfd_secret: ENOSYS, as on a kernel built without it. Its memory splits the large pages of the kernel's map of all memory.
 //   - A lock of an open file description (F_OFD_SETLK): EINVAL, as on a kernel before 3.15. It has no owner to count it for.

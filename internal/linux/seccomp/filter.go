@@ -91,7 +91,7 @@ func policies(o Options) (agent, exec policy, err error) {
 			rules[c.number] = append(list, rule{action: fails(unix.EPERM)})
 		}
 	}
-	for name, list := range conditional() {
+	for name, list := range conditional(o) {
 		if number, ok := a.number(name); ok {
 			rules[number] = list
 		}

@@ -79,13 +79,17 @@ var sandboxDecisions = []decision{
 	{"socket", a(unix.AF_BLUETOOTH), noFamily}, {"socket", a(unix.AF_KEY), noFamily}, {"socket", a(0), noFamily}, {"socket", a(minus1), noFamily},
 	{"socketpair", a(unix.AF_UNIX), 0}, {"socketpair", a(unix.AF_TIPC), noFamily}, {"socketpair", a(unix.AF_INET), noFamily},
 
-	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_RCVBUF), 0}, {"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER), eperm},
+	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_SNDBUF), 0}, {"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER), eperm},
 	{"setsockopt", a(3, high|unix.SOL_SOCKET, high|unix.SO_ATTACH_BPF), eperm}, {"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF), eperm},
 	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_EBPF), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.SO_ATTACH_FILTER), 0},
 	{"setsockopt", a(3, unix.IPPROTO_IPV6, 32), eperm}, {"setsockopt", a(3, unix.IPPROTO_IP, 32), 0}, {"setsockopt", a(3, high|unix.IPPROTO_IPV6, high|32), eperm},
 	{"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_MD5SIG), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_MD5SIG_EXT), eperm},
 	{"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_ULP), eperm}, {"setsockopt", a(3, high|unix.IPPROTO_TCP, high|unix.TCP_ULP), eperm},
 	{"setsockopt", a(3, unix.IPPROTO_TCP, 38), eperm}, {"setsockopt", a(3, unix.IPPROTO_TCP, unix.TCP_NODELAY), 0},
+	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_TIMESTAMPING), eperm}, {"setsockopt", a(3, high|unix.SOL_SOCKET, high|65), eperm},
+	{"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_TIMESTAMP), 0}, {"setsockopt", a(3, unix.SOL_SOCKET, unix.SO_RCVBUF), nothing},
+	{"setsockopt", a(3, high|unix.SOL_SOCKET, high|unix.SO_RCVLOWAT), nothing}, {"setsockopt", a(3, unix.IPPROTO_IP, unix.IP_RECVERR), nothing},
+	{"setsockopt", a(3, unix.IPPROTO_IPV6, unix.IPV6_RECVERR), nothing}, {"setsockopt", a(3, unix.IPPROTO_UDP, 1), 0},
 	{"prctl", a(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE), unix.EINVAL}, {"prctl", a(high | unix.PR_SCHED_CORE), unix.EINVAL},
 	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing},
 	{"fadvise64", a(3, 0, 0, 3), 0}, {"fadvise64", a(3, 0, 0, 4), nothing}, {"fadvise64", a(3, 4, 4, high|4), nothing},
@@ -376,7 +380,7 @@ func TestNamesAreKnown(t *testing.T) {
 	for _, name := range denied {
 		names[name] = true
 	}
-	for _, rules := range []map[string][]rule{conditional(), execRules(Options{SharedUID: true})} {
+	for _, rules := range []map[string][]rule{conditional(Options{}), execRules(Options{SharedUID: true})} {
 		for name := range rules {
 			names[name] = true
 		}

@@ -28,7 +28,7 @@ const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | un
 	unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
 // conditional are Belljar's rules for calls that depend on their arguments; they replace the profile's.
-func conditional() map[string][]rule {
+func conditional(o Options) map[string][]rule {
 	is := func(name string, arg int, value uint64) condition {
 		return condition{arg: arg, narrow: narrow(name, arg), op: equal, value: value}
 	}
@@ -65,7 +65,7 @@ func conditional() map[string][]rule {
 			{[]condition{is("socketpair", 0, unix.AF_UNIX)}, allow},
 			{action: fails(unix.EAFNOSUPPORT)},
 		},
-		"setsockopt": socketOptions(is),
+		"setsockopt": socketOptions(is, o.Clone3),
 	}
 	// The host has a small number of these contexts in total. A program without one uses threads.
 	for _, name := range []string{"io_setup", "io_submit", "io_getevents", "io_pgetevents", "io_cancel", "io_destroy"} {
@@ -76,13 +76,15 @@ func conditional() map[string][]rule {
 	return rules
 }
 
-// socketOptions returns rules that refuse options for which the kernel allocates memory that it charges to no cgroup.
-func socketOptions(is func(name string, arg int, value uint64) condition) (list []rule) {
-	refuse := func(level uint64, options ...uint64) {
+// socketOptions returns rules against options for which the kernel allocates memory that it charges to no cgroup. A kernel in user space
+// has its own queues.
+func socketOptions(is func(name string, arg int, value uint64) condition, userSpace bool) (list []rule) {
+	answer := func(errno unix.Errno, level uint64, options ...uint64) {
 		for _, option := range options {
-			list = append(list, rule{[]condition{is("setsockopt", 1, level), is("setsockopt", 2, option)}, fails(unix.EPERM)})
+			list = append(list, rule{[]condition{is("setsockopt", 1, level), is("setsockopt", 2, option)}, fails(errno)})
 		}
 	}
+	refuse := func(level uint64, options ...uint64) { answer(unix.EPERM, level, options...) }
 	// BPF programs: the host limits the machine code of all of them together.
 	refuse(unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_BPF, unix.SO_ATTACH_REUSEPORT_CBPF, unix.SO_ATTACH_REUSEPORT_EBPF)
 	// Flow labels (IPV6_FLOWLABEL_MGR): the whole host has 4096.
@@ -92,12 +94,25 @@ func socketOptions(is func(name string, arg int, value uint64) condition) (list 
 	refuse(unix.IPPROTO_TCP, unix.TCP_MD5SIG, unix.TCP_MD5SIG_EXT, 38, 39, 40)
 	// Protocols above TCP in the kernel, such as TLS with its ciphers: programs have their own implementations, in their own memory.
 	refuse(unix.IPPROTO_TCP, unix.TCP_ULP)
+	if userSpace {
+		return append(list, rule{action: allow})
+	}
+	// Queues of sent packets, for their times and for errors. The C library resolves no name if the latter fail, and UDP reports errors
+	// without them.
+	refuse(unix.SOL_SOCKET, unix.SO_TIMESTAMPING, soTimestampingNew)
+	answer(0, unix.IPPROTO_IP, unix.IP_RECVERR)
+	answer(0, unix.IPPROTO_IPV6, unix.IPV6_RECVERR)
+	// Longer queues, those of connections that a program has not yet accepted among them. The kernel adjusts TCP's to the reader.
+	answer(0, unix.SOL_SOCKET, unix.SO_RCVBUF, unix.SO_RCVLOWAT)
 	return append(list, rule{action: allow})
 }
 
 // flushes are calls that report success and do nothing: a sandbox must not flush the host's disk, which even fsync of a file that it
 // can only read does. msync and sync_file_range of such a file do not.
 var flushes = [...]string{"sync", "syncfs", "fsync", "fdatasync"}
+
+// soTimestampingNew is SO_TIMESTAMPING_NEW, on every architecture.
+const soTimestampingNew = 65
 
 // execRules returns rules that forbid calls to commands that the agent may make.
 func execRules(o Options) map[string][]rule {

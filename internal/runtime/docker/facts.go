@@ -108,6 +108,13 @@ func (f *facts) has(option string) bool {
 	})
 }
 
+// since reports whether the engine's kernel has at least this version.
+func (f *facts) since(major, minor int) bool {
+	var x, y int
+	_, err := fmt.Sscanf(f.KernelVersion, "%d.%d", &x, &y)
+	return err == nil && (x > major || x == major && y >= minor)
+}
+
 // mapped reports whether the engine's containers have a user namespace, in which there are 65,536 ids.
 func (f *facts) mapped() bool { return f.has("userns") || f.has("rootless") }
 

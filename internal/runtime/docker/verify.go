@@ -86,6 +86,9 @@ func (v *verdict) namespaces(want, got *container.HostConfig) {
 	for name, value := range got.Sysctls { // not every engine reports them
 		v.hold(want.Sysctls[name] == value, "sysctl %s", name)
 	}
+	for name, value := range want.Sysctls {
+		v.hold(len(got.Sysctls) == 0 || got.Sysctls[name] == value, "sysctl %s", name)
+	}
 }
 
 func (v *verdict) limits(want, got *container.HostConfig, f *facts) {

@@ -143,6 +143,31 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// A container has the settings of its network that its engine's kernel has.
+func TestSettingsOfSockets(t *testing.T) {
+	for _, c := range []struct {
+		kernel, option string
+		want           int
+	}{{"5.15.0-91-generic", "", 2}, {"6.17.1", "", 2}, {"6.18.0+", "", 3}, {"7.0", "name=userns", 3}, {"6.3.1", "name=userns", 2}, {"6.2", "name=rootless", 1}, {"", "name=userns", 1}} {
+		f := able()
+		f.KernelVersion, f.SecurityOptions = c.kernel, append(f.SecurityOptions, c.option)
+		e := &engine{opts: Options{Installation: "test", OCIRuntime: "runc"}}
+		p, err := e.plan(runtime.Spec{ID: belljar.NewID(), Limits: belljar.DefaultLimits(), Workspace: runtime.Workspace{Bytes: 1 << 20, Inodes: 100}}, f, image{id: "sha256:1"}, "agent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.host.Sysctls; len(got) != c.want || c.want > 1 && got["net.core.somaxconn"] != "128" {
+			t.Errorf("kernel %q, %s: %v, want %d", c.kernel, c.option, got, c.want)
+		}
+		report := container.InspectResponse{HostConfig: copyOf(t, p.host), Config: copyOf(t, p.config)}
+		before := len(differences(p, report, f))
+		delete(report.HostConfig.Sysctls, "net.core.somaxconn")
+		if missing := differences(p, report, f); c.want > 1 && len(missing) <= before {
+			t.Errorf("kernel %q, %s: it is not noticed that the setting is missing: %v", c.kernel, c.option, missing)
+		}
+	}
+}
+
 // A feature that an engine lacks, and that Probe reports as missing, is not checked again.
 func TestDifferencesOfAWeakEngine(t *testing.T) {
 	p, got := echoed(t)

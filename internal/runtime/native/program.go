@@ -59,7 +59,7 @@ type plan struct {
 // that it does not use, so that the death of one ends the wait of the other.
 type gates struct {
 	enter gate // the first has entered the inner user namespace
-	done  gate // the second has made the network, and later written the maps
+	done  gate // the second has made the network, and later set its bounds and written the maps
 }
 
 // gate has the two ends of a pipe.
@@ -184,14 +184,15 @@ func (pl *plan) spawnSecond(p *forkexec.Program, g gates, proc forkexec.Arg) {
 		loopback(p)
 		openPorts(p, proc)
 		g.done.open(p)
+		boundSockets(p, proc) // while the first enters
 		g.enter.await(p)
 		if !pl.ids.Shared {
 			p.Step(stepInner)
 			pl.becomeOuterRoot(p)
 			writeFile(p, "/proc/1/gid_map", innerMap(pl.ids.GIDs))
 			writeFile(p, "/proc/1/uid_map", innerMap(pl.ids.UIDs))
-			g.done.open(p)
 		}
+		g.done.open(p)
 	})
 	p.Step(stepNetwork)
 	p.Close(g.enter.read)
@@ -247,6 +248,19 @@ func openPorts(p *forkexec.Program, proc forkexec.Arg) {
 	p.Close(fd)
 }
 
+// boundSockets bounds memory of sockets that the kernel charges to no cgroup: the connections that a listener's program has not yet accepted,
+// and copies of sent packets, which a program can request for their times. Kernels before 6.3 hide the former setting here; older ones have
+// the latter for the whole host.
+func boundSockets(p *forkexec.Program, proc forkexec.Arg) {
+	for _, setting := range [][2]string{{"somaxconn", "128"}, {"tstamp_allow_data", "0"}} {
+		fd := p.Open(unix.SYS_OPENAT, proc, p.Str("sys/net/core/"+setting[0]), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
+		p.UnlessError(func() {
+			p.Call(unix.SYS_WRITE, fd, p.Str(setting[1]), forkexec.Int(len(setting[1])))
+			p.Close(fd)
+		}, unix.ENOENT, unix.EACCES)
+	}
+}
+
 // enterNetwork moves into the network namespace that the second has made. If the second has died, its namespace is gone too, and
 // the step fails: there is no fallback.
 func (pl *plan) enterNetwork(p *forkexec.Program, g gates) {
@@ -275,9 +289,9 @@ func (pl *plan) enterInner(p *forkexec.Program, g gates) {
 // unmapped ones.
 func (pl *plan) awaitInner(p *forkexec.Program, g gates) {
 	p.Step(stepInner)
+	g.done.await(p)
 	uid, gid := forkexec.Int(pl.user.UID), forkexec.Int(pl.user.GID)
 	if !pl.ids.Shared {
-		g.done.await(p)
 		uid, gid = forkexec.Int(agentID), forkexec.Int(agentID)
 	}
 	p.Call(unix.SYS_SETRESGID, gid, gid, gid)

@@ -1,14 +1,13 @@
 //go:build linux
 
-// Package confine limits kernel memory that no cgroup is charged for: netlink sockets and file locks.
+// Package confine limits kernel memory that no cgroup is charged for: netlink sockets, file locks, connections that no program has accepted,
+// and parts of datagrams.
 package confine
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"os"
-	"strconv"
+	"slices"
 	"unsafe"
 
 	"github.com/belljar/belljar/internal/agent/guest/identity"
@@ -23,14 +22,16 @@ const maxNetlink = 64
 // notifies it of each such call. It counts the sockets of the network namespace, not of processes, which can pass sockets on. It
 // creates each socket itself, one at a time, so that none appears between two counts.
 //
-// It also admits calls for file locks, up to their limit.
+// It also admits calls for file locks, and for listening and UDP sockets, up to their limits.
 type supervisor struct {
-	calls  *os.File // the filter's listener
-	secret secret
-	locks  *ledger
+	calls     *os.File // the filter's listener
+	secret    secret
+	locks     *ledger
+	listening gauge
+	datagrams gauge
 }
 
-// secret marks the supervisor's own calls, in arguments that socket(2) does not have, so that the filter allows them.
+// secret marks the agent's own calls, in arguments that socket(2) and listen(2) do not have, so that the filter allows them.
 type secret [3]uint32
 
 // notification is struct seccomp_notif: a call that waits for its response.
@@ -74,30 +75,35 @@ func unless(value uint32, skip uint8) unix.SockFilter {
 
 // netlinkFilter returns what for calls that create netlink sockets without the secret, and allows all others.
 func netlinkFilter(own secret, what uint32) []unix.SockFilter {
-	return []unix.SockFilter{
+	return append([]unix.SockFilter{
 		load(0), unless(unix.SYS_SOCKET, 8),
 		load(arguments), unless(unix.AF_NETLINK, 6), // the kernel reads only 32 bits of the family
-		load(arguments + 3*8), unless(own[0], 5),
-		load(arguments + 4*8), unless(own[1], 3),
-		load(arguments + 5*8), unless(own[2], 1),
+	}, own.filter(what)...)
+}
+
+// filter returns what for a call without the secret, and allows others.
+func (s secret) filter(what uint32) []unix.SockFilter {
+	return []unix.SockFilter{
+		load(arguments + 3*8), unless(s[0], 5),
+		load(arguments + 4*8), unless(s[1], 3),
+		load(arguments + 5*8), unless(s[2], 1),
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 		{Code: unix.BPF_RET | unix.BPF_K, K: what},
 	}
 }
 
 // Bound installs the filter in all threads of this process. If the kernel supports no supervisor, or an outer container has one
-// already, netlink sockets are forbidden and locks are unlimited.
+// already, netlink sockets are forbidden, and the other limits are missing.
 func Bound(locksFD int) error {
 	if identity.NoFileIDs() {
 		return nil // gVisor's kernel, whose sockets are its own memory
 	}
 	locks := newLedger(locksFD)
-	var own secret
 	// crypto/rand would add a tenth to the size of the agent.
 	if _, err := unix.Getrandom((*[unsafe.Sizeof(own)]byte)(unsafe.Pointer(&own))[:], 0); err != nil {
 		return err
 	}
-	fd, err := install(append(locks.filter(), netlinkFilter(own, unix.SECCOMP_RET_USER_NOTIF)...), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH)
+	fd, err := install(slices.Concat(socketFilter(own), locks.filter(), netlinkFilter(own, unix.SECCOMP_RET_USER_NOTIF)), unix.SECCOMP_FILTER_FLAG_NEW_LISTENER|unix.SECCOMP_FILTER_FLAG_TSYNC_ESRCH)
 	if err == unix.EBUSY || err == unix.EINVAL {
 		_, err = install(netlinkFilter(own, unix.SECCOMP_RET_ERRNO|uint32(unix.EAFNOSUPPORT)), 0)
 		return err
@@ -112,7 +118,8 @@ func Bound(locksFD int) error {
 	// time.
 	const setFlags, syncWakeUp = 0x40082104, 1 // SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP
 	unix.Syscall(unix.SYS_IOCTL, uintptr(fd), setFlags, syncWakeUp)
-	c := &supervisor{calls: os.NewFile(uintptr(fd), "netlink"), secret: own, locks: locks}
+	c := &supervisor{calls: os.NewFile(uintptr(fd), "netlink"), secret: own, locks: locks, listening: gauge{most: maxListening, count: listening},
+		datagrams: gauge{most: maxDatagrams, count: datagrams}}
 	go c.serve()
 	return nil
 }
@@ -134,7 +141,8 @@ func (c *supervisor) serve() {
 	for err == nil {
 		var e unix.Errno
 		wait := 0
-		if n.nr == unix.SYS_FCNTL {
+		switch n.nr {
+		case unix.SYS_FCNTL, unix.SYS_SOCKET:
 			wait = 5 // milliseconds: another call often follows, and Go's poller takes ten times as long as the kernel
 		}
 		err = conn.Read(func(fd uintptr) bool {
@@ -164,8 +172,17 @@ func (c *supervisor) answer(n notification) error {
 		if !c.locks.admit() {
 			return unix.ENOLCK
 		}
+	case unix.SYS_LISTEN:
+		if !c.listening.admit() {
+			return unix.ENOBUFS
+		}
 	default:
-		return c.make(n)
+		if uint32(n.args[0]) == unix.AF_NETLINK {
+			return c.make(n)
+		}
+		if !c.datagrams.admit() {
+			return unix.ENOBUFS
+		}
 	}
 	const goOn = 1 // SECCOMP_USER_NOTIF_FLAG_CONTINUE; the filter checked registers only, which cannot change
 	_, err := c.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer{id: n.id, flags: goOn}))
@@ -174,7 +191,7 @@ func (c *supervisor) answer(n notification) error {
 
 // make creates the requested socket and installs it in the caller.
 func (c *supervisor) make(n notification) error {
-	living, err := netlinkSockets()
+	living, err := sockets(func(protocol string) bool { return protocol == "NETLINK" })
 	if err != nil {
 		return unix.ENOBUFS
 	}
@@ -227,18 +244,4 @@ func (c *supervisor) ioctl(request uintptr, at unsafe.Pointer) (result int, err 
 		}
 	})
 	return result, cmp.Or(fail, err)
-}
-
-// netlinkSockets returns the number of netlink sockets in our network namespace, whichever processes hold them.
-func netlinkSockets() (int, error) {
-	table, err := os.ReadFile("/proc/self/net/protocols")
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(table) {
-		if fields := bytes.Fields(line); len(fields) > 2 && string(fields[0]) == "NETLINK" {
-			return strconv.Atoi(string(fields[2]))
-		}
-	}
-	return 0, errors.New("the kernel does not count netlink sockets")
 }

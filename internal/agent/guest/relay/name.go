@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/confine"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
 
@@ -147,7 +148,7 @@ func (r *Relay) serve(n *name) error {
 		if n.listeners[port] != nil {
 			continue
 		}
-		l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(n.addr, port)))
+		l, err := confine.ListenTCP(n.addr.AsSlice(), int(port))
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
 		}

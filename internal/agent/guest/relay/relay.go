@@ -20,6 +20,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/belljar/belljar/internal/agent/guest/confine"
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
@@ -92,10 +93,10 @@ func New() *Relay {
 func (r *Relay) Prepare() {
 	r.prepared.Do(func() {
 		ip := net.ParseIP(wire.ResolverAddr)
-		if udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip}); err == nil {
+		if udp, err := confine.ListenUDP(ip, 0); err == nil {
 			udp.Close()
 		}
-		if tcp, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: ip}); err == nil {
+		if tcp, err := confine.ListenTCP(ip, 0); err == nil {
 			tcp.Close()
 		}
 	})

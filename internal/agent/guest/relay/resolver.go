@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/agent/guest/confine"
 	"github.com/belljar/belljar/internal/agent/guest/fault"
 	"github.com/belljar/belljar/internal/agent/wire"
 )
@@ -38,14 +39,14 @@ func (r *Relay) listen() error {
 		}
 		return err
 	}
-	udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: ip, Port: wire.ResolverPort})
+	udp, err := confine.ListenUDP(ip, wire.ResolverPort)
 	if err != nil {
 		return fail(err)
 	}
 	made = append(made, udp)
 	var tcp [2]*net.TCPListener
 	for i, port := range []int{wire.ResolverPort, wire.FrontPort} {
-		if tcp[i], err = net.ListenTCP("tcp4", &net.TCPAddr{IP: ip, Port: port}); err != nil {
+		if tcp[i], err = confine.ListenTCP(ip, port); err != nil {
 			return fail(err)
 		}
 		made = append(made, tcp[i])
