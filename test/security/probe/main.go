@@ -20,6 +20,7 @@ func attacks() map[string]func(*report, []string) {
 	return map[string]func(*report, []string){
 		"addresses":   addresses,
 		"agent":       agent,
+		"alien":       alien,
 		"alternate":   alternate,
 		"become":      become,
 		"bind":        bind,
@@ -54,6 +55,7 @@ func attacks() map[string]func(*report, []string) {
 		"limits":      limits,
 		"lock":        lock,
 		"locks":       locks,
+		"marks":       marks,
 		"memory":      memory,
 		"mounts":      mounts,
 		"names":       names,
@@ -62,6 +64,7 @@ func attacks() map[string]func(*report, []string) {
 		"narrowed":    narrowed,
 		"nested":      nested,
 		"netlinks":    netlinks,
+		"notify":      notify,
 		"options":     options,
 		"printed":     printed,
 		"priority":    priority,
