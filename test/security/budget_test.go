@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/test/tier"
 )
 
@@ -99,5 +100,19 @@ func bootID(t *testing.T, tr *trial) func(outcome) {
 		t.Fatal(err)
 	}
 	tr.flags = append(tr.flags, "--env", "LANE_BOOT="+strings.TrimSpace(string(id)))
+	return func(outcome) {}
+}
+
+// nodes gives the attack the inodes of the host's device nodes.
+func nodes(t *testing.T, tr *trial) func(outcome) {
+	var list []string
+	for _, name := range rootfs.Devices() {
+		var s unix.Stat_t
+		if err := unix.Stat("/dev/"+name, &s); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf("%d:%d", s.Dev, s.Ino))
+	}
+	tr.flags = append(tr.flags, "--env", "LANE_DEVICES="+strings.Join(list, " "))
 	return func(outcome) {}
 }

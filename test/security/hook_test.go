@@ -49,6 +49,7 @@ func hooks() map[string]hook {
 		"narrowed":  narrowed,
 		"neighbour": neighbour,
 		"network":   network,
+		"nodes":     nodes,
 
 		"repository": repository,
 

@@ -41,7 +41,7 @@ func (l *lane) arrange(scripts []script) (alone []script, groups [][]script) {
 
 // shares reports whether a hook affects no other script: it prepares something outside the sandbox, and verifies the host.
 func shares(hook string) bool {
-	return slices.Contains([]string{"bait", "boot", "engine", "flushes", "listener", "neighbour"}, hook) || strings.HasPrefix(hook, taken)
+	return slices.Contains([]string{"bait", "boot", "engine", "flushes", "listener", "neighbour", "nodes"}, hook) || strings.HasPrefix(hook, taken)
 }
 
 // hooksOf returns the hooks of a group, without duplicates.

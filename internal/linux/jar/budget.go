@@ -35,17 +35,17 @@ func Rlimit(p *forkexec.Program, resource int, most uint64) {
 	p.Call(unix.SYS_PRLIMIT64, forkexec.Int(0), forkexec.Int(resource), forkexec.Ptr(p, limit), forkexec.Int(0))
 }
 
-// watches are the limits of inotify instances and watches for a sandbox that shares a user with others: the kernel's own limits
-// are per user.
+// watches are the limits of inotify instances and watches of a sandbox. Each instance can watch the same file of the host, and each
+// use of that file, also on the host, then adds an event to each instance.
 var watches = map[string]int{"max_inotify_instances": 32, "max_inotify_watches": 16384}
 
 // BoundWatches sets them in the user namespace of the program, in which it must be privileged. A sandbox with its own owner has
-// the host's limits to itself.
+// the host's limit of watches to itself.
 func (b *Birth) BoundWatches(p *forkexec.Program) {
-	if b.IDs.Owner != 0 {
-		return
-	}
 	for name, most := range watches {
+		if b.IDs.Owner != 0 && name == "max_inotify_watches" {
+			continue
+		}
 		text := strconv.Itoa(most)
 		fd := p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str("/proc/sys/user/"+name), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
 		p.UnlessError(func() {

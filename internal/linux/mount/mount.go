@@ -131,11 +131,11 @@ func (b *Builder) Protect(dir forkexec.Arg, name string, attr Attr) {
 
 const hidden = ReadOnly | NoDev | NoExec | NoSUID
 
-// HideFiles mounts the host's /dev/null, as a device that cannot be opened, over the files of these names below the mount dir: they
-// can be neither read nor written. A missing name is not an error. dir must belong to the caller alone, so that no process can
+// HideFiles mounts the device null, a path, over the files of these names below the mount dir. It cannot be opened there, so the
+// files can be neither read nor written. A missing name is not an error. dir must belong to the caller alone, so that no process can
 // replace a file meanwhile. The last name should exist: its cover is prepared in any case.
-func (b *Builder) HideFiles(dir forkexec.Arg, names []string) {
-	b.hide(dir, names, b.clone(forkexec.Int(unix.AT_FDCWD), "/dev/null"))
+func (b *Builder) HideFiles(dir forkexec.Arg, names []string, null string) {
+	b.hide(dir, names, b.clone(forkexec.Int(unix.AT_FDCWD), null))
 }
 
 // HideFolders hides folders likewise, with the empty folder of that name below from.

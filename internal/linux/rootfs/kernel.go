@@ -2,7 +2,7 @@
 
 package rootfs
 
-// Devices are all the nodes in /dev, the host's own.
+// Devices are the names of all nodes in /dev.
 func Devices() []string { return []string{"null", "zero", "full", "random", "urandom", "tty"} }
 
 // DeviceLinks are the links in /dev, by name and target. The terminals, /dev/pts, and the shared memory, /dev/shm, are the

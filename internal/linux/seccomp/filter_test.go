@@ -95,6 +95,7 @@ var sandboxDecisions = []decision{
 	{"fadvise64", a(3, 0, 0, 3), 0}, {"fadvise64", a(3, 0, 0, 4), nothing}, {"fadvise64", a(3, 4, 4, high|4), nothing},
 	{"fcntl", a(3, unix.F_SETLK), 0}, {"fcntl", a(3, unix.F_SETLKW), 0}, {"fcntl", a(3, unix.F_OFD_GETLK), 0}, {"fcntl", a(3, unix.F_GETFD), 0},
 	{"fcntl", a(3, unix.F_OFD_SETLK), unix.EINVAL}, {"fcntl", a(3, high|unix.F_OFD_SETLKW), unix.EINVAL},
+	{"fcntl", a(3, unix.F_NOTIFY), unix.EINVAL}, {"fcntl", a(3, unix.F_SETLEASE), unix.EINVAL}, {"fcntl", a(3, unix.F_SETOWN), 0},
 	{"memfd_secret", a(), enosys},
 	{"io_setup", a(128), enosys}, {"io_submit", a(), enosys}, {"io_getevents", a(), enosys}, {"io_pgetevents", a(), enosys},
 	{"io_cancel", a(), enosys}, {"io_destroy", a(), enosys},

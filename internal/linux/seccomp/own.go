@@ -107,6 +107,21 @@ func socketOptions(is func(name string, arg int, value uint64) condition, userSp
 	return append(list, rule{action: allow})
 }
 
+// fileControls returns rules that refuse commands of fcntl. The error is that of a kernel without them.
+func fileControls(is func(name string, arg int, value uint64) condition) (list []rule) {
+	for _, command := range []uint64{
+		// Locks of open file descriptions have no owner to count them for.
+		unix.F_OFD_SETLK, unix.F_OFD_SETLKW,
+		// One signal for each descriptor of a folder at each use of its files, sent by the process that uses them, on the host, too.
+		unix.F_NOTIFY,
+		// A lease delays other processes that open the file, by 45 s.
+		unix.F_SETLEASE,
+	} {
+		list = append(list, rule{[]condition{is("fcntl", 1, command)}, fails(unix.EINVAL)})
+	}
+	return append(list, rule{action: allow})
+}
+
 // flushes are calls that report success and do nothing: a sandbox must not flush the host's disk, which even fsync of a file that it
 // can only read does. msync and sync_file_range of such a file do not.
 var flushes = [...]string{"sync", "syncfs", "fsync", "fdatasync"}
@@ -121,12 +136,7 @@ func execRules(o Options) map[string][]rule {
 	}
 	rules := map[string][]rule{
 		"clone3": {{action: fails(unix.ENOSYS)}},
-		// Locks of open file descriptions have no owner to count them for. The error is that of a kernel without them.
-		"fcntl": {
-			{[]condition{when("fcntl", 1, unix.F_OFD_SETLK)}, fails(unix.EINVAL)},
-			{[]condition{when("fcntl", 1, unix.F_OFD_SETLKW)}, fails(unix.EINVAL)},
-			{action: allow},
-		},
+		"fcntl":  fileControls(when),
 		// A filter is a BPF program, too. The error is that of a kernel without filters; queries are allowed.
 		"seccomp": {{[]condition{when("seccomp", 0, unix.SECCOMP_SET_MODE_FILTER)}, fails(unix.EINVAL)}, {action: allow}},
 		"prctl": {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -122,6 +123,9 @@ type record struct {
 	Memory   int64            `json:"memory"` // limit of bytes of its programs
 }
 
+// devices is the folder with the nodes of /dev. The first birth makes them.
+var devices = sync.OnceValue(func() string { return rootfs.Nodes(rootfs.OwnDevices) })
+
 // plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
 	filter, err := r.filter(seccomp.Options{SharedUID: b.IDs.Shared, Disk: spec.Workspace.Flushes(), Reader: spec.Workspace.ReadOnly})
@@ -135,7 +139,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, limits: k, ids: b.IDs, execDir: b.ExecDir(), filter: filter.Agent,
 		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: rack.User(spec.Root),
-		locks: int(locks.Fd()),
+		locks: int(locks.Fd()), devices: devices(),
 	}
 	pl.layers = spec.Root.Layers
 	for _, name := range runtime.Hidden(pl.layers) {

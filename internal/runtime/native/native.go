@@ -55,7 +55,8 @@ var (
 	_ runtime.Claimer = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It touches nothing outside RunDir. The caller must close the runtime.
+// New prepares a runtime. It touches nothing outside RunDir; the first birth makes [rootfs.OwnDevices]. The caller must close the
+// runtime.
 func New(o Options) (*Runtime, error) {
 	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[seccomp.Options]seccomp.Filter{}}
 	var err error

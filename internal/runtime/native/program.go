@@ -51,6 +51,7 @@ type plan struct {
 	image     bool        // root is an unpacked image
 	user      rootfs.User // user of programs
 	goCache   string      // folder of the host, "" for none
+	devices   string      // folder of the host with the nodes of /dev
 	layers    []runtime.Layer
 	disk      *rack.Disk // nil for a workspace in memory
 }

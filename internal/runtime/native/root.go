@@ -37,7 +37,7 @@ func (pl *plan) buildRoot(p *forkexec.Program, m *mount.Builder, image, goCache,
 		b.Dir(name)
 		m.BindOpen(*layers[i], b.Root, name, rootfs.Sealed)
 	}
-	b.proc(pl.locks)
+	b.proc(pl)
 	p.Step(jar.StepMount)
 	b.tmpfs("run", pl.limits.run, pl.limits.inodes, "0755", true, pl.user)
 	if pl.disk != nil {
@@ -126,20 +126,20 @@ func (b *rootBuilder) userDir(pl *plan, name string, mode int) {
 // emptyDir is a folder of the root that stays empty: a file system of its own is mounted over it.
 const emptyDir = "tmp"
 
-// proc mounts the proc file system. locks is the descriptor that gets its list of locks.
-func (b *rootBuilder) proc(locks int) {
+// proc mounts the proc file system.
+func (b *rootBuilder) proc(pl *plan) {
 	b.p.Step(jar.StepProc)
 	proc := b.m.FS("proc", mount.NoSUID|mount.NoDev|mount.NoExec)
 	b.m.Attach(proc, b.Root, "proc")
 	list := b.p.Open(unix.SYS_OPENAT, proc, b.p.Str("locks"), forkexec.Int(unix.O_RDONLY|unix.O_CLOEXEC), forkexec.Int(0))
-	b.p.Call(unix.SYS_DUP3, list, forkexec.Int(locks), forkexec.Int(0))
+	b.p.Call(unix.SYS_DUP3, list, forkexec.Int(pl.locks), forkexec.Int(0))
 	b.p.Close(list)
-	b.m.HideFiles(proc, rootfs.HiddenFiles())
+	b.m.HideFiles(proc, rootfs.HiddenFiles(), pl.devices+"/null")
 	b.m.HideFolders(proc, rootfs.HiddenFolders(), b.Root, emptyDir)
 	for _, name := range rootfs.ReadOnly() {
 		b.m.Protect(proc, name, mount.ReadOnly|mount.NoSUID|mount.NoDev|mount.NoExec)
 	}
-	b.m.HideFiles(proc, rootfs.HiddenSettings())
+	b.m.HideFiles(proc, rootfs.HiddenSettings(), pl.devices+"/null")
 	// The sandbox's own /run will hide this file.
 	const own = "run/boot_id"
 	b.File(own, randomUUID()+"\n")
@@ -160,7 +160,7 @@ func (b *rootBuilder) dev(pl *plan) {
 	b.m.Attach(dev, b.Root, "dev")
 	for _, name := range rootfs.Devices() {
 		b.FileIn(dev, name, "")
-		b.m.Bind("/dev/"+name, dev, name, mount.NoSUID|mount.NoExec)
+		b.m.Bind(pl.devices+"/"+name, dev, name, mount.NoSUID|mount.NoExec)
 	}
 	for _, l := range rootfs.DeviceLinks() {
 		b.p.Call(unix.SYS_SYMLINKAT, b.p.Str(l[1]), dev, b.p.Str(l[0]))

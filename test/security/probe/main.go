@@ -20,6 +20,7 @@ func attacks() map[string]func(*report, []string) {
 	return map[string]func(*report, []string){
 		"addresses":   addresses,
 		"agent":       agent,
+		"alien":       alien,
 		"alternate":   alternate,
 		"backlog":     backlog,
 		"become":      become,
@@ -56,6 +57,7 @@ func attacks() map[string]func(*report, []string) {
 		"limits":      limits,
 		"lock":        lock,
 		"locks":       locks,
+		"marks":       marks,
 		"memory":      memory,
 		"mounts":      mounts,
 		"names":       names,
@@ -64,6 +66,7 @@ func attacks() map[string]func(*report, []string) {
 		"narrowed":    narrowed,
 		"nested":      nested,
 		"netlinks":    netlinks,
+		"notify":      notify,
 		"options":     options,
 		"printed":     printed,
 		"queued":      queued,
