@@ -123,8 +123,20 @@ type record struct {
 	Memory   int64            `json:"memory"` // limit of bytes of its programs
 }
 
-// devices is the folder with the nodes of /dev. The first birth makes them.
-var devices = sync.OnceValue(func() string { return rootfs.Nodes(rootfs.OwnDevices) })
+var nodes struct {
+	mu  sync.Mutex
+	dir string
+}
+
+// devices returns the folder with the nodes of /dev. It makes them at the first birth, and again if they were removed.
+func devices() string {
+	nodes.mu.Lock()
+	defer nodes.mu.Unlock()
+	if unix.Access(nodes.dir+"/null", unix.F_OK) != nil {
+		nodes.dir = rootfs.Nodes(rootfs.OwnDevices)
+	}
+	return nodes.dir
+}
 
 // plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
