@@ -225,6 +225,23 @@ func TestContentsBreakOff(t *testing.T) {
 	}
 }
 
+// TestArchiveBreaksOff: the hint names the likely reasons, which the connection cannot carry.
+func TestArchiveBreaksOff(t *testing.T) {
+	c := open(t, double(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-tar")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+	err := c.Files().Archive(within(t), "x", "", belljar.UploadTar, io.Discard)
+	if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.HasPrefix(e.Hint, "a file in it may be unreadable or changing") {
+		t.Errorf("%v, hint %q", e, e.Hint)
+	}
+	err = c.Snapshots().Export(within(t), "x", io.Discard)
+	if e := want(t, err, belljar.CodeRuntimeUnavailable); !strings.HasPrefix(e.Hint, "check the address") {
+		t.Errorf("%v, hint %q", e, e.Hint)
+	}
+}
+
 // TestKeyStays: the key is not sent to the target of a redirect.
 func TestKeyStays(t *testing.T) {
 	elsewhere := double(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("another server got %v", r.Header) })

@@ -269,8 +269,15 @@ func (f files) Search(ctx context.Context, sessionID string, q belljar.FileSearc
 // Archive writes a directory or a file to w.
 func (f files) Archive(ctx context.Context, sessionID, path string, format belljar.UploadFormat, w io.Writer) error {
 	query := url.Values{"path": {path}, "format": {string(format)}}
-	return download(ctx, f.c, request{path: route("sessions", sessionID, "fs", "archive"), query: query, longer: fileTime}, "archive", w)
+	err := download(ctx, f.c, request{path: route("sessions", sessionID, "fs", "archive"), query: query, longer: fileTime}, "archive", w)
+	if e, is := errors.AsType[*belljar.Error](err); is && e.Message == brokeOff("archive") {
+		e.Hint = "a file in it may be unreadable or changing, which the server's log shows; otherwise " + e.Hint
+	}
+	return err
 }
+
+// brokeOff is the message for a response whose body ended early.
+func brokeOff(what string) string { return "the " + what + " broke off" }
 
 // download writes the bytes of a response to w. what names them in errors.
 func download(ctx context.Context, c *Client, r request, what string, w io.Writer) error {
@@ -285,7 +292,7 @@ func download(ctx context.Context, c *Client, r request, what string, w io.Write
 		if out.err != nil {
 			return &belljar.Error{Code: belljar.CodeCanceled, Message: "the client stopped reading the " + what, Err: out.err}
 		}
-		return callerError(c.transportError(ctx, "the "+what+" broke off", err))
+		return callerError(c.transportError(ctx, brokeOff(what), err))
 	}
 	return nil
 }

@@ -240,6 +240,34 @@ func TestPanicsAreAnswered(t *testing.T) {
 	}
 }
 
+// The log has the reason for a partial response, and the file, unless the client left.
+func TestAbort(t *testing.T) {
+	for level, failed := range map[string]*belljar.Error{
+		"WARN":  {Code: belljar.CodeConflict, Message: "no permission", Details: map[string]any{"path": "d/secret"}},
+		"DEBUG": {Code: belljar.CodeCanceled, Message: "the client stopped reading"},
+	} {
+		edge, recorder := newEdge(t, api.EdgeOptions{})
+		server := httptest.NewServer(edge.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.WriteString(w, "half an answ")
+			_ = http.NewResponseController(w).Flush()
+			api.Abort(r.Context(), failed)
+		})))
+		resp, err := server.Client().Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); string(got) != "half an answ" || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("body: %q, %v", got, err)
+		}
+		resp.Body.Close()
+		server.Close() // the log is complete
+		line := recorder.lines(t, "response broken off")
+		if len(line) != 1 || line[0]["level"] != level || line[0]["err"] != failed.Message || line[0]["file"] != failed.Details["path"] || line[0]["request_id"] == nil {
+			t.Errorf("%s: %v", level, line)
+		}
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	edge, _ := newEdge(t, api.EdgeOptions{})
 	w := ask(edge.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

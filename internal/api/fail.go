@@ -84,18 +84,39 @@ func Explain(ctx context.Context, err error) (*belljar.Error, http.Header) {
 
 // logInternal logs err and adds the request id to e.
 func logInternal(ctx context.Context, rec *record, e *belljar.Error, err error) *belljar.Error {
-	log, attrs := slog.Default(), []slog.Attr{slog.Any("err", err)}
 	if rec != nil {
-		log = rec.log
-		attrs = append(attrs, rec.attrs()...)
 		e.Details = map[string]any{"request_id": rec.requestID}
 	}
 	level := slog.LevelError
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		level = slog.LevelDebug // the client disconnected
 	}
-	log.LogAttrs(ctx, level, "request failed inside", attrs...)
+	logError(ctx, rec, level, "request failed inside", err)
 	return e
+}
+
+// Abort cuts the connection after a partial response that failed with err, so that the client detects the short body. The log has the
+// reason, because the client can no longer receive it.
+func Abort(ctx context.Context, err error) {
+	var attrs []slog.Attr
+	if e, is := errors.AsType[*belljar.Error](err); is && e.Details["path"] != nil {
+		attrs = append(attrs, slog.Any("file", e.Details["path"]))
+	}
+	level := slog.LevelWarn
+	if ctx.Err() != nil || belljar.CodeOf(err) == belljar.CodeCanceled {
+		level = slog.LevelDebug // the client disconnected
+	}
+	logError(ctx, recordOf(ctx), level, "response broken off", err, attrs...)
+	panic(http.ErrAbortHandler)
+}
+
+func logError(ctx context.Context, rec *record, level slog.Level, text string, err error, more ...slog.Attr) {
+	log, attrs := slog.Default(), append([]slog.Attr{slog.Any("err", err)}, more...)
+	if rec != nil {
+		log = rec.log
+		attrs = append(attrs, rec.attrs()...)
+	}
+	log.LogAttrs(ctx, level, text, attrs...)
 }
 
 // Body returns the response body for e and its content type, chosen by the Accept header.

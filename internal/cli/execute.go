@@ -113,17 +113,12 @@ func (p *plan) save(ctx context.Context, c *console, svc belljar.Service, id str
 			c.Print("%s is a symbolic link to %s and was not followed", a.Path, a.LinkTarget)
 		case p.out != nil:
 			err := p.fetch(ctx, svc, id, a)
-			code := belljar.CodeOf(err)
-			switch {
-			case err == nil:
+			if err == nil {
 				kept = append(kept, a)
-				continue
-			case code == belljar.CodeInvalidRequest: // a server accepts no such name in a path
-				c.Print("%s was not fetched: %v", a.Path, err)
 				continue
 			}
 			failed = append(failed, fmt.Errorf("--out %s: %s: %w", p.out.Name, a.Path, err))
-			if ctx.Err() != nil || code == belljar.CodeRuntimeUnavailable { // the others would fail as slowly
+			if ctx.Err() != nil || belljar.CodeOf(err) == belljar.CodeRuntimeUnavailable { // the others would fail as slowly
 				return kept, mistake.Of(kept, failed)
 			}
 		}

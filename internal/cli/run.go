@@ -279,7 +279,7 @@ func (r *runCommand) fill(u *transfer.Upload, program []transfer.Source, workspa
 		}
 	}
 	if r.Dir != "" {
-		if err := u.AddDir(r.Dir); err != nil {
+		if err := u.AddDir(r.Dir, r.remote); err != nil {
 			return err
 		}
 	}

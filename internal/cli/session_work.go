@@ -79,7 +79,7 @@ func (u *sessionUpload) collect() (*transfer.Upload, error) {
 		}
 	}
 	if u.Dir != "" {
-		if err := files.AddDir(u.Dir); err != nil {
+		if err := files.AddDir(u.Dir, true); err != nil {
 			files.Close()
 			return nil, err
 		}

@@ -225,7 +225,7 @@ func (d *Door) getArchive(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case err != nil && out.begun:
-		panic(http.ErrAbortHandler) // so that the client detects the short body
+		api.Abort(r.Context(), err)
 	case err != nil:
 		api.Fail(w, r, err)
 	}

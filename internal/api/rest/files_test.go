@@ -3,10 +3,14 @@
 package rest_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -356,4 +360,28 @@ func TestRawFileTooLarge(t *testing.T) {
 		}
 	}
 	b.ask(404, "POST", "/sessions/"+s.ID+"/fs/stat", "alice", `{"path": "x"}`, nil)
+}
+
+// unreadable is a workspace with a file that cannot be packed.
+type unreadable struct{ belljar.Files }
+
+func (unreadable) Archive(_ context.Context, _, _ string, _ belljar.UploadFormat, w io.Writer) error {
+	_, _ = io.WriteString(w, "begun")
+	return &belljar.Error{Code: belljar.CodeConflict, Message: "no permission", Details: map[string]any{"path": "d/secret"}}
+}
+
+// The log has the reason for an archive that breaks off.
+func TestArchiveBreaksOff(t *testing.T) {
+	var log bytes.Buffer
+	w, opts, edge := worldly(func(_ *rest.Options, e *api.EdgeOptions) { e.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
+	w.workspace = unreadable{}
+	h := handler(t, opts, edge)
+	r := httptest.NewRequest("GET", prefix+"/sessions/x/fs/archive", nil)
+	r.Header.Set("X-API-KEY", "alice")
+	defer func() {
+		if v := recover(); v != http.ErrAbortHandler || !strings.Contains(log.String(), `"err":"no permission","file":"d/secret"`) {
+			t.Errorf("%v, log %s", v, log.String())
+		}
+	}()
+	h.ServeHTTP(httptest.NewRecorder(), r)
 }

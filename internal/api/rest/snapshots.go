@@ -84,7 +84,7 @@ func exportSnapshot(d *Door) http.HandlerFunc {
 		switch {
 		case out.head && out.begun:
 		case err != nil && out.begun:
-			panic(http.ErrAbortHandler) // so that the client detects the short body
+			api.Abort(r.Context(), err)
 		case err != nil:
 			api.Fail(w, r, err)
 		}

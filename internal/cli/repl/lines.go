@@ -20,6 +20,7 @@ import (
 type typed struct {
 	fd       int
 	keys     *keys
+	shown    io.Writer
 	terminal *term.Terminal
 	history  *history
 }
@@ -33,6 +34,7 @@ type keys struct {
 
 const (
 	interruptKey = "\x03"
+	endKey       = "\x04"
 	endLine      = "\x05\r" // to the end of the line, and Enter
 )
 
@@ -48,10 +50,25 @@ func (k *keys) Read(p []byte) (int, error) {
 		k.rest, k.interrupted = after, true
 		return copy(p, endLine), nil
 	}
-	before, _, _ := bytes.Cut(k.rest, []byte(interruptKey))
-	n := copy(p, before)
+	n := len(k.rest)
+	if i := bytes.IndexAny(k.rest, interruptKey+endKey); i >= 0 {
+		n = max(i, 1) // Ctrl-D comes alone, because [typed.restart] drops what comes with it
+	}
+	n = copy(p, k.rest[:n])
 	k.rest = k.rest[n:]
 	return n, nil
+}
+
+// restart sets a new terminal, with the history and the completion of the one before it.
+func (t *typed) restart() {
+	before := t.terminal
+	t.terminal = term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{t.keys, t.shown}, "")
+	if before != nil {
+		t.terminal.History, t.terminal.AutoCompleteCallback = before.History, before.AutoCompleteCallback
+	}
 }
 
 func (t *typed) read(prompt string) (string, error) {
@@ -92,6 +109,8 @@ func (t *typed) raw(read func() (string, error)) (string, error) {
 		t.keys.interrupted, line, err = false, "", errInterrupt
 	case errors.Is(err, term.ErrPasteIndicator):
 		err = errPasted
+	case errors.Is(err, io.EOF): // the terminal keeps Ctrl-D, which would end the next line too
+		t.restart()
 	}
 	return line, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"reflect"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -61,11 +62,8 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	in := &typed{fd: slave, keys: &keys{r: ours}}
-	in.terminal = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{in.keys, out}, "")
+	in := &typed{fd: slave, keys: &keys{r: ours}, shown: out}
+	in.restart()
 	_, err = in.read(">>> ")
 	if status := interrupt.Status(0); !errors.As(err, &status) || status != 143 {
 		t.Errorf("%v, want status 143", err)
@@ -80,17 +78,18 @@ func TestSignalRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-// typist types a line for each read.
+// typist types the next line at each read, when the terminal is raw.
 type typist struct {
 	terminal int
-	line     string
+	lines    []string
 }
 
-func (y typist) Write(p []byte) (int, error) {
+func (y *typist) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("\x1b[?2004h")) {
-		if _, err := unix.Write(y.terminal, []byte(y.line)); err != nil {
+		if _, err := unix.Write(y.terminal, []byte(y.lines[0])); err != nil {
 			return 0, err
 		}
+		y.lines = y.lines[1:]
 	}
 	return len(p), nil
 }
@@ -98,11 +97,8 @@ func (y typist) Write(p []byte) (int, error) {
 // A line that a program requests is not code: it does not enter the history, and Tab completes nothing in it.
 func TestAnswerIsNoCode(t *testing.T) {
 	master, slave, ours := openTerminal(t)
-	in := &typed{fd: slave, keys: &keys{r: ours}, history: openHistory("")}
-	in.terminal = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{in.keys, typist{master, "1\t2\r"}}, "")
+	in := &typed{fd: slave, keys: &keys{r: ours}, shown: &typist{master, []string{"1\t2\r", "1\t2\r"}}, history: openHistory("")}
+	in.restart()
 	in.terminal.History = in.history
 	in.terminal.AutoCompleteCallback = func(_ string, _ int, key rune) (string, int, bool) { return "completed", 9, key == '\t' }
 	if line, err := in.answer(); line != "12" || err != nil {
@@ -113,5 +109,32 @@ func TestAnswerIsNoCode(t *testing.T) {
 	}
 	if got := in.history.lines; len(got) != 1 || got[0] != "completed2" {
 		t.Errorf("history: %q", got)
+	}
+}
+
+// Ctrl-D at the request of a program ends that input alone. The lines after it are read, with the history and the completion.
+func TestEndOfAnswer(t *testing.T) {
+	master, slave, ours := openTerminal(t)
+	types := &typist{master, []string{"\x04x\t\ry\r", "", "", "\x04z\r", ""}}
+	in := &typed{fd: slave, keys: &keys{r: ours}, shown: types, history: openHistory("")}
+	in.restart()
+	in.terminal.History = in.history
+	in.terminal.AutoCompleteCallback = func(_ string, _ int, key rune) (string, int, bool) { return "completed", 9, key == '\t' }
+	if line, err := in.answer(); !errors.Is(err, io.EOF) {
+		t.Errorf("answer: %q, %v", line, err)
+	}
+	for _, want := range []string{"completed", "y"} {
+		if line, err := in.read(">>> "); line != want || err != nil {
+			t.Errorf("code: %q, %v, want %q", line, err, want)
+		}
+	}
+	if got := in.history.lines; !slices.Equal(got, []string{"completed", "y"}) {
+		t.Errorf("history: %q", got)
+	}
+	if line, err := in.password(); !errors.Is(err, io.EOF) {
+		t.Errorf("password: %q, %v", line, err)
+	}
+	if line, err := in.answer(); line != "z" || err != nil {
+		t.Errorf("answer after it: %q, %v", line, err)
 	}
 }

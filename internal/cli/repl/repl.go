@@ -127,8 +127,10 @@ func (r *REPL) grammar() string {
 // Complete reports whether code looks complete: its brackets and quotes are closed, and a block of Python ends with an empty line.
 func Complete(language, code string) bool {
 	if language == "bash" {
-		_, err := syntax.NewParser().Parse(strings.NewReader(code), "")
-		return !syntax.IsIncomplete(err) && !strings.HasSuffix(code, "\\")
+		_, err := syntax.NewParser().Parse(strings.NewReader(code+"\n"), "")
+		var wrong syntax.ParseError
+		unclosed := errors.As(err, &wrong) && strings.HasPrefix(wrong.Text, "unclosed here-document") // not incomplete for the parser
+		return !unclosed && !syntax.IsIncomplete(err) && !strings.HasSuffix(code, "\\")
 	}
 	lines := strings.Split(code, "\n")
 	last := strings.TrimRight(lines[len(lines)-1], " \t")
@@ -358,11 +360,8 @@ func (r *REPL) open(ctx context.Context) bool {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return false
 	}
-	t := &typed{fd: int(f.Fd()), keys: &keys{r: f}}
-	t.terminal = term.NewTerminal(struct {
-		io.Reader
-		io.Writer
-	}{t.keys, r.Stdout}, "")
+	t := &typed{fd: int(f.Fd()), keys: &keys{r: f}, shown: r.Stdout}
+	t.restart()
 	if dir, err := os.UserCacheDir(); err == nil {
 		t.history = openHistory(filepath.Join(dir, "belljar", "history-"+r.Context.Language))
 	} else {

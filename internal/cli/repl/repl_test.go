@@ -22,7 +22,9 @@ func TestComplete(t *testing.T) {
 		{"javascript", "`${`(`}`", true}, {"javascript", "`${f({a: '}'})} {`", true}, {"javascript", "`${f(", false}, {"javascript", "`(`", true}, {"javascript", "'`'", true},
 		{"javascript", "x) (", true},
 		{"bash", "for x in 1 2; do", false}, {"bash", "for x in 1 2; do\necho $x\ndone", true}, {"bash", "echo 'a", false}, {"bash", "ls |", false}, {"bash", "ls", true},
-		{"bash", "echo 'for x'; echo if", true}, {"bash", "cat <<E\na\n\n", false}, {"bash", "cat <<E\na\nE", true}, {"bash", "ls \\", false}, {"bash", ")", true},
+		{"bash", "echo 'for x'; echo if", true}, {"bash", "cat <<E\na\n\n", false}, {"bash", "cat <<E\na\nE", true}, {"bash", "cat <<E", false},
+		{"bash", "cat <<'EOF'\na", false}, {"bash", "cat <<'EOF'\na\nEOF", true}, {"bash", "cat <<-E && ls\n\tE", true}, {"bash", "x=$(cat <<E", false},
+		{"bash", "cat <<<E", true}, {"bash", "cat <<E | cat <<F\na\nE\n", false}, {"bash", "ls \\", false}, {"bash", ")", true},
 	} {
 		if got := repl.Complete(test.language, test.code); got != test.complete {
 			t.Errorf("%s %q: %v", test.language, test.code, got)

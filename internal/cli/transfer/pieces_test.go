@@ -16,7 +16,7 @@ func TestPieces(t *testing.T) {
 	}
 	var u Upload
 	defer u.Close()
-	if err := u.AddDir(dir); err != nil {
+	if err := u.AddDir(dir, false); err != nil {
 		t.Fatal(err)
 	}
 	most := Bounds{bytes: 1 << 20, files: 3, depth: 2}

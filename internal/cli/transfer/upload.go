@@ -125,8 +125,14 @@ func (u *Upload) addFile(flag, file string) error {
 	return u.Add(Source{Dst: clean, Path: src, Info: info})
 }
 
-// AddDir adds the contents of a folder. Symbolic links stay links if they lead inside the folder.
-func (u *Upload) AddDir(dir string) error { return u.addDir("--dir ", dir) }
+// AddDir adds the contents of a folder. Symbolic links must lead inside the folder. They stay links, except for a server: its uploads have
+// no links, and the workspace gets what they lead to.
+func (u *Upload) AddDir(dir string, server bool) error {
+	if server {
+		return u.copyDir("--dir ", dir, ".")
+	}
+	return u.addDir("--dir ", dir)
+}
 
 // addDir is AddDir for a folder that the command line names after this flag, or without one.
 func (u *Upload) addDir(flag, dir string) error {
@@ -291,19 +297,24 @@ func (u *Upload) AddTree(place, name string) error {
 	case !info.IsDir():
 		return u.addPlain(place, name, info)
 	}
-	folder, inner := Source{Dst: name, Path: place, Info: info}, &Upload{}
-	if err := inner.addDir("", place); err != nil {
-		inner.Close()
-		return err
-	}
-	u.roots = append(u.roots, inner.roots...)
 	if name != "." {
-		if err := u.Add(folder); err != nil {
+		if err := u.Add(Source{Dst: name, Path: place, Info: info}); err != nil {
 			return err
 		}
 	}
+	return u.copyDir("", place, name)
+}
+
+// copyDir adds the contents of a folder under a name, with what its links lead to.
+func (u *Upload) copyDir(flag, dir, name string) error {
+	inner := &Upload{}
+	err := inner.addDir(flag, dir)
+	u.roots = append(u.roots, inner.roots...)
+	if err != nil {
+		return err
+	}
 	for _, s := range inner.sources {
-		if err := u.addCopy(place, name, s); err != nil {
+		if err := u.addCopy(flag, dir, name, s); err != nil {
 			return err
 		}
 	}
@@ -314,35 +325,35 @@ func (u *Upload) AddTree(place, name string) error {
 const mostLinked = 100_000
 
 // addCopy adds an entry of a folder under a name. The workspace gets the target of a link.
-func (u *Upload) addCopy(place, name string, s Source) error {
+func (u *Upload) addCopy(flag, dir, name string, s Source) error {
 	if s.link == "" {
 		s.Dst = path.Join(name, s.Dst)
 		return u.Add(s)
 	}
-	shown := filepath.Join(place, s.Path)
+	shown := flag + filepath.Join(dir, s.Path)
 	info, err := s.root.Stat(s.Path)
 	switch {
 	case err != nil || !info.IsDir() && !info.Mode().IsRegular():
-		return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is no file or folder in %s", shown, s.link, place)
+		return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is no file or folder in %s", shown, s.link, dir)
 	case !info.IsDir():
 		s.link, s.Info = "", info
-		return u.addCopy(place, name, s)
+		return u.addCopy(flag, dir, name, s)
 	}
-	for dir := s.Path; dir != "."; {
-		dir = path.Dir(dir)
-		if above, err := s.root.Stat(dir); err != nil || os.SameFile(above, info) {
+	for up := s.Path; up != "."; {
+		up = path.Dir(up)
+		if above, err := s.root.Stat(up); err != nil || os.SameFile(above, info) {
 			return mistake.New("remove the link", "%s: is a link to %s, a folder that contains it", shown, s.link)
 		}
 	}
 	inner := &Upload{}
-	if err := inner.walk("", place, s.root, s.Path); err != nil {
+	if err := inner.walk(flag, dir, s.root, s.Path); err != nil {
 		return err
 	}
 	if u.linked += len(inner.sources); u.linked > mostLinked {
-		return mistake.New("remove links", "%s: links lead to folders with more than %d entries", place, mostLinked)
+		return mistake.New("remove links", "%s: links lead to folders with more than %d entries", flag+dir, mostLinked)
 	}
 	for _, s := range inner.sources {
-		if err := u.addCopy(place, name, s); err != nil {
+		if err := u.addCopy(flag, dir, name, s); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func TestUpload(t *testing.T) {
 	var u Upload
 	defer u.Close()
 	for _, err := range []error{
-		u.AddFile(dir + "/b"), u.AddFile(dir + "/b:x/y/"), u.AddFile(dir + "/b"), u.AddFile(dir + "/a/one"), u.AddDir(dir + "/a"),
+		u.AddFile(dir + "/b"), u.AddFile(dir + "/b:x/y/"), u.AddFile(dir + "/b"), u.AddFile(dir + "/a/one"), u.AddDir(dir+"/a", false),
 		u.Add(Source{Dst: "main.sh", Content: []byte("4")}),
 	} {
 		if err != nil {
@@ -124,7 +124,7 @@ func TestUploadRefusesSpecialFiles(t *testing.T) {
 	}
 	var u Upload
 	defer u.Close()
-	if err := u.AddDir(dir); err == nil || !strings.HasSuffix(err.Error(), "fifo: is neither a file, a folder nor a link") {
+	if err := u.AddDir(dir, false); err == nil || !strings.HasSuffix(err.Error(), "fifo: is neither a file, a folder nor a link") {
 		t.Errorf("--dir: %v", err)
 	}
 	if err := u.AddTree(dir, "x"); err == nil || !strings.HasPrefix(err.Error(), dir+"/fifo: is neither") {
@@ -135,6 +135,38 @@ func TestUploadRefusesSpecialFiles(t *testing.T) {
 	}
 	if err := u.AddFile(dir + "/fifo"); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
 		t.Errorf("--file: %v", err)
+	}
+}
+
+// A server's uploads have no links: --dir sends what the programs of npm packages are linked to.
+func TestDirForServer(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir+"/node_modules/semver/bin/semver.js", "1", 0o755)
+	write(t, dir+"/node_modules/.bin/other", "2", 0o755)
+	link := dir + "/node_modules/.bin/semver"
+	if err := os.Symlink("../semver/bin/semver.js", link); err != nil {
+		t.Fatal(err)
+	}
+	var u, refused Upload
+	defer u.Close()
+	defer refused.Close()
+	if err := u.AddDir(dir, true); err != nil {
+		t.Fatal(err)
+	}
+	r := u.Reader()
+	defer r.Close()
+	if got := listing(t, r); !strings.Contains(got, "node_modules/.bin/semver 755 1\n") {
+		t.Error(got)
+	}
+	if err := errors.Join(os.Remove(link), os.Symlink("../gone", link)); err != nil {
+		t.Fatal(err)
+	}
+	err := refused.AddDir(dir, true)
+	if want := "--dir " + link + ": is a link to ../gone, which is no file or folder in " + dir; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := refused.AddDir(dir+"/node_modules/.bin/other", true); err == nil || !strings.HasSuffix(err.Error(), "other: not a directory") {
+		t.Errorf("a file: %v", err)
 	}
 }
 
