@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -123,19 +122,14 @@ type record struct {
 	Memory   int64            `json:"memory"` // limit of bytes of its programs
 }
 
-var nodes struct {
-	mu  sync.Mutex
-	dir string
-}
-
 // devices returns the folder with the nodes of /dev. It makes them at the first birth, and again if they were removed.
-func devices() string {
-	nodes.mu.Lock()
-	defer nodes.mu.Unlock()
-	if unix.Access(nodes.dir+"/null", unix.F_OK) != nil {
-		nodes.dir = rootfs.Nodes(rootfs.OwnDevices)
+func (r *Runtime) devices() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if unix.Access(r.nodes+"/null", unix.F_OK) != nil {
+		r.nodes = rootfs.Nodes(rootfs.OwnDevices)
 	}
-	return nodes.dir
+	return r.nodes
 }
 
 // plan prepares the settings that the child needs.
@@ -151,7 +145,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, limits: k, ids: b.IDs, execDir: b.ExecDir(), filter: filter.Agent,
 		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: rack.User(spec.Root),
-		locks: int(locks.Fd()), devices: devices(),
+		locks: int(locks.Fd()), devices: r.devices(),
 	}
 	pl.layers = spec.Root.Layers
 	for _, name := range runtime.Hidden(pl.layers) {

@@ -42,6 +42,7 @@ type Runtime struct {
 
 	mu      sync.Mutex
 	filters map[seccomp.Options]seccomp.Filter
+	nodes   string // folder with the nodes of /dev; "" before the first birth
 
 	// edit breaks a birth, and returns descriptors that the breakage needs; nil except in tests.
 	edit func(*forkexec.Program) []int
