@@ -194,9 +194,9 @@ type Admin interface {
 	Idempotency(ctx context.Context, q KeyQuery) ([]KeyEntry, error)
 	// Usage lists the users with the most artifact bytes; limit 0 means 50.
 	Usage(ctx context.Context, limit int) ([]UserUsage, error)
-	// Quota returns the quota in force for a user; SetQuota stores a quota of their own.
+	// Quota returns the quota in force for a user; SetQuota stores a quota of their own, nil for the default again.
 	Quota(ctx context.Context, userID string) (Quota, error)
-	SetQuota(ctx context.Context, userID string, q Quota) error
+	SetQuota(ctx context.Context, userID string, q *Quota) error
 
 	// CreateToken makes an API key and returns it with Token.Secret, which is not available again.
 	CreateToken(ctx context.Context, spec TokenSpec) (Token, error)

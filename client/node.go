@@ -81,8 +81,11 @@ func (a admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 	return q, a.c.get(ctx, &q, nil, "admin", "quotas", userID)
 }
 
-// SetQuota sets a user's quota.
-func (a admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
+// SetQuota sets a user's quota, or removes it if it is nil.
+func (a admin) SetQuota(ctx context.Context, userID string, q *belljar.Quota) error {
+	if q == nil {
+		return a.c.ask(ctx, request{method: http.MethodDelete, path: route("admin", "quotas", userID)}, nil)
+	}
 	return a.c.ask(ctx, request{method: http.MethodPut, path: route("admin", "quotas", userID), send: q}, nil)
 }
 

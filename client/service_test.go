@@ -305,11 +305,17 @@ func TestAdmin(t *testing.T) {
 	if _, err := root.Admin().Usage(within(t), 10); err != nil {
 		t.Error(err)
 	}
-	if err := root.Admin().SetQuota(within(t), "alice", belljar.Quota{ConcurrentRuns: 7}); err != nil {
+	if err := root.Admin().SetQuota(within(t), "alice", &belljar.Quota{ConcurrentRuns: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if q, err := root.Admin().Quota(within(t), "alice"); err != nil || q.ConcurrentRuns != 7 {
 		t.Errorf("%+v, %v", q, err)
+	}
+	if err := root.Admin().SetQuota(within(t), "alice", nil); err != nil {
+		t.Fatal(err)
+	}
+	if q, err := root.Admin().Quota(within(t), "alice"); err != nil || q.ConcurrentRuns == 7 {
+		t.Errorf("after its removal: %+v, %v", q, err)
 	}
 }
 

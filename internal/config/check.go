@@ -168,10 +168,13 @@ func atMost[T int | float64 | ~int64](c *Config, bad func(string, ...any), name 
 	*value = most
 }
 
+// WeakKey reports whether an API key can be guessed. No key is not weak.
+func WeakKey(key string) bool { return key != "" && len(key) < 16 }
+
 // Warnings lists risks of this configuration, one sentence each.
 func (c *Config) Warnings() []string {
 	warnings := append([]string{}, c.loose...)
-	if c.APIKey != "" && len(c.APIKey) < 16 {
+	if WeakKey(c.APIKey) {
 		warnings = append(warnings, "SANDBOX_API_KEY has fewer than 16 characters and can be guessed")
 	}
 	for _, o := range c.AllowedOrigins {

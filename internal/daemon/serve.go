@@ -191,6 +191,9 @@ type served struct {
 // announce prints that the server is ready, and how to use it. It prints no secret to a service manager, which keeps the output of
 // its services.
 func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *server, url string) error {
+	if config.WeakKey(n.madeKey) {
+		h.Print("warning: the key in %s has fewer than 16 characters and can be guessed", n.keyFile)
+	}
 	if asJSON {
 		ready := served{URL: url, APIKey: n.madeKey, KeyFile: n.keyFile, Data: cfg.Data, Runtime: n.runtime, Why: n.reason, PID: os.Getpid()}
 		if inJournal(h, h.Stdout) {

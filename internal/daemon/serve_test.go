@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -82,6 +83,21 @@ func TestAnnounceOwnKey(t *testing.T) {
 	}
 }
 
+// A key that an operator has written into the file of the key can be weak like the setting.
+func TestAnnounceWeakKey(t *testing.T) {
+	for key, weak := range map[string]bool{"": false, "x": true, "0123456789abcde": true, newKey(): false} {
+		var stderr, stdout strings.Builder
+		h := New(Options{Environment: local.Environment{Stdout: &stdout, Stderr: &stderr}})
+		for _, asJSON := range []bool{false, true} {
+			stderr.Reset()
+			err := announce(t.Context(), h, asJSON, &config.Config{}, &server{madeKey: key, keyFile: "/data/api-key"}, "http://127.0.0.1:80")
+			if got := stderr.String(); err != nil || strings.Contains(got, "warning: the key in /data/api-key has fewer than 16 characters") != weak {
+				t.Errorf("%q: %v\n%s", key, err, got)
+			}
+		}
+	}
+}
+
 // With --json, too, the journal gets no key. A pipe gets it, even in a terminal that a service has started.
 func TestAnnounceJSON(t *testing.T) {
 	for journal, want := range map[bool]string{true: "", false: "blj_secret"} {
@@ -100,7 +116,7 @@ func TestAnnounceJSON(t *testing.T) {
 				t.Skip("there is no journal here")
 			}
 		}
-		h := New(Options{Environment: local.Environment{Env: []string{"JOURNAL_STREAM=" + stream}, Stdout: w}})
+		h := New(Options{Environment: local.Environment{Env: []string{"JOURNAL_STREAM=" + stream}, Stdout: w, Stderr: io.Discard}})
 		err = announce(t.Context(), h, true, &config.Config{}, &server{madeKey: "blj_secret", keyFile: "/data/api-key"}, "http://127.0.0.1:80")
 		if err = errors.Join(err, w.Close()); err != nil {
 			t.Fatal(err)

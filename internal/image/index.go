@@ -112,8 +112,8 @@ func readView(path string) (*view, error) {
 
 func damaged(path string, err error) error {
 	return &belljar.Error{
-		Code: belljar.CodeInternal, Message: "the index of images is damaged or of another version of Belljar", Err: err,
-		Details: map[string]any{"file": path}, Hint: "remove the file's folder to start over, or restore the file from a copy",
+		Code: belljar.CodeInternal, Message: "the index of images " + path + " is damaged or of another version of Belljar", Err: err,
+		Details: map[string]any{"file": path}, Hint: "restore the file from a copy, or remove the folder " + filepath.Dir(path) + " to start without images",
 	}
 }
 

@@ -411,7 +411,10 @@ func TestDamagedIndex(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := image.Open(image.Options{Path: path})
-			wantError(t, err, belljar.CodeInternal, "damaged")
+			wantError(t, err, belljar.CodeInternal, filepath.Join(path, "index.json")+" is damaged")
+			if hint := belljar.HintOf(err); !strings.Contains(hint, "the folder "+path+" ") {
+				t.Errorf("hint %q", hint)
+			}
 		})
 	}
 }

@@ -104,14 +104,29 @@ func (v admin) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 // mostMB is the largest quota of bytes, in MiB, whose bytes can be counted without overflow.
 const mostMB = 1 << 40
 
-// SetQuota stores a quota for one user. It applies to new requests.
-func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) error {
+// SetQuota stores a quota for one user, or removes it if it is nil. It applies to new requests.
+func (v admin) SetQuota(ctx context.Context, userID string, q *belljar.Quota) error {
 	if err := v.allowed("set quotas"); err != nil {
 		return err
 	}
 	if err := checkUser(userID); err != nil {
 		return err
 	}
+	detail := map[string]string{"user_id": userID}
+	if q == nil {
+		detail["quota"] = "default"
+	} else if err := checkQuota(q); err != nil {
+		return err
+	}
+	if err := v.service.opts.Store.Users().SetQuota(ctx, userID, q); err != nil {
+		return fault.Record("store the quota of "+userID, err)
+	}
+	v.service.accounts.SetQuota(userID, q)
+	v.service.emit(event.Event{Name: event.QuotaSet, Caller: v.caller, Detail: detail})
+	return nil
+}
+
+func checkQuota(q *belljar.Quota) error {
 	for _, f := range []struct {
 		name  string
 		value float64
@@ -126,10 +141,5 @@ func (v admin) SetQuota(ctx context.Context, userID string, q belljar.Quota) err
 			return fault.Refuse(f.name, f.value, fmt.Sprintf("%s must be at most %d; 0 is no limit", f.name, mostMB))
 		}
 	}
-	if err := v.service.opts.Store.Users().SetQuota(ctx, userID, q); err != nil {
-		return fault.Record("store the quota of "+userID, err)
-	}
-	v.service.accounts.SetQuota(userID, q)
-	v.service.emit(event.Event{Name: event.QuotaSet, Caller: v.caller, Detail: map[string]string{"user_id": userID}})
 	return nil
 }

@@ -53,7 +53,7 @@ func audits(g *gallery, events *trail) []audited {
 		return func() (string, error) { return id, f() }
 	}
 	return []audited{
-		{event.QuotaSet, "", detail("user_id"), about("ann", func() error { return as.Admin().SetQuota(ctx, "ann", belljar.Quota{MemoryMB: 512}) })},
+		{event.QuotaSet, "", detail("user_id"), about("ann", func() error { return as.Admin().SetQuota(ctx, "ann", &belljar.Quota{MemoryMB: 512}) })},
 		{event.RunTimedOut, "execution_timeout", aboutRun, func() (string, error) {
 			x, err := as.Runs().Start(ctx, with(shell("sleep 1000"), func(s *belljar.RunSpec) { s.TimeoutSec = 0.1 }))
 			if err == nil {

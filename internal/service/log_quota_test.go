@@ -218,20 +218,20 @@ func TestLogQuotaAfterAKill(t *testing.T) {
 func TestLogQuotaOfAUser(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.LogMB = 1 })
 	admin := b.service.As(service.Local()).Admin()
-	if err := admin.SetQuota(t.Context(), "local", belljar.Quota{}); err != nil {
+	if err := admin.SetQuota(t.Context(), "local", &belljar.Quota{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.run(shell("head -c 1500000 /dev/zero")); len(r.stdout) != 1_500_000 {
 		t.Errorf("%d bytes", len(r.stdout))
 	}
 	b.run(shell("true"))
-	if err := admin.SetQuota(t.Context(), "local", belljar.Quota{LogMB: 1}); err != nil {
+	if err := admin.SetQuota(t.Context(), "local", &belljar.Quota{LogMB: 1}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := b.Start(t.Context(), shell("true"))
 	fullLogs(t, err)
 	var e *belljar.Error
-	if err := admin.SetQuota(t.Context(), "local", belljar.Quota{LogMB: -1}); !errors.As(err, &e) || e.Details["field"] != "log_mb" {
+	if err := admin.SetQuota(t.Context(), "local", &belljar.Quota{LogMB: -1}); !errors.As(err, &e) || e.Details["field"] != "log_mb" {
 		t.Errorf("%v", err)
 	}
 }

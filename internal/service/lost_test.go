@@ -5,6 +5,8 @@ package service_test
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -36,8 +38,10 @@ func (l losing) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox,
 
 // If a runtime stops working, the first run fails with the missing requirement. Later runs are refused immediately, until it works again.
 func TestRuntimeLostAndFound(t *testing.T) {
-	gone := &atomic.Bool{}
-	b := newBench(t, func(o *service.Options) { o.Runtimes[0] = losing{o.Runtimes[0], gone} })
+	gone, text := &atomic.Bool{}, &shared{}
+	b := newBench(t, func(o *service.Options) {
+		o.Runtimes[0], o.Logger = losing{o.Runtimes[0], gone}, slog.New(slog.NewTextHandler(text, nil))
+	})
 	if r := b.follow(b.start(shell("true")).ID); r.Phase != belljar.PhaseCompleted {
 		t.Fatalf("%+v", r.Run)
 	}
@@ -45,6 +49,9 @@ func TestRuntimeLostAndFound(t *testing.T) {
 	r := b.follow(b.start(shell("true")).ID)
 	if r.Phase != belljar.PhaseFailed || r.ReasonCode != belljar.ReasonProvisionFailed || !strings.Contains(r.Message, "the engine is gone") {
 		t.Errorf("%+v", r.Run)
+	}
+	if log := text.String(); !regexp.MustCompile(`level=WARN msg="run ended" .* message=".*the engine is gone`).MatchString(log) || strings.Count(log, "level=INFO msg=\"run ended\"") != 1 {
+		t.Errorf("the log has no reason:\n%s", log)
 	}
 	_, err := b.Start(b.context(), shell("true"))
 	if belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable || belljar.HintOf(err) != "start it" {

@@ -186,7 +186,7 @@ func TestQuotaOfAUser(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	own := belljar.Quota{ConcurrentRuns: 1, ArtifactMB: 7}
-	if err := admin.SetQuota(t.Context(), "a", own); err != nil {
+	if err := admin.SetQuota(t.Context(), "a", &own); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := admin.Quota(t.Context(), "a"); err != nil || got != own {
@@ -200,12 +200,20 @@ func TestQuotaOfAUser(t *testing.T) {
 		"artifact_mb": {ArtifactMB: -1}, "cpu_seconds_per_day": {CPUSecondsPerDay: -1}, "log_mb": {LogMB: 1 << 43}, "egress_mb_per_day": {EgressMBPerDay: math.MaxInt},
 	} {
 		var e *belljar.Error
-		if err := admin.SetQuota(t.Context(), "a", q); !errors.As(err, &e) || e.Details["field"] != field {
+		if err := admin.SetQuota(t.Context(), "a", &q); !errors.As(err, &e) || e.Details["field"] != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	if err := admin.SetQuota(t.Context(), "", own); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
+	if err := admin.SetQuota(t.Context(), "", &own); belljar.CodeOf(err) != belljar.CodeInvalidRequest {
 		t.Errorf("nobody's: %v", err)
+	}
+	for range 2 { // also if there is none
+		if err := admin.SetQuota(t.Context(), "a", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := admin.Quota(t.Context(), "a"); err != nil || got.ConcurrentRuns != 3 || got.ArtifactMB != 128 {
+			t.Errorf("after its removal: %+v, %v", got, err)
+		}
 	}
 }
 

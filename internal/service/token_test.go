@@ -109,7 +109,7 @@ func TestOperatorsOnly(t *testing.T) {
 	_, list := v.Admin().Tokens(ctx)
 	_, others := v.Runs().List(ctx, belljar.RunQuery{UserID: "b"})
 	for name, err := range map[string]error{
-		"runs": runs, "keys": keys, "usage": usage, "quota": quota, "set": v.Admin().SetQuota(ctx, "a", belljar.Quota{}),
+		"runs": runs, "keys": keys, "usage": usage, "quota": quota, "set": v.Admin().SetQuota(ctx, "a", &belljar.Quota{}),
 		"create": create, "list": list, "revoke": v.Admin().RevokeToken(ctx, "x"), "runs of others": others,
 	} {
 		if belljar.CodeOf(err) != belljar.CodeForbidden {

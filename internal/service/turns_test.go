@@ -216,7 +216,7 @@ func TestConcurrentRunsOfAUser(t *testing.T) {
 		t.Errorf("of another: %s, %v", run.Phase, err)
 	}
 	b.follow(run.ID)
-	if err := b.service.As(service.Local()).Admin().SetQuota(t.Context(), "local", belljar.Quota{}); err != nil {
+	if err := b.service.As(service.Local()).Admin().SetQuota(t.Context(), "local", &belljar.Quota{}); err != nil {
 		t.Fatal(err)
 	}
 	b.run(shell("true")).want(t, belljar.PhaseCompleted, 0, "")

@@ -268,8 +268,8 @@ type Users interface {
 	Recorded(ctx context.Context, userID string) (all, recent int64, err error)
 	// Quota returns a user's stored quota; ErrNotFound if there is none.
 	Quota(ctx context.Context, userID string) (belljar.Quota, error)
-	// SetQuota stores or replaces a user's quota.
-	SetQuota(ctx context.Context, userID string, q belljar.Quota) error
+	// SetQuota stores or replaces a user's quota; nil deletes it.
+	SetQuota(ctx context.Context, userID string, q *belljar.Quota) error
 }
 
 // Approvals are the stored approvals.

@@ -393,7 +393,7 @@ func (admin) Usage(context.Context, int) ([]belljar.UserUsage, error) {
 
 func (admin) Quota(context.Context, string) (belljar.Quota, error) { return belljar.Quota{}, nil }
 
-func (admin) SetQuota(context.Context, string, belljar.Quota) error { return nil }
+func (admin) SetQuota(context.Context, string, *belljar.Quota) error { return nil }
 
 func (admin) CreateToken(_ context.Context, spec belljar.TokenSpec) (belljar.Token, error) {
 	return belljar.Token{ID: ID, UserID: spec.UserID, Secret: "blj_secret", CreatedAt: then()}, nil

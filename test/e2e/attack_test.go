@@ -122,6 +122,7 @@ func TestAttackOthers(t *testing.T) {
 		{"GET", "/admin/usage", "", 403},
 		{"GET", "/admin/quotas/ann", "", 403},
 		{"PUT", "/admin/quotas/bob", "{}", 403},
+		{"DELETE", "/admin/quotas/bob", "", 403},
 		{"GET", "/admin/tokens", "", 403},
 		{"POST", "/admin/tokens", `{"user_id":"bob"}`, 403},
 		{"DELETE", "/admin/tokens/x", "", 403},

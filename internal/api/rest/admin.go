@@ -140,9 +140,11 @@ func (d *Door) admin() {
 		Summary:     "Set a user's quota",
 		Description: "Replaces the whole quota. 0, or a field that is left out, means no limit.",
 	}, func(c *call, p *userPath, body *api.QuotaSpec) (belljar.Quota, error) {
-		if err := c.Admin().SetQuota(c, p.ID, belljar.Quota(*body)); err != nil {
-			return belljar.Quota{}, err
-		}
-		return c.Admin().Quota(c, p.ID)
+		quota := belljar.Quota(*body)
+		return quota, c.Admin().SetQuota(c, p.ID, &quota)
 	})
+	command(d, huma.Operation{
+		OperationID: "admin-delete-quota", Method: http.MethodDelete, Path: api.Prefix + "/admin/quotas/{user_id}", Tags: []string{"admin"},
+		Summary: "Remove a user's own quota, so that the default applies",
+	}, func(c *call, p *userPath) error { return c.Admin().SetQuota(c, p.ID, nil) })
 }

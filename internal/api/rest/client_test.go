@@ -77,7 +77,7 @@ func TestClient(t *testing.T) {
 	if _, err := alice.Admin().Usage(ctx, 5); belljar.CodeOf(err) != belljar.CodeForbidden {
 		t.Errorf("usage for alice: %v", err)
 	}
-	must("set a quota", root.Admin().SetQuota(ctx, "alice", belljar.Quota{ConcurrentRuns: 3}))
+	must("set a quota", root.Admin().SetQuota(ctx, "alice", &belljar.Quota{ConcurrentRuns: 3}))
 	quota, err := root.Admin().Quota(ctx, "alice")
 	must("get a quota", err)
 	if quota.ConcurrentRuns != 3 || quota.CPUSecondsPerDay != 0 {

@@ -407,10 +407,14 @@ func (v admin) Quota(_ context.Context, id string) (belljar.Quota, error) {
 	return v.quotas[id], nil
 }
 
-func (v admin) SetQuota(_ context.Context, id string, q belljar.Quota) error {
+func (v admin) SetQuota(_ context.Context, id string, q *belljar.Quota) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.quotas[id] = q
+	if q == nil {
+		delete(v.quotas, id)
+	} else {
+		v.quotas[id] = *q
+	}
 	return nil
 }
 

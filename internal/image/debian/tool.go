@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/flock"
+	"github.com/belljar/belljar/internal/linux/idmap"
 )
 
 // pick finds a tool that works on this machine.
@@ -34,7 +35,7 @@ func pick() (tool, error) {
 			return fail("building an image without root needs newuidmap", "as root: apt install uidmap")
 		}
 		if !subordinate() {
-			return fail("building an image without root needs subordinate ids, and you have none", "as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 "+me())
+			return fail("building an image without root needs subordinate ids, and you have none", "as root: "+idmap.Grant("", me()))
 		}
 		return mmdebstrap{path: path, mode: "unshare"}, nil
 	}

@@ -91,7 +91,7 @@ func Discover(o Options) (*Pool, error) {
 		p.owned = may(o, unix.CAP_KILL) // without it only the owner can kill the processes inside
 		p.root(ids, append(taken, accounts(o)...))
 	default:
-		p.rootless(without(mine, append(own, accounts(o)...)), name)
+		p.rootless(o.Root, without(mine, append(own, accounts(o)...)), name)
 	}
 	return p, nil
 }
@@ -119,7 +119,7 @@ func (p *Pool) root(mapped, taken []span) {
 	p.Mode = ModeSingle
 }
 
-func (p *Pool) rootless(ids []span, name string) {
+func (p *Pool) rootless(root string, ids []span, name string) {
 	name = cmp.Or(name, strconv.Itoa(p.uid))
 	for _, helper := range []string{"newuidmap", "newgidmap"} {
 		if _, err := exec.LookPath(helper); err != nil {
@@ -129,7 +129,7 @@ func (p *Pool) rootless(ids []span, name string) {
 	}
 	if !p.use(ModeSub, narrow(), ids) {
 		p.Mode = ModeSingle
-		p.Hint = "no subordinate ids; as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name
+		p.Hint = "no subordinate ids; as root: " + Grant(root, name)
 	}
 }
 

@@ -59,11 +59,15 @@ func TestDiscover(t *testing.T) {
 		}, ModeSub, 2730, ""},
 		{"a user with too few of them", 1000, map[string]string{
 			"/etc/subuid": "1000:100000:20\n", "/etc/subgid": "1000:100000:20\n",
-		}, ModeSingle, 0, "usermod --add-subuids"},
+		}, ModeSingle, 0, "usermod --add-subuids 100020-165555"},
 		{"a user whose ranges lie apart", 1000, map[string]string{
 			"/etc/subuid": "1000:100000:65536\n", "/etc/subgid": "1000:200000:65536\n",
-		}, ModeSingle, 0, "usermod --add-subuids"},
-		{"a user without", 1000, map[string]string{}, ModeSingle, 0, "usermod --add-subuids"},
+		}, ModeSingle, 0, "usermod --add-subuids 265536-331071"},
+		{"a user without", 1000, map[string]string{}, ModeSingle, 0, "usermod --add-subuids 100000-165535 --add-subgids 100000-165535 1000"},
+		{"a user without, after others", 1000, map[string]string{
+			"/etc/passwd": "ada:x:1000:1000::/:/bin/sh\nsearch:x:250000:250000::/:/bin/sh\n",
+			"/etc/subuid": "ben:100000:65536\n", "/etc/subgid": "ben:100000:65536\neva:165536:65536\n",
+		}, ModeSingle, 0, "usermod --add-subuids 250001-315536 --add-subgids 250001-315536 ada"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bin := t.TempDir()

@@ -125,8 +125,13 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 	return q, nil
 }
 
-// SetQuota updates the cached quota of a user.
-func (a *Accounts) SetQuota(user string, q belljar.Quota) { a.quotas.put(user, q, a.Now()) }
+// SetQuota updates the cached quota of a user; nil is the default.
+func (a *Accounts) SetQuota(user string, q *belljar.Quota) {
+	if q == nil {
+		q = &a.Default
+	}
+	a.quotas.put(user, *q, a.Now())
+}
 
 // CheckDay refuses a run, a session or a terminal to a user whose daily CPU time is used up, and one with a network to a user whose daily
 // bytes are used up. The day ends at midnight UTC.

@@ -8,6 +8,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
@@ -37,8 +38,7 @@ func endEvent(p belljar.Phase) string {
 // recordEnded records the events of a run's end, and logs it.
 func (s *recorder) recordEnded(r *Run, program string, last belljar.Run) {
 	e := event.Event{
-		Name: endEvent(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime,
-		Reason: string(last.ReasonCode),
+		Name: endEvent(last.Phase), Time: *last.FinishedAt, Caller: r.caller, Run: &last, Runtime: last.Runtime, Reason: string(last.ReasonCode),
 	}
 	if last.ReasonCode == belljar.ReasonCanceledByUser {
 		e.Caller = fault.Actor(context.Cause(r.ctx), r.caller)
@@ -58,8 +58,8 @@ func (s *recorder) recordEnded(r *Run, program string, last belljar.Run) {
 
 // logEnded logs one line about an ended run. A command may contain secrets, so the line has only the program's name, "shell", or the context.
 func (s *recorder) logEnded(r *Run, program string, last belljar.Run) {
-	ctx := context.Background()
-	if !s.log.Enabled(ctx, slog.LevelInfo) {
+	level, why := outcome.Logged(last)
+	if !s.log.Enabled(context.Background(), level) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -70,7 +70,7 @@ func (s *recorder) logEnded(r *Run, program string, last belljar.Run) {
 	if last.ExitCode != nil {
 		attrs = append(attrs, slog.Int("exit_code", *last.ExitCode))
 	}
-	s.log.LogAttrs(ctx, slog.LevelInfo, "run ended", attrs...)
+	s.log.LogAttrs(context.Background(), level, "run ended", append(attrs, why...)...)
 }
 
 // count records an event that only the metrics use.

@@ -112,10 +112,14 @@ func (q users) Quota(ctx context.Context, userID string) (quota belljar.Quota, e
 	return quota, err
 }
 
-// SetQuota stores a user's quota.
-func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
+// SetQuota stores a user's quota, or deletes it.
+func (q users) SetQuota(ctx context.Context, userID string, quota *belljar.Quota) error {
 	return q.s.write(ctx, func() error {
-		q.s.quotas[userID] = quota
+		if quota == nil {
+			delete(q.s.quotas, userID)
+			return nil
+		}
+		q.s.quotas[userID] = *quota
 		return nil
 	})
 }

@@ -11,6 +11,7 @@ import (
 	driver "modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 
+	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
 
@@ -39,7 +40,18 @@ func mapError(path string, err error) error {
 			return fmt.Errorf("%w: %w", store.ErrFull, err)
 		}
 	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
-		return fmt.Errorf("%w: %w", store.ErrCorrupt, err)
+		return &belljar.Error{Code: belljar.CodeInternal, Message: "the store " + path + " is damaged", Err: err, Hint: hintDamaged}
+	}
+	return err
+}
+
+const hintDamaged = "the file is damaged or no database: restore it from a backup and remove its -wal and -shm files, or move it away, with these files, logs and artifacts, and start with an empty store"
+
+// mapError is [mapError] that remembers a damaged file for [Store.Ping]: the damage may be where Ping does not read.
+func (w *writer) mapError(err error) error {
+	err = mapError(w.path, err)
+	if belljar.HintOf(err) == hintDamaged {
+		w.damage.CompareAndSwap(nil, &err)
 	}
 	return err
 }

@@ -226,6 +226,52 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
+// TestDamageAfterOpening: damage that the start does not meet is reported with the file and a hint, as no row's, and the store is not ready.
+func TestDamageAfterOpening(t *testing.T) {
+	for name, use := range map[string]func(*sqlite.Store) error{
+		"read": func(s *sqlite.Store) error {
+			_, err := s.Runs().Unfinished(t.Context())
+			return err
+		},
+		"write": func(s *sqlite.Store) error {
+			_, err := s.Runs().Insert(t.Context(), store.Run{Run: belljar.Run{ID: "b", UserID: "ann", Phase: belljar.PhaseQueued}}, nil)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store.db")
+			s := open(t, path)
+			addRun(t, s, "a")
+			s.Close()
+			var page, size int64
+			db := raw(t, path)
+			if err := db.QueryRow("SELECT rootpage, page_size FROM sqlite_schema, pragma_page_size WHERE name = 'sandbox_runs'").Scan(&page, &size); err != nil {
+				t.Fatal(err)
+			}
+			db.Close()
+			f, err := os.OpenFile(path, os.O_WRONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt(make([]byte, size), (page-1)*size); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+			s = open(t, path)
+			if err := s.Ping(t.Context()); err != nil {
+				t.Fatalf("before: %v", err)
+			}
+			err = use(s)
+			if err == nil || errors.Is(err, store.ErrCorrupt) || !strings.Contains(err.Error(), path) || !strings.Contains(belljar.HintOf(err), "restore it") {
+				t.Errorf("error %v, hint %q", err, belljar.HintOf(err))
+			}
+			if err := s.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "malformed") {
+				t.Errorf("ready: %v", err)
+			}
+		})
+	}
+}
+
 func TestOpenGivesUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -91,7 +91,7 @@ func TestOlderVersion(t *testing.T) {
 				}
 			}
 			want := belljar.Quota{LogMB: 3, MemoryMB: 4}
-			if err := s.Users().SetQuota(t.Context(), "ann", want); err != nil {
+			if err := s.Users().SetQuota(t.Context(), "ann", &want); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := s.Users().Quota(t.Context(), "ann"); err != nil || got != want {

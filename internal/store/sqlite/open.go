@@ -169,7 +169,7 @@ func openFailed(path string, err error, hint string) error {
 	if errors.As(err, &known) {
 		switch known.Code() & 0xff {
 		case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
-			hint = "the file is damaged or no database: restore it from a backup and remove its -wal and -shm files, or move it away, with these files, logs and artifacts, and start with an empty store"
+			hint = hintDamaged
 		case lib.SQLITE_FULL, lib.SQLITE_IOERR:
 			if err = mapError(path, err); errors.Is(err, store.ErrFull) {
 				hint = "free space on the disk"

@@ -108,8 +108,11 @@ func (s *Store) deleteBy(ctx context.Context, some func(*tx) (int64, error)) (to
 	}
 }
 
-// Ping writes a number and reads it back over a reader's connection.
+// Ping writes a number and reads it back over a reader's connection. It fails once any read or write has found the file damaged.
 func (s *Store) Ping(ctx context.Context) error {
+	if damage := s.writer.damage.Load(); damage != nil {
+		return *damage
+	}
 	var wrote, read int64
 	err := s.writer.do(ctx, write{do: func(t *tx) error {
 		return t.row("UPDATE sandbox_ping SET n = n + 1 RETURNING n").Scan(&wrote)
@@ -154,6 +157,6 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	case <-s.writer.quit:
 		return store.ErrClosed
 	default:
-		return mapError(s.path, err)
+		return s.writer.mapError(err)
 	}
 }

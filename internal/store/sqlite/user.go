@@ -83,9 +83,13 @@ func (q users) Quota(ctx context.Context, userID string) (belljar.Quota, error) 
 	return belljar.Quota{}, q.s.failed(ctx, scanFailed("quota", userID, err))
 }
 
-// SetQuota stores a user's quota.
-func (q users) SetQuota(ctx context.Context, userID string, quota belljar.Quota) error {
+// SetQuota stores a user's quota, or deletes it.
+func (q users) SetQuota(ctx context.Context, userID string, quota *belljar.Quota) error {
 	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+		if quota == nil {
+			_, err := t.exec("DELETE FROM sandbox_quotas WHERE user_id = ?", userID)
+			return err
+		}
 		_, err := t.exec("INSERT OR REPLACE INTO sandbox_quotas (user_id, concurrent_runs, cpu_seconds_per_day, artifact_mb, log_mb, memory_mb, cpu, egress_mb_per_day) VALUES (?,?,?,?,?,?,?,?)",
 			userID, quota.ConcurrentRuns, quota.CPUSecondsPerDay, quota.ArtifactMB, quota.LogMB, quota.MemoryMB, quota.CPU, quota.EgressMBPerDay)
 		return err

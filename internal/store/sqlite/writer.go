@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/belljar/belljar/internal/store"
 )
@@ -33,6 +34,7 @@ type writer struct {
 	quit    chan struct{}
 	stopped chan struct{}
 	once    sync.Once
+	damage  atomic.Pointer[error] // of the file, once it is found
 
 	tx   *tx
 	sync string // the connection's PRAGMA synchronous; "" when unknown
@@ -114,7 +116,7 @@ func (w *writer) gather(group []*pending) []*pending {
 func (w *writer) commit(group []*pending) {
 	results := make([]error, len(group))
 	if err := w.transaction(group, results); err != nil {
-		err = mapError(w.path, err)
+		err = w.mapError(err)
 		for i := range results {
 			results[i] = err
 		}
@@ -210,7 +212,7 @@ func (w *writer) isolated(p *pending) (result, err error) {
 	if _, err := w.tx.exec("RELEASE one"); err != nil {
 		return nil, err
 	}
-	return mapError(w.path, result), nil
+	return w.mapError(result), nil
 }
 
 // guard turns a panic in one write into an error, so that the others are not lost.

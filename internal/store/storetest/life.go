@@ -51,7 +51,7 @@ func calls(s store.Store, r store.Run, session store.Session, token store.Token)
 		"Users.Top":      func(ctx context.Context) error { _, err := s.Users().Top(ctx, 1, start()); return err },
 		"Users.Delete":   func(ctx context.Context) error { _, err := s.Users().DeleteBefore(ctx, start()); return err },
 		"Users.Quota":    func(ctx context.Context) error { _, err := s.Users().Quota(ctx, "ann"); return err },
-		"Users.SetQuota": func(ctx context.Context) error { return s.Users().SetQuota(ctx, "ann", belljar.Quota{}) },
+		"Users.SetQuota": func(ctx context.Context) error { return s.Users().SetQuota(ctx, "ann", &belljar.Quota{}) },
 		"Tokens.Insert":  func(ctx context.Context) error { return s.Tokens().Insert(ctx, store.Token{Hash: belljar.NewID()}) },
 		"Tokens.ByHash":  func(ctx context.Context) error { _, err := s.Tokens().ByHash(ctx, token.Hash); return err },
 		"Tokens.List":    func(ctx context.Context) error { _, err := s.Tokens().List(ctx); return err },
@@ -94,7 +94,7 @@ func stock(t *testing.T, s store.Store) (r store.Run, session store.Session, tok
 	addSession(t, s, session)
 	token.ID, token.Hash, token.UserID, token.CreatedAt = "t", "h", "ann", start()
 	ok(t, s.Tokens().Insert(t.Context(), token))
-	ok(t, s.Users().SetQuota(t.Context(), "ann", belljar.Quota{ConcurrentRuns: 1}))
+	ok(t, s.Users().SetQuota(t.Context(), "ann", &belljar.Quota{ConcurrentRuns: 1}))
 	ok(t, s.Approvals().Put(t.Context(), openApproval("pending", "ann", 0)))
 	return r, session, token
 }

@@ -302,13 +302,18 @@ func usageTop(t *testing.T, s store.Store) {
 	_, err = s.Users().Quota(ctx, "ann")
 	wantErr(t, "quota", err, store.ErrNotFound)
 	for _, quota := range []belljar.Quota{{ConcurrentRuns: 3, CPUSecondsPerDay: 1.5, ArtifactMB: 7, LogMB: 8, MemoryMB: 9, CPU: 2.5, EgressMBPerDay: 11}, {}, {ArtifactMB: 1}} {
-		ok(t, s.Users().SetQuota(ctx, "ann", quota))
+		ok(t, s.Users().SetQuota(ctx, "ann", &quota))
 		got, err := s.Users().Quota(ctx, "ann")
 		ok(t, err)
 		same(t, "quota", got, quota)
 	}
+	for range 2 {
+		ok(t, s.Users().SetQuota(ctx, "ann", nil))
+		_, err = s.Users().Quota(ctx, "ann")
+		wantErr(t, "deleted quota", err, store.ErrNotFound)
+	}
 	for _, user := range hostile() {
-		ok(t, s.Users().SetQuota(ctx, user, belljar.Quota{ConcurrentRuns: len(user)}))
+		ok(t, s.Users().SetQuota(ctx, user, &belljar.Quota{ConcurrentRuns: len(user)}))
 	}
 	for _, user := range hostile() {
 		got, err := s.Users().Quota(ctx, user)

@@ -423,16 +423,16 @@ async def test_operators(belljar: Any) -> None:
     assert run.id in [r["id"] for r in page["items"]]
     assert (await got(belljar.admin.run(run.id)))["exit_code"] == 0
     assert [u for u in await got(belljar.admin.usage(200)) if u["user_id"] == "ann"]
-    quota = {**(await got(belljar.admin.quota("ann"))), "concurrent_runs": 3}
-    assert (await got(belljar.admin.set_quota("ann", quota)))["concurrent_runs"] == 3
-    assert (await got(belljar.admin.quota("ann")))["concurrent_runs"] == 3
+    before = await got(belljar.admin.quota("ann"))
+    assert (await got(belljar.admin.set_quota("ann", {**before, "concurrent_runs": 3})))["concurrent_runs"] == 3
+    await got(belljar.admin.delete_quota("ann"))
+    assert await got(belljar.admin.quota("ann")) == before
     key = b"python".hex() + str(id(belljar))
     await got(belljar.run(["true"], idempotency_key=key))
     assert key in [k["key"] for k in await got(belljar.admin.idempotency(endpoint="runs", limit=200))]
     await got(belljar.tokens.revoke(made["id"]))
-    with b.Belljar(belljar._transport.address.text, api_key=made["secret"]) as ann:
-        with pytest.raises(b.UnauthorizedError):
-            ann.me()
+    with b.Belljar(belljar._transport.address.text, api_key=made["secret"]) as ann, pytest.raises(b.UnauthorizedError):
+        ann.me()
 
 
 async def test_secrets(belljar: Any) -> None:

@@ -91,6 +91,11 @@ export class Admin {
   setQuota(userId: string, quota: QuotaSpec, options?: CallOptions): Promise<Quota> {
     return this.#connection.json({ method: "PUT", path: route("admin", "quotas", userId), json: quota }, options);
   }
+
+  /** deleteQuota removes a user's own quota, so that the default applies. */
+  async deleteQuota(userId: string, options?: CallOptions): Promise<void> {
+    await this.#connection.json({ method: "DELETE", path: route("admin", "quotas", userId) }, options);
+  }
 }
 
 /** The API keys. For operators. */

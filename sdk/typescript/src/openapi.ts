@@ -96,7 +96,8 @@ export interface paths {
          */
         put: operations["admin-set-quota"];
         post?: never;
-        delete?: never;
+        /** Remove a user's own quota, so that the default applies */
+        delete: operations["admin-delete-quota"];
         options?: never;
         head?: never;
         patch?: never;
@@ -5956,6 +5957,28 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Quota"];
                 };
+            };
+            default: components["responses"]["Failure"];
+        };
+    };
+    "admin-delete-quota": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The user's id */
+                user_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No Content */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             default: components["responses"]["Failure"];
         };

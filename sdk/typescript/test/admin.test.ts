@@ -37,9 +37,12 @@ test("API keys, all users' runs, usage and quotas", async (t) => {
   assert.equal((await belljar.admin.run(run.id)).exit_code, 0);
   assert.ok((await belljar.admin.usage({ limit: 200 })).some((one) => one.user_id === "ann"));
 
-  const quota = { ...(await belljar.admin.quota("ann")), concurrent_runs: 3 };
+  const before = await belljar.admin.quota("ann");
+  const quota = { ...before, concurrent_runs: 3 };
   assert.equal((await belljar.admin.setQuota("ann", quota)).concurrent_runs, 3);
   assert.equal((await belljar.admin.quota("ann")).concurrent_runs, 3);
+  await belljar.admin.deleteQuota("ann");
+  assert.deepEqual(await belljar.admin.quota("ann"), before);
 
   await ann.run(["true"], { idempotencyKey: "a key of ann's" });
   const keys = await belljar.admin.idempotency({ endpoint: "runs", userId: "ann", limit: 200 });

@@ -74,6 +74,10 @@ class AsyncAdmin:
         """Replaces a user's whole quota: 0, or a field that is left out, means no limit."""
         return cast("types.Quota", await self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
 
+    async def delete_quota(self, user_id: str) -> None:
+        """Removes a user's own quota, so that the default applies."""
+        await self._transport.ask(Ask("DELETE", path("admin", "quotas", user_id)))
+
 
 class AsyncTokens:
     """The API keys. For operators."""

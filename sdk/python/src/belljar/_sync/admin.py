@@ -75,6 +75,10 @@ class Admin:
         """Replaces a user's whole quota: 0, or a field that is left out, means no limit."""
         return cast("types.Quota", self._transport.ask(Ask("PUT", path("admin", "quotas", user_id), dict(quota))))
 
+    def delete_quota(self, user_id: str) -> None:
+        """Removes a user's own quota, so that the default applies."""
+        self._transport.ask(Ask("DELETE", path("admin", "quotas", user_id)))
+
 
 class Tokens:
     """The API keys. For operators."""
