@@ -126,8 +126,11 @@ type record struct {
 func (r *Runtime) devices() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if unix.Access(r.nodes+"/null", unix.F_OK) != nil {
-		r.nodes = rootfs.Nodes(rootfs.OwnDevices)
+	for _, name := range rootfs.Devices() {
+		if unix.Access(r.nodes+"/"+name, unix.F_OK) != nil {
+			r.nodes = rootfs.Nodes(rootfs.OwnDevices)
+			break
+		}
 	}
 	return r.nodes
 }

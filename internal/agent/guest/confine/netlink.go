@@ -142,7 +142,7 @@ func (c *supervisor) serve() {
 		var e unix.Errno
 		wait := 0
 		switch n.nr {
-		case unix.SYS_FCNTL, unix.SYS_SOCKET:
+		case unix.SYS_FCNTL:
 			wait = 5 // milliseconds: another call often follows, and Go's poller takes ten times as long as the kernel
 		}
 		err = conn.Read(func(fd uintptr) bool {

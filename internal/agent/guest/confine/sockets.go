@@ -157,14 +157,22 @@ func countListening(list string, ours map[string]bool) (n int, err error) {
 	return n, lines.Err()
 }
 
+// counted are the protocols whose sockets the kernel counts one by one. It counts a socket of MPTCP again each time that it listens.
+var counted = []string{"TCP", "TCPv6", "UNIX", "UNIX-STREAM", "NETLINK", "RAW", "RAWv6"}
+
 // datagrams returns the number of UDP sockets in our network namespace. The kernel counts those without an address only among all sockets, so
-// a few of TCP may be among them.
+// those of TCP that are not connected are among them.
 func datagrams() (n int, err error) {
-	others, err := sockets(func(protocol string) bool { return protocol != "UDP" && protocol != "UDPv6" })
+	isCounted := func(protocol string) bool { return slices.Contains(counted, protocol) }
+	before, err := sockets(isCounted)
 	if err != nil {
 		return 0, err
 	}
 	text, err := os.ReadFile("/proc/self/net/sockstat")
+	if err != nil {
+		return 0, err
+	}
+	after, err := sockets(isCounted)
 	if err != nil {
 		return 0, err
 	}
@@ -173,7 +181,7 @@ func datagrams() (n int, err error) {
 		return 0, errors.New("the kernel does not count sockets")
 	}
 	n, err = strconv.Atoi(string(fields[2]))
-	return n - others, err
+	return max(n-min(before, after), 0), err // sockets may have been closed meanwhile
 }
 
 // sockets returns the number of sockets of some protocols in our network namespace, whichever processes hold them.
