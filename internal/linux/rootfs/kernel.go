@@ -21,12 +21,18 @@ func HiddenFiles() []string {
 	return []string{
 		"kcore", "keys", "key-users", "kmsg", "kallsyms", "latency_stats", "timer_list", "timer_stats", "sched_debug",
 		"sysrq-trigger", "modules", "iomem", "ioports", "interrupts", "softirqs", "diskstats", "partitions", "config.gz",
-		"locks", "buddyinfo", "zoneinfo", "crypto", "cmdline",
+		"locks", "buddyinfo", "zoneinfo", "crypto", "swaps", "cmdline",
 	}
 }
 
-// HiddenSettings are the files below /proc/sys that count the resources of the whole host. Every kernel has the last one.
-func HiddenSettings() []string { return []string{"sys/fs/aio-nr", "sys/fs/inode-nr", "sys/fs/file-nr"} }
+// HiddenSettings are the files below /proc/sys that count the resources of the whole host, or that can be polled: as for hostname, the kernel
+// has one queue of those who wait, which each change on the host or of a sandbox walks. Every kernel has the last one.
+func HiddenSettings() []string {
+	return []string{"sys/fs/aio-nr", "sys/fs/inode-nr", "sys/kernel/domainname", "sys/fs/file-nr"}
+}
+
+// HostnameFile is the file of /proc with the host's name.
+const HostnameFile = "sys/kernel/hostname"
 
 // BootID is the file of /proc that identifies the boot of the host: two sandboxes that read the same id would know that they
 // share a host.

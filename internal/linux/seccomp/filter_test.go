@@ -91,6 +91,7 @@ var sandboxDecisions = []decision{
 	{"setsockopt", a(3, high|unix.SOL_SOCKET, high|unix.SO_RCVLOWAT), nothing}, {"setsockopt", a(3, unix.IPPROTO_IP, unix.IP_RECVERR), nothing},
 	{"setsockopt", a(3, unix.IPPROTO_IPV6, unix.IPV6_RECVERR), nothing}, {"setsockopt", a(3, unix.IPPROTO_UDP, 1), 0},
 	{"prctl", a(unix.PR_SCHED_CORE, unix.PR_SCHED_CORE_CREATE), unix.EINVAL}, {"prctl", a(high | unix.PR_SCHED_CORE), unix.EINVAL},
+	{"prctl", a(unix.PR_SET_MEMORY_MERGE, 1), unix.EINVAL}, {"madvise", a(0, 4096, unix.MADV_MERGEABLE), unix.EINVAL}, {"madvise", a(0, 12, unix.MADV_DONTNEED), 0},
 	{"sync", a(), nothing}, {"syncfs", a(3), nothing}, {"syncfs", a(minus1), nothing},
 	{"fadvise64", a(3, 0, 0, 3), 0}, {"fadvise64", a(3, 0, 0, 4), nothing}, {"fadvise64", a(3, 4, 4, high|4), nothing},
 	{"fcntl", a(3, unix.F_SETLK), 0}, {"fcntl", a(3, unix.F_SETLKW), 0}, {"fcntl", a(3, unix.F_OFD_GETLK), 0}, {"fcntl", a(3, unix.F_GETFD), 0},

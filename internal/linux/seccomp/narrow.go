@@ -8,6 +8,8 @@ func narrow(name string, arg int) bool {
 		return arg == 3
 	case "fcntl":
 		return arg == 1
+	case "madvise":
+		return arg == 2
 	case "setsockopt":
 		return arg == 1 || arg == 2
 	case "socket", "socketpair":

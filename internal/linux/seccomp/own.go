@@ -143,8 +143,12 @@ func execRules(o Options) map[string][]rule {
 			{[]condition{when("prctl", 0, unix.PR_SET_SECCOMP)}, fails(unix.EINVAL)},
 			// A program that is alone on a core keeps its other threads idle, above the quota.
 			{[]condition{when("prctl", 0, unix.PR_SCHED_CORE)}, fails(unix.EINVAL)},
+			{[]condition{when("prctl", 0, unix.PR_SET_MEMORY_MERGE)}, fails(unix.EINVAL)},
 			{action: allow},
 		},
+		// A thread of the kernel would merge equal pages, at the host's cost, and show a program which pages others have. The errors are those of
+		// a kernel that does not.
+		"madvise": {{[]condition{when("madvise", 2, unix.MADV_MERGEABLE)}, fails(unix.EINVAL)}, {action: allow}},
 		// A sandbox must not drop the host's cache of files that others use. The kernel ignores advice on files in memory anyway.
 		"fadvise64": {{[]condition{when("fadvise64", 3, 4)}, fails(0)}, {action: allow}}, // POSIX_FADV_DONTNEED
 	}

@@ -231,6 +231,8 @@ func masked() []string {
 		// own there.
 		"/proc/locks", "/proc/buddyinfo", "/proc/zoneinfo", "/proc/pagetypeinfo", "/proc/pressure", "/proc/crypto",
 		"/proc/sys/fs/aio-nr", "/proc/sys/fs/file-nr", "/proc/sys/fs/inode-nr", "/proc/sys/kernel/random/boot_id",
+		// Files whose changes can be awaited, in one queue for the whole host.
+		"/proc/swaps", "/proc/sys/kernel/domainname",
 	}
 }
 

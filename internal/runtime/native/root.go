@@ -140,10 +140,11 @@ func (b *rootBuilder) proc(pl *plan) {
 		b.m.Protect(proc, name, mount.ReadOnly|mount.NoSUID|mount.NoDev|mount.NoExec)
 	}
 	b.m.HideFiles(proc, rootfs.HiddenSettings(), pl.devices+"/null")
-	// The sandbox's own /run will hide this file.
-	const own = "run/boot_id"
-	b.File(own, randomUUID()+"\n")
-	b.m.BindAt(b.Root, own, proc, rootfs.BootID, rootfs.Sealed)
+	// The sandbox's own /run will hide these files.
+	for _, f := range [][3]string{{"run/boot_id", randomUUID(), rootfs.BootID}, {"run/hostname", rootfs.Hostname, rootfs.HostnameFile}} {
+		b.File(f[0], f[1]+"\n")
+		b.m.BindAt(b.Root, f[0], proc, f[2], rootfs.Sealed)
+	}
 }
 
 // randomUUID returns a UUID of version 4, like the kernel's.

@@ -211,6 +211,9 @@ func (s *Runs) Stop() {
 	defer s.mu.Unlock()
 	s.work.Refuse() // under the lock, so that no run is registered afterwards
 	for _, r := range s.runs {
+		r.stopQueued() // before the end of another run gives it a place
+	}
+	for _, r := range s.runs {
 		if s.sessionsSurvive && r.inSession() {
 			r.stop(fault.ErrDetached)
 		} else {

@@ -66,6 +66,7 @@ func attacks() map[string]func(*report, []string) {
 		"narrowed":    narrowed,
 		"nested":      nested,
 		"netlinks":    netlinks,
+		"await":       await,
 		"notify":      notify,
 		"options":     options,
 		"printed":     printed,
