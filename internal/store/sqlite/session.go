@@ -121,7 +121,7 @@ func (q sessions) Update(ctx context.Context, s store.Session) error {
 		if err == nil && n == 0 {
 			return fmt.Errorf("session %s: %w", id, store.ErrNotFound)
 		}
-		if err != nil {
+		if err != nil || s.EndedAt == nil {
 			return err
 		}
 		return countEnded(t, "+", "id = ?", id)

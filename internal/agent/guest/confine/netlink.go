@@ -141,8 +141,7 @@ func (c *supervisor) serve() {
 	for err == nil {
 		var e unix.Errno
 		wait := 0
-		switch n.nr {
-		case unix.SYS_FCNTL:
+		if n.nr == unix.SYS_FCNTL {
 			wait = 5 // milliseconds: another call often follows, and Go's poller takes ten times as long as the kernel
 		}
 		err = conn.Read(func(fd uintptr) bool {
