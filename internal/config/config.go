@@ -86,6 +86,8 @@ type Config struct {
 	GVisorPath     string // of belljar-runsc; "" searches for it
 	GVisorPlatform string
 
+	NativePTYs bool
+
 	// Images.
 	AllowedImages   []string // patterns; empty allows every image
 	ImagePull       string   // missing | never

@@ -93,6 +93,8 @@ func execution(c *Config) []row {
 			doc: "Image of a session that is opened by scope, or created over the shell API, without an image, and of the sessions of the thread API."},
 		{name: "ALLOW_WEAK", value: list(&c.AllowWeak, checkWord), def: "[]",
 			doc: "Protections that may be missing on this host, by the names that `belljar doctor` prints. Without this, the server does not start if one is missing. With it, requests run on the defaults; a request for a limit that is missing here is refused, unless an operator sends it with allow_weak. Enters the policy hash when not empty."},
+		{name: "NATIVE_PTYS", value: boolean(&c.NativePTYs), def: "true",
+			doc: "Programs of native sandboxes can make pseudo-terminals, as tmux, script and pexpect do. The kernel processes what they write to them outside all limits of CPU time, so that a program with a tenth of a processor can keep all processors of the host busy. If false, they have the terminals and shells of Belljar only. That needs a user id of its own for programs: root, or subordinate ids."},
 		{name: "SUPPORTED_SPEC_VERSIONS", value: list(&c.SupportedSpecVersions, checkSpec), def: "1.0,1.1", hash: true,
 			doc: "Values of spec_version that clients may name: 1.0, 1.1. The command line, the SDKs and the web page name 1.1."},
 	}

@@ -26,6 +26,7 @@ func openNative(h *Host, o openOptions) (unit, error) {
 	if err != nil {
 		return unit{}, err
 	}
+	rt.NoPTYs = !o.cfg.NativePTYs
 	return unit{rt, rt.Close, rt.Sweep, rt.SweepOthers, rt.SweepUntraced, rt.Prepare}, nil
 }
 

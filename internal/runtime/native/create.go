@@ -36,6 +36,11 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	if err := b.ClaimIDs(); err != nil {
 		return nil, err
 	}
+	if r.NoPTYs && b.IDs.Shared {
+		return nil, &runtime.StepError{
+			Step: jar.StepDev, Err: errors.New("programs have the agent's user id, so nothing keeps them from making pseudo-terminals"), Hint: r.Jars.IDs.Hint,
+		}
+	}
 	user := rack.User(spec.Root)
 	settle(b.IDs, user)
 	image, err := r.Jars.OpenImage(ctx, spec.Root.Dir, spec.Root.Lock, user)
@@ -148,7 +153,7 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks 
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, limits: k, ids: b.IDs, execDir: b.ExecDir(), filter: filter.Agent,
 		landlock: r.abi, lastCap: r.lastCap, root: tree, image: spec.Root.Dir != "", user: rack.User(spec.Root),
-		locks: int(locks.Fd()), devices: r.devices(),
+		locks: int(locks.Fd()), devices: r.devices(), noPTYs: r.NoPTYs,
 	}
 	pl.layers = spec.Root.Layers
 	for _, name := range runtime.Hidden(pl.layers) {

@@ -191,7 +191,7 @@ socket(AF_INET).bind(("127.0.0.1", 0))
 
 // Sandboxes that share a volume pass each other no descriptor over a socket there, and so no memory, no file that the other may only read,
 // and no network, and leave nothing in a FIFO. In its own folders a sandbox has both.
-func TestVolumePassesNoDescriptors(t *testing.T) {
+func TestDiskPassesNoDescriptors(t *testing.T) {
 	if why, hint := disk.Missing(); why != "" {
 		need.Missing(t, "%s: %s", why, hint)
 	}

@@ -32,6 +32,10 @@ type Options = rack.Options
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
 	*rack.Rack
+	// NoPTYs keeps programs from making pseudo-terminals: the kernel processes what they write to them outside all limits of CPU
+	// time. The agent still makes them. Set it before the first birth.
+	NoPTYs bool
+
 	warden  *warden.Client // for sandboxes that outlive this process
 	own     *warden.Client // for those that end with it
 	abi     int            // of Landlock, 0 for none

@@ -54,6 +54,7 @@ type plan struct {
 	devices   string      // folder of the host with the nodes of /dev
 	layers    []runtime.Layer
 	disk      *rack.Disk // nil for a workspace in memory
+	noPTYs    bool       // as in [Runtime]
 }
 
 // gates synchronise the first process with the second by two pipes, which exist in these two only. Each process closes the ends

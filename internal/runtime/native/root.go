@@ -169,7 +169,13 @@ func (b *rootBuilder) dev(pl *plan) {
 	b.p.Call(unix.SYS_MKDIRAT, dev, b.p.Str("pts"), forkexec.Int(0o755))
 	b.p.Call(unix.SYS_MKDIRAT, dev, b.p.Str("shm"), forkexec.Int(0o755))
 	// The sandbox has a devpts of its own: the host's terminals do not exist here.
-	b.m.MountFS("devpts", dev, "pts", mount.NoSUID|mount.NoExec, [2]string{"newinstance", ""}, [2]string{"ptmxmode", "0666"}, [2]string{"mode", "0620"}, [2]string{"max", "64"})
+	terminals := [][2]string{{"newinstance", ""}, {"mode", "0620"}, {"max", "64"}}
+	if pl.noPTYs { // the agent still opens them
+		terminals = append(terminals, [2]string{"ptmxmode", "0600"}, [2]string{"uid", strconv.Itoa(pl.user.UID)}, [2]string{"gid", strconv.Itoa(pl.user.GID)})
+	} else {
+		terminals = append(terminals, [2]string{"ptmxmode", "0666"})
+	}
+	b.m.MountFS("devpts", dev, "pts", mount.NoSUID|mount.NoExec, terminals...)
 	b.m.MountFS("tmpfs", dev, "shm", mount.NoSUID|mount.NoDev|mount.NoExec, mount.Tmpfs(pl.limits.shm, pl.limits.inodes, "1777", pl.user.UID, pl.user.GID)...)
 	b.m.SetAttr(dev, mount.ReadOnly|mount.NoSUID|mount.NoExec, false)
 }

@@ -5,6 +5,7 @@ package pty
 
 import (
 	"fmt"
+	"os"
 	"sync"
 
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -89,11 +90,15 @@ func openPeer(master int) (int, error) {
 
 // Open makes a PTY. Its slave belongs to the user who opens the master, so this runs as the user.
 func Open(size wire.Size) (master, slave int, err error) {
-	master, err = unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	master, err = openMaster()
+	if err == unix.EACCES {
+		// Programs may not make any: the master is the agent's, and the file system gives the slave to the user.
+		user, _ := unix.SetfsuidRetUid(os.Geteuid())
+		master, err = openMaster()
+		unix.SetfsuidRetUid(user)
+	}
 	if err != nil {
-		if master, err = unix.Open("/dev/pts/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0); err != nil {
-			return 0, 0, fmt.Errorf("open a terminal: %w", err)
-		}
+		return 0, 0, fmt.Errorf("open a terminal: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -112,6 +117,15 @@ func Open(size wire.Size) (master, slave int, err error) {
 		return 0, 0, fmt.Errorf("open the terminal's other side: %w", errno)
 	}
 	return master, int(peer), nil
+}
+
+func openMaster() (int, error) {
+	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
+	master, err := unix.Open("/dev/ptmx", flags, 0)
+	if err != nil {
+		master, err = unix.Open("/dev/pts/ptmx", flags, 0)
+	}
+	return master, err
 }
 
 // Winsize converts a size to the kernel's type.
