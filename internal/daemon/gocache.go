@@ -10,6 +10,7 @@ import (
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/gocache"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store"
 )
 
 // goCaches returns the Go build caches in a data folder.
@@ -25,7 +26,8 @@ func (h *Host) FillGoCache(ctx context.Context, engine belljar.Service, image st
 	if err != nil {
 		return err
 	}
-	return goCaches(data).Fill(ctx, engine, image)
+	_, err = goCaches(data).Fill(ctx, engine, image)
+	return err
 }
 
 // goCache returns the service's function for Go build caches in the data folder, or nil if the operator disables them. It fills
@@ -67,19 +69,20 @@ func (d *server) wantGoCache(image goImage) {
 const refill = time.Hour
 
 // fillGoCaches fills the requested caches, one at a time, until the server ends.
-func (d *server) fillGoCaches(data string) {
+func (d *server) fillGoCaches(data string, users store.Users) {
 	if d.goImages == nil {
 		return
 	}
 	caches := goCaches(data)
 	own := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"})
 	d.background(func(ctx context.Context) {
-		d.fillEach(ctx, caches, func(image string) error { return caches.Fill(ctx, own, image) })
+		d.fillEach(ctx, caches, users, func(image string) (float64, error) { return caches.Fill(ctx, own, image) })
 	})
 }
 
-// fillEach calls fill for the requested caches that are missing, and not again for some time after a failure.
-func (d *server) fillEach(ctx context.Context, caches *gocache.Store, fill func(image string) error) {
+// fillEach calls fill for the requested caches that are missing, and not again for some time after a failure. It charges the user whose program
+// needs a cache first for the CPU seconds, as for packages: an image's go command may be any program.
+func (d *server) fillEach(ctx context.Context, caches *gocache.Store, users store.Users, fill func(image string) (float64, error)) {
 	failed := map[string]time.Time{}
 	for {
 		select {
@@ -92,7 +95,10 @@ func (d *server) fillEach(ctx context.Context, caches *gocache.Store, fill func(
 				continue
 			}
 			delete(failed, key)
-			err := fill(image.Ref)
+			cpu, err := fill(image.Ref)
+			if no := users.Charge(context.WithoutCancel(ctx), image.user, store.Charge{CPUSeconds: cpu}, time.Now()); no != nil {
+				d.log.Warn("the usage of a Go build cache cannot be recorded", "user_id", image.user, "err", no)
+			}
 			if err != nil || caches.Folder(image.Ref, image.Digest) == "" { // its name now refers to another image
 				failed[key] = time.Now()
 			}

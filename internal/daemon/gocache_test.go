@@ -12,24 +12,25 @@ import (
 
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/store/memory"
 )
 
-// A Go build cache that could not be made is retried without a restart, but not for each program.
+// A Go build cache that could not be made is retried without a restart, but not for each program. Its user pays for each try.
 func TestGoCacheAgain(t *testing.T) {
-	caches := goCaches(t.TempDir())
+	caches, users := goCaches(t.TempDir()), memory.New().Users()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		wanted := make(chan goImage)
 		d := &server{log: slog.New(slog.DiscardHandler), goImages: wanted}
 		var tries []string
-		go d.fillEach(ctx, caches, func(image string) error {
+		go d.fillEach(ctx, caches, users, func(image string) (float64, error) {
 			tries = append(tries, image)
-			return errors.New("no room")
+			return 1.5, errors.New("no room")
 		})
 		want := func(image string, tried int) {
 			t.Helper()
-			wanted <- goImage{Root: runtime.Root{Ref: image}}
+			wanted <- goImage{Root: runtime.Root{Ref: image}, user: "ann"}
 			synctest.Wait()
 			if len(tries) != tried {
 				t.Errorf("%v, want %d", tries, tried)
@@ -41,12 +42,15 @@ func TestGoCacheAgain(t *testing.T) {
 		time.Sleep(refill)
 		want("golang:1", 3)
 		want("golang:1", 3)
+		if used, err := users.Usage(ctx, "ann", time.Now()); err != nil || used.CPUSecondsToday != 4.5 {
+			t.Errorf("charged %v s, %v", used.CPUSecondsToday, err)
+		}
 	})
 }
 
 // A user with many images whose caches take long delays the cache of another user by one.
 func TestGoCacheUsers(t *testing.T) {
-	caches := goCaches(t.TempDir())
+	caches, users := goCaches(t.TempDir()), memory.New().Users()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -54,10 +58,10 @@ func TestGoCacheUsers(t *testing.T) {
 		want := d.goCache(&config.Config{GoCache: true}, t.TempDir())
 		var tries []string
 		next := make(chan struct{})
-		go d.fillEach(ctx, caches, func(image string) error {
+		go d.fillEach(ctx, caches, users, func(image string) (float64, error) {
 			tries = append(tries, image)
 			<-next
-			return errors.New("it takes long")
+			return 0, errors.New("it takes long")
 		})
 		for i := range 30 {
 			want(runtime.Root{Ref: fmt.Sprint("slow:", i)}, "ann", true)

@@ -217,7 +217,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	d.warm(ctx, counter)
 	d.prepull(cfg)
-	d.fillGoCaches(m.images)
+	d.fillGoCaches(m.images, records.Users())
 
 	if d.workspaces, err = d.openSource(ctx, cfg, data, events); err != nil {
 		return nil, err

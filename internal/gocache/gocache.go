@@ -87,11 +87,11 @@ const (
 var ErrNoGo = errors.New("the image has no go command")
 
 // Fill builds the cache of an image in a session of svc, which takes about a minute of CPU time, and replaces an older
-// cache.
-func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err error) {
+// cache. It returns the CPU seconds, also with an error.
+func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (cpu float64, err error) {
 	me, err := svc.Node().Me(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	most := me.MaxLimits
 	timeout := min(fillSeconds, most.TimeoutSec)
@@ -102,7 +102,7 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 		Labels:    map[string]string{"belljar": "go-cache"},
 	}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, svc.Sessions().Delete(context.WithoutCancel(ctx), x.ID)) }()
 	run, err := svc.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
@@ -110,21 +110,24 @@ func (s *Store) Fill(ctx context.Context, svc belljar.Service, ref string) (err 
 		Cwd: ".", // the archive is taken from here, not from the image's WORKDIR
 	}})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	run, _, err = belljar.Collect(ctx, svc.Runs(), run.ID)
+	if used := run.ResourceUsage; used != nil && used.CPUTimeSec != nil {
+		cpu = *used.CPUTimeSec
+	}
 	switch {
 	case err != nil:
-		return err
+		return cpu, err
 	case run.ExitCode != nil && fmt.Sprint(*run.ExitCode) == noGo:
-		return ErrNoGo
+		return cpu, ErrNoGo
 	case run.Phase != belljar.PhaseCompleted:
-		return fmt.Errorf("build Go's standard library in image %s: %s: %s", ref, run.ReasonCode, run.Message)
+		return cpu, fmt.Errorf("build Go's standard library in image %s: %s: %s", ref, run.ReasonCode, run.Message)
 	}
 	archive, into := io.Pipe()
 	go func() { into.CloseWithError(svc.Files().Archive(ctx, x.ID, folder, belljar.UploadTar, into)) }()
 	defer archive.Close()
-	return s.replace(s.path(ref, run.ImageDigest), archive)
+	return cpu, s.replace(s.path(ref, run.ImageDigest), archive)
 }
 
 // replace replaces a folder by the entries of an archive.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -203,10 +204,36 @@ func (s somewhereRuns) Start(_ context.Context, req belljar.RunRequest) (belljar
 	return belljar.Run{}, errRefused
 }
 
+// spent is a service whose runs have used CPU time and failed.
+type spent struct{ somewhere }
+
+func (spent) Runs() belljar.Runs { return spentRuns{} }
+
+type spentRuns struct{ belljar.Runs }
+
+func (spentRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, error) {
+	return belljar.Run{ID: "r"}, nil
+}
+
+func (spentRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
+	return func(func(belljar.Frame, error) bool) {}
+}
+
+func (spentRuns) Get(context.Context, string) (belljar.Run, error) {
+	return belljar.Run{Phase: belljar.PhaseTimedOut, ResourceUsage: &belljar.ResourceUsage{CPUTimeSec: new(900.0)}}, nil
+}
+
+// A fill that fails reports what it has used.
+func TestFillUsage(t *testing.T) {
+	if cpu, err := New(t.TempDir()).Fill(t.Context(), spent{somewhere{little: &little{}}}, "golang:1.26"); err == nil || cpu != 900 {
+		t.Errorf("%v s, %v", cpu, err)
+	}
+}
+
 // A fill works in the workspace, from which it takes its archive, even if an image has a WORKDIR, as golang's have.
 func TestFillInWorkspace(t *testing.T) {
 	var cwd string
-	if err := New(t.TempDir()).Fill(t.Context(), somewhere{&little{}, &cwd}, "golang:1.26"); !errors.Is(err, errRefused) || cwd != "." {
+	if _, err := New(t.TempDir()).Fill(t.Context(), somewhere{&little{}, &cwd}, "golang:1.26"); !errors.Is(err, errRefused) || cwd != "." {
 		t.Errorf("%v: it starts in %q", err, cwd)
 	}
 }
@@ -215,7 +242,7 @@ func TestFillInWorkspace(t *testing.T) {
 // slowly.
 func TestFillAllowed(t *testing.T) {
 	var l little
-	if err := New(t.TempDir()).Fill(t.Context(), &l, "host"); !errors.Is(err, errRefused) {
+	if _, err := New(t.TempDir()).Fill(t.Context(), &l, "host"); !errors.Is(err, errRefused) {
 		t.Error(err)
 	}
 	if x := l.asked; x.Resources.WorkspaceMB != 256 || x.Resources.MemoryMB != 1024 || x.TimeoutSec != 300 {

@@ -174,3 +174,25 @@ func TestReattachedRunsAreCounted(t *testing.T) {
 	p.until(func() bool { return running() == 0 })
 	p.end(s)
 }
+
+// The request of a command that continues after a restart counts towards the memory for requests until its end.
+func TestReattachedRequestsCount(t *testing.T) {
+	w := newWorld(t)
+	bounded := func(o *service.Options) { o.UserRequests = 1 << 20 }
+	p := w.boot(bounded)
+	gate := filepath.Join(t.TempDir(), "gate")
+	long := shell("cat >/dev/null; echo up; while [ ! -e " + gate + " ]; do sleep 0.01; done")
+	long.Stdin = strings.Repeat("x", 600<<10)
+	run := p.start(long)
+	p.waitFor(run.ID, "up\n")
+	p.kill()
+	p = w.boot(bounded)
+	if _, err := p.Start(p.context(), long); belljar.CodeOf(err) != belljar.CodeRateLimited {
+		t.Errorf("another one: %v", err)
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.follow(run.ID).want(t, belljar.PhaseCompleted, 0, "")
+	p.follow(p.start(long).ID).want(t, belljar.PhaseCompleted, 0, "")
+}

@@ -50,12 +50,14 @@ func NewWorld(tb testing.TB, enforces []string, change ...func(*service.Options)
 	return w
 }
 
-// Serve serves doors with the edge in front until the test ends.
+// Serve serves doors with the edge in front until the test ends. A test that fails may leave answers unread: their connections are closed, or
+// their handlers would never end.
 func Serve(tb testing.TB, edge api.EdgeOptions, doors ...Door) *httptest.Server {
 	tb.Helper()
 	server := httptest.NewServer(Handler(tb, edge, doors...))
 	tb.Cleanup(func() {
 		server.Client().CloseIdleConnections()
+		server.CloseClientConnections()
 		server.Close()
 	})
 	return server

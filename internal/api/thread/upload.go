@@ -28,12 +28,16 @@ const maxField = 8 << 10
 type form struct {
 	session, filename, name string // name is the file name of the part
 	file                    *os.File
+	temporary               string // the name of file, if only closing it allows to remove it
 	size                    int64
 }
 
 func (f *form) close() {
 	if f.file != nil {
 		f.file.Close()
+	}
+	if f.temporary != "" {
+		_ = os.Remove(f.temporary)
 	}
 }
 
@@ -240,13 +244,13 @@ func (b bounded) Read(p []byte) (int, error) {
 	return b.in.Read(p)
 }
 
-// spool writes the file's bytes to an unlinked temporary file.
+// spool writes the file's bytes to a temporary file, without a name where the system allows that.
 func (f *form) spool(part io.Reader, dir string, limit int64) (err error) {
 	if f.file, err = os.CreateTemp(dir, ".belljar-upload-*"); err != nil {
 		return &belljar.Error{Code: belljar.CodeInternal, Message: "keep an upload", Err: err}
 	}
-	if err := os.Remove(f.file.Name()); err != nil {
-		return &belljar.Error{Code: belljar.CodeInternal, Message: "keep an upload", Err: err}
+	if os.Remove(f.file.Name()) != nil { // only Unix can remove an open file
+		f.temporary = f.file.Name()
 	}
 	f.size, err = io.Copy(f.file, io.LimitReader(part, limit+1))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 type Source struct {
 	Dst     string      // where, relative to the workspace
 	Path    string      // local file; "" for content
-	Content []byte      // of a file that does not exist locally
+	Content []byte      // of a file that does not exist locally, or instead of what Path has
 	Info    fs.FileInfo // of Path, as checked
 	link    string      // target of a symbolic link
 	root    *os.Root    // of --dir: Path is inside it and opened through it
@@ -29,13 +29,16 @@ type Source struct {
 
 func (s Source) size() int64 {
 	switch {
-	case s.Path == "":
+	case s.given():
 		return int64(len(s.Content))
 	case s.Info.Mode().IsRegular():
 		return s.Info.Size()
 	}
 	return 0
 }
+
+// given reports whether Content has the bytes of the file.
+func (s Source) given() bool { return s.Path == "" || s.Content != nil }
 
 // Upload is everything to put into the workspace before the command starts, validated and in order.
 type Upload struct {
@@ -126,7 +129,7 @@ func (u *Upload) addFile(flag, file string) error {
 }
 
 // AddDir adds the contents of a folder. Symbolic links must lead inside the folder. They stay links, except for a server: its uploads have
-// no links, and the workspace gets what they lead to.
+// no links, and the workspace gets what they lead to, or scripts that execute it in its place.
 func (u *Upload) AddDir(dir string, server bool) error {
 	if server {
 		return u.copyDir("--dir ", dir, ".")
@@ -245,7 +248,7 @@ func (s Source) write(tw *tar.Writer) error {
 		return tw.WriteHeader(header)
 	}
 	header.Typeflag = tar.TypeReg
-	if s.Path == "" {
+	if s.given() {
 		if err := tw.WriteHeader(header); err != nil {
 			return err
 		}
@@ -336,6 +339,7 @@ func (u *Upload) addCopy(flag, dir, name string, s Source) error {
 	case err != nil || !info.IsDir() && !info.Mode().IsRegular():
 		return mistake.New("remove the link, or copy what it leads to", "%s: is a link to %s, which is no file or folder in %s", shown, s.link, dir)
 	case !info.IsDir():
+		s.Content = launcher(s, info)
 		s.link, s.Info = "", info
 		return u.addCopy(flag, dir, name, s)
 	}
@@ -358,6 +362,17 @@ func (u *Upload) addCopy(flag, dir, name string, s Source) error {
 		}
 	}
 	return nil
+}
+
+// launcher returns a script that executes what a link in node_modules/.bin leads to, or nil for another link. A copy of the program would look
+// for the files of its package in the wrong folder.
+func launcher(s Source, program fs.FileInfo) []byte {
+	if in := path.Dir(s.Path); path.Base(in) != ".bin" || path.Base(path.Dir(in)) != "node_modules" {
+		return nil
+	} else if there, err := s.root.Stat(path.Join(in, s.link)); err != nil || !os.SameFile(there, program) {
+		return nil // it leads through another link, which will be a folder
+	}
+	return []byte("#!/bin/sh\nexec \"$(dirname \"$0\")\"/" + show.ShellQuote(s.link) + " \"$@\"\n")
 }
 
 // addPlain adds one file under a name.

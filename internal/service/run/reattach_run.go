@@ -154,6 +154,7 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		r.ticket.Leave()
 		return err
 	}
+	r.releaseBudget = s.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
 	if past.phase != belljar.PhaseRunning {
 		r.appendLog(phaseFrame(belljar.PhaseRunning))
 	}
