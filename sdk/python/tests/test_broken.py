@@ -77,16 +77,6 @@ async def test_a_line_break_after_a_key_is_no_part_of_it(connect: Any, stage: An
     assert "X-API-KEY: k\r\n" in s.requests[0].decode()
 
 
-async def test_an_archive_that_breaks_off(connect: Any, stage: Any, tmp_path: Path) -> None:
-    s = stage(cut(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), cut(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"))
-    files = _session(connect(s.url, patience=0)).files
-    for call in (lambda: files.archive(), lambda: files.save_archive(tmp_path / "x.tar")):
-        with pytest.raises(b.UnreachableError) as e:
-            await got(call())
-        assert "broke off" in e.value.message and e.value.hint.startswith("a file in it may be unreadable or changing")
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("breaks", [b"", b"HTTP/1.1 20", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\nContent-Type: application/json\r\n\r\n{\"user"])
 async def test_a_start_is_repeated_under_one_key(connect: Any, stage: Any, breaks: bytes) -> None:
     s = stage(cut(breaks), cut(breaks), ok(RUN))
