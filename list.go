@@ -74,5 +74,6 @@ type Quota struct {
 	MemoryMB         int     `json:"memory_mb,omitempty"` // used by all sandboxes together, files in memory included
 	CPU              float64 `json:"cpu,omitempty"`       // cores for all sandboxes together
 	// EgressMBPerDay is what runs may send and receive over the network from midnight UTC to the next, in MiB.
-	EgressMBPerDay int `json:"egress_mb_per_day,omitempty"`
+	EgressMBPerDay int  `json:"egress_mb_per_day,omitempty"`
+	Own            bool `json:"own"` // the user's own rather than the default; SetQuota ignores it
 }

@@ -9,4 +9,5 @@ type QuotaSpec struct {
 	MemoryMB         int     `json:"memory_mb,omitempty" doc:"MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit"`
 	CPU              float64 `json:"cpu,omitempty" doc:"Cores that sandboxes may use together; 0 is no limit"`
 	EgressMBPerDay   int     `json:"egress_mb_per_day,omitempty"`
+	Own              bool    `json:"own,omitempty" doc:"Ignored, so that an answer can be sent back"`
 }

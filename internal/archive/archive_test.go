@@ -84,6 +84,24 @@ func wantRule(t *testing.T, err error, code belljar.Code, rule string) {
 	}
 }
 
+// An archive that cannot be read is named, with what to do about it.
+func TestBrokenArchive(t *testing.T) {
+	whole := tarOf(t, entry{name: "a", body: strings.Repeat("x", 9000)})
+	for name, p := range map[string]belljar.UploadPart{
+		"tar":         part(belljar.UploadTar, "b.tar", whole[:5000]),
+		"no end mark": part(belljar.UploadTar, "b.tar", whole[:len(whole)-1024]),
+		"tar.gz":      part(belljar.UploadTarGz, "b.tgz", gz(t, whole)[:20]),
+		"zip":         part(belljar.UploadZip, "b.zip", zipOf(t, entry{name: "a", body: "A"})[:30]),
+		"no name":     part(belljar.UploadTar, "", whole[:5000]),
+	} {
+		_, err := archive.Read(t.Context(), parts(part(belljar.UploadFile, "f", nil), p), archive.Options{TempDir: t.TempDir()})
+		var e *belljar.Error
+		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, "the archive is damaged, incomplete") || p.Name != "" && e.Details["entry"] != p.Name {
+			t.Errorf("%s: %v, hint %q, %v", name, err, belljar.HintOf(err), e)
+		}
+	}
+}
+
 func TestReadParts(t *testing.T) {
 	b, err := archive.Read(t.Context(), parts(
 		part(belljar.UploadFile, "main.py", []byte("print()")),

@@ -96,7 +96,7 @@ func (b *Bundle) check(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		default:
-			return malformed(p.format, err)
+			return malformed(p.format, p.name, err)
 		}
 	}
 	return nil

@@ -25,10 +25,14 @@ func special(rule, entry, what string) *belljar.Error {
 	return e
 }
 
+// hintBroken is the hint for an archive that cannot be read.
+const hintBroken = "the archive is damaged, incomplete or of another format: test it where it was made, make it again if it is bad, and send all of it"
+
 // refuseArchive is like refuse, for a rule about a whole archive.
 func refuseArchive(rule, format string, args ...any) *belljar.Error {
 	e := refuse(rule, "", format, args...)
 	delete(e.Details, "entry")
+	e.Hint = hintBroken
 	return e
 }
 
@@ -62,15 +66,19 @@ func shown(name string) string {
 	return q[1 : len(q)-1]
 }
 
-// malformed returns err if it is a [belljar.Error], else the error for an unreadable archive.
-func malformed(format belljar.UploadFormat, err error) error {
+// malformed returns err if it is a [belljar.Error], else the error for an unreadable archive. Its details have the archive's name, if it
+// has one: an upload may have several.
+func malformed(format belljar.UploadFormat, name string, err error) error {
 	var e *belljar.Error
-	if errors.As(err, &e) {
-		return err
+	if !errors.As(err, &e) {
+		e = refuseArchive("malformed", "not a whole %s archive: %v", format, err)
+		e.Err = err
+		err = e
 	}
-	out := refuseArchive("malformed", "not a whole %s archive: %v", format, err)
-	out.Err = err
-	return out
+	if e.Hint == hintBroken && name != "" {
+		e.Details["entry"] = shown(name)
+	}
+	return err
 }
 
 // unreadable returns the error for a part whose body broke off.
@@ -84,6 +92,7 @@ func unreadable(ctx context.Context, err error) error {
 	}
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the upload broke off", Details: map[string]any{"rule": "cut_off"}, Err: err,
+		Hint: "the server stored nothing of it: send it again, all of it",
 	}
 }
 

@@ -52,7 +52,7 @@ func CopyTree(ctx context.Context, w io.Writer, r io.Reader, l Limits) (Tree, er
 	case errors.As(err, &own), errors.Is(err, errTreeWrite):
 		return c.tree, err
 	}
-	return c.tree, malformed(belljar.UploadTar, err)
+	return c.tree, malformed(belljar.UploadTar, "", err)
 }
 
 // errTreeWrite marks an error of the copy's destination.

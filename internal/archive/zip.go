@@ -172,7 +172,9 @@ func (b *Bundle) checkDirectory(body *io.SectionReader) (offset int64, err error
 	position := body.Size() - int64(len(end))
 	switch {
 	case here == 1<<16-1 || count == 1<<16-1 || size == 1<<32-1 || begin == 1<<32-1:
-		return 0, refuseArchive("zip64", "zip64 archives are not supported: an upload within the limits needs none")
+		e := refuseArchive("zip64", "zip64 archives are not supported: an upload within the limits needs none")
+		e.Hint = "make the archive from files rather than from a stream"
+		return 0, e
 	case disk != 0 || here != count:
 		return 0, refuseArchive("malformed", "the archive is one part of several")
 	case len(end) != endSize+int(binary.LittleEndian.Uint16(end[20:])):

@@ -24,7 +24,7 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 			return show.JSON(c.stdout, me)
 		}
 		return show.Pairs(c.stdout, [][2]string{
-			{"user", me.UserID}, {"role", string(me.Role)},
+			{"user", me.UserID}, {"role", string(me.Role)}, {"quota", whose(me.Quota)},
 			{"runs", fmt.Sprintf("%d running%s, %d queued", me.Used.ConcurrentRuns, of(me.Quota.ConcurrentRuns), me.Used.QueuedRuns)},
 			{"sessions", fmt.Sprint(me.Used.Sessions)},
 			{"cpu today", fmt.Sprintf("%.1f s%s", me.Used.CPUSecondsToday, of(me.Quota.CPUSecondsPerDay))},
@@ -37,6 +37,14 @@ func (m *meCommand) Run(ctx context.Context, c *console) error {
 			{"policy", me.PolicyHash},
 		})
 	})
+}
+
+// whose names the origin of a quota.
+func whose(q belljar.Quota) string {
+	if q.Own {
+		return "your own"
+	}
+	return "the default"
 }
 
 // of formats a quota for people; 0 means no limit.

@@ -331,7 +331,7 @@ func TestWaitedRunOutlivesItsProcess(t *testing.T) {
 	}
 	finish() // the request is repeated with its key
 	for range 2 {
-		if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || !strings.Contains(belljar.HintOf(a.err), "look at the run") {
+		if a := <-answered; a.run.ID != id || belljar.CodeOf(a.err) != belljar.CodeRuntimeUnavailable || !strings.Contains(belljar.HintOf(a.err), "look at the run") || !strings.Contains(belljar.HintOf(a.err), "Idempotency-Key") {
 			t.Errorf("run %q, %v, hint %q", a.run.ID, a.err, belljar.HintOf(a.err))
 		}
 	}

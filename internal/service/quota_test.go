@@ -189,6 +189,7 @@ func TestQuotaOfAUser(t *testing.T) {
 	if err := admin.SetQuota(t.Context(), "a", &own); err != nil {
 		t.Fatal(err)
 	}
+	own.Own = true
 	if got, err := admin.Quota(t.Context(), "a"); err != nil || got != own {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -211,7 +212,7 @@ func TestQuotaOfAUser(t *testing.T) {
 		if err := admin.SetQuota(t.Context(), "a", nil); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := admin.Quota(t.Context(), "a"); err != nil || got.ConcurrentRuns != 3 || got.ArtifactMB != 128 {
+		if got, err := admin.Quota(t.Context(), "a"); err != nil || got.ConcurrentRuns != 3 || got.ArtifactMB != 128 || got.Own {
 			t.Errorf("after its removal: %+v, %v", got, err)
 		}
 	}

@@ -182,7 +182,7 @@ func TestRecover(t *testing.T) {
 			last = f
 		}
 		run, err := b.Get(t.Context(), row.ID)
-		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost || run.FinishedAt == nil || run.Hint == "" {
+		if err != nil || run.Phase != belljar.PhaseFailed || run.ReasonCode != belljar.ReasonNodeLost || run.FinishedAt == nil || !strings.Contains(run.Hint, "a new Idempotency-Key") {
 			t.Errorf("%s: %+v, %v", row.Phase, run, err)
 		}
 		if last.Event != belljar.EventEnd || last.Data["reason_code"] != "node_lost" || last.Seq < 2 {

@@ -141,6 +141,7 @@ func (d *Door) admin() {
 		Description: "Replaces the whole quota. 0, or a field that is left out, means no limit.",
 	}, func(c *call, p *userPath, body *api.QuotaSpec) (belljar.Quota, error) {
 		quota := belljar.Quota(*body)
+		quota.Own = true
 		return quota, c.Admin().SetQuota(c, p.ID, &quota)
 	})
 	command(d, huma.Operation{

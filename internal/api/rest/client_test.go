@@ -80,7 +80,7 @@ func TestClient(t *testing.T) {
 	must("set a quota", root.Admin().SetQuota(ctx, "alice", &belljar.Quota{ConcurrentRuns: 3}))
 	quota, err := root.Admin().Quota(ctx, "alice")
 	must("get a quota", err)
-	if quota.ConcurrentRuns != 3 || quota.CPUSecondsPerDay != 0 {
+	if quota.ConcurrentRuns != 3 || quota.CPUSecondsPerDay != 0 || !quota.Own {
 		t.Errorf("%+v", quota)
 	}
 	keys, err := root.Admin().Idempotency(ctx, belljar.KeyQuery{UserID: "alice"})

@@ -293,7 +293,7 @@ func TestOperators(t *testing.T) {
 		t.Errorf("%+v", page)
 	}
 	b.ask(200, "GET", "/admin/runs/"+run.ID, "root", "", nil)
-	for body, want := range map[string]belljar.Quota{`{}`: {}, `{"concurrent_runs": 1}`: {ConcurrentRuns: 1}, `{"memory_mb": 4096}`: {MemoryMB: 4096}} { // what is left out has no limit
+	for body, want := range map[string]belljar.Quota{`{}`: {Own: true}, `{"concurrent_runs": 1}`: {ConcurrentRuns: 1, Own: true}, `{"memory_mb": 4096, "own": false}`: {MemoryMB: 4096, Own: true}} { // what is left out has no limit
 		got := belljar.Quota{LogMB: -1}
 		b.ask(200, "PUT", "/admin/quotas/carol", "root", body, &got)
 		if got.LogMB = max(got.LogMB, 0); got != want {

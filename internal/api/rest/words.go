@@ -134,6 +134,7 @@ func words() map[string]string {
 		"Quota.log_mb":      "MiB of logs kept at once; 0 is no limit",
 		"Quota.memory_mb":   "MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit",
 		"Quota.cpu":         "Cores that sandboxes may use together; 0 is no limit",
+		"Quota.own":         "Whether the user has a quota of their own rather than the default",
 		"Used.memory_mb":    "MiB that sandboxes may use together, files in memory and runs in the queue included", "Used.cpu": "Cores that sandboxes may use together",
 		"Used.log_bytes": "Bytes of logs kept, including those of current runs", "UserUsage.log_bytes": "Bytes of logs kept",
 		"ResourceUsage.log_bytes": "Bytes printed",

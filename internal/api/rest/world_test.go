@@ -404,7 +404,9 @@ func (v admin) Usage(context.Context, int) ([]belljar.UserUsage, error) {
 func (v admin) Quota(_ context.Context, id string) (belljar.Quota, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.quotas[id], nil
+	q, own := v.quotas[id]
+	q.Own = own
+	return q, nil
 }
 
 func (v admin) SetQuota(_ context.Context, id string, q *belljar.Quota) error {

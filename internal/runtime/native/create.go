@@ -127,13 +127,19 @@ type record struct {
 	Memory   int64            `json:"memory"` // limit of bytes of its programs
 }
 
+// hintNodes is the remedy if root cannot make nodes.
+const hintNodes = "let belljar make device nodes in " + rootfs.OwnDevices + ": it needs CAP_MKNOD, and a /dev that is writable and not mounted nodev"
+
 // devices returns the folder with the nodes of /dev. It makes them at the first birth, and again if they were removed.
 func (r *Runtime) devices() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, name := range rootfs.Devices() {
 		if unix.Access(r.nodes+"/"+name, unix.F_OK) != nil {
-			r.nodes = rootfs.Nodes(rootfs.OwnDevices)
+			r.nodes = rootfs.Nodes(r.ownNodes)
+			if os.Geteuid() == 0 && r.nodes != r.ownNodes {
+				r.log.Warn("device nodes of sandboxes are the host's: locks and watches on them reach the host's programs", "hint", hintNodes)
+			}
 			break
 		}
 	}

@@ -15,6 +15,9 @@ func (r *Runtime) Edit(f func(*forkexec.Program) []int) { r.edit = f }
 // Unrelayed makes later sandboxes without the agent's relay.
 func (r *Runtime) Unrelayed(yes bool) { r.unrelayed = yes }
 
+// OwnNodes sets the folder for device nodes.
+func (r *Runtime) OwnNodes(dir string) { r.ownNodes = dir }
+
 // WithoutLandlock makes the runtime that of a kernel without Landlock.
 func (r *Runtime) WithoutLandlock() { r.abi = 0 }
 

@@ -3,8 +3,10 @@
 package native
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
 	"github.com/belljar/belljar/internal/linux/landlock"
+	"github.com/belljar/belljar/internal/linux/rootfs"
 	"github.com/belljar/belljar/internal/linux/seccomp"
 	"github.com/belljar/belljar/internal/linux/warden"
 	"github.com/belljar/belljar/internal/runtime"
@@ -47,7 +50,10 @@ type Runtime struct {
 	mu      sync.Mutex
 	filters map[seccomp.Options]seccomp.Filter
 	nodes   string // folder with the nodes of /dev; "" before the first birth
+	log     *slog.Logger
 
+	// ownNodes is the folder for nodes of our own: [rootfs.OwnDevices] except in tests.
+	ownNodes string
 	// edit breaks a birth, and returns descriptors that the breakage needs; nil except in tests.
 	edit func(*forkexec.Program) []int
 	// unrelayed makes agents without a relay, to measure the relay's cost; false except in tests.
@@ -60,10 +66,13 @@ var (
 	_ runtime.Claimer = (*Runtime)(nil)
 )
 
-// New prepares a runtime. It touches nothing outside RunDir; the first birth makes [rootfs.OwnDevices]. The caller must close the
+// New prepares a runtime. It touches nothing outside RunDir; the first birth or test makes [rootfs.OwnDevices]. The caller must close the
 // runtime.
 func New(o Options) (*Runtime, error) {
-	r := &Runtime{abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[seccomp.Options]seccomp.Filter{}}
+	r := &Runtime{
+		abi: landlock.ABI(), lastCap: lastCap(), overlays: overlays(), filters: map[seccomp.Options]seccomp.Filter{}, ownNodes: rootfs.OwnDevices,
+		log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)),
+	}
 	var err error
 	r.Rack, err = rack.Open(rack.Kind{Name: Name, Adopt: r.adopt}, o)
 	if err != nil {

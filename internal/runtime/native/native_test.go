@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -127,6 +129,32 @@ func TestRootEnforcesEverything(t *testing.T) {
 		if !p.Enforced {
 			t.Errorf("%s is not enforced: %s", p.Name, p.Hint)
 		}
+	}
+}
+
+// Root that cannot make device nodes gets a warning, once, and sees it among the protections.
+func TestHostsDevices(t *testing.T) {
+	need.Root(t)
+	var log bytes.Buffer
+	r, err := native.New(native.Options{
+		Agent: bytes.NewReader(agentProgram), RunDir: t.TempDir(), Installation: "test", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtimetest.CloseAfter(t, r)
+	r.OwnNodes("/proc/none")
+	for range 2 {
+		caps, err := r.Test(t.Context())
+		if err != nil || !caps.Available {
+			t.Fatalf("%+v, %v", caps.Reasons, err)
+		}
+		if p := caps.Protection(runtime.ProtectFilesystem); !p.Enforced || p.Weaker != "device nodes are the host's" || !strings.Contains(p.Hint, "CAP_MKNOD") {
+			t.Errorf("%+v", p)
+		}
+	}
+	if n := strings.Count(log.String(), "device nodes of sandboxes are the host's"); n != 1 {
+		t.Errorf("%d warnings in %q", n, &log)
 	}
 }
 

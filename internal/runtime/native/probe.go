@@ -16,6 +16,7 @@ func (r *Runtime) Probe(context.Context) (runtime.Capabilities, error) { return 
 
 // Test implements [runtime.Tester].
 func (r *Runtime) Test(ctx context.Context) (runtime.Capabilities, error) {
+	r.devices() // whose nodes they are is a capability
 	return runtime.TestSandbox(ctx, r, r.capabilities())
 }
 
@@ -37,8 +38,14 @@ func (r *Runtime) capabilities() runtime.Capabilities {
 		identity.By = "user namespaces, one id"
 		identity.Weaker = "every sandbox runs as your own uid on the host, and its agent with it"
 	}
+	files := runtime.Protection{Name: runtime.ProtectFilesystem, Enforced: true, By: "mount namespaces, pivot_root, read-only locked mounts"}
+	r.mu.Lock()
+	if root && r.nodes != "" && r.nodes != r.ownNodes {
+		files.Weaker, files.Hint = "device nodes are the host's", hintNodes
+	}
+	r.mu.Unlock()
 	c.Protections = []runtime.Protection{
-		{Name: runtime.ProtectFilesystem, Enforced: true, By: "mount namespaces, pivot_root, read-only locked mounts"},
+		files,
 		{Name: runtime.ProtectNetwork, Enforced: true, By: "a network namespace with a loopback only"},
 		{Name: runtime.ProtectSeccomp, Enforced: true, By: "a seccomp allow-list, the same for every program"},
 		identity,

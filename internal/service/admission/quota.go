@@ -120,6 +120,8 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 		q = a.Default
 	case err != nil:
 		return q, fault.Record("read the quota of "+user, err)
+	default:
+		q.Own = true
 	}
 	a.quotas.put(user, q, now)
 	return q, nil
@@ -127,10 +129,12 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 
 // SetQuota updates the cached quota of a user; nil is the default.
 func (a *Accounts) SetQuota(user string, q *belljar.Quota) {
-	if q == nil {
-		q = &a.Default
+	own := a.Default
+	if q != nil {
+		own = *q
+		own.Own = true
 	}
-	a.quotas.put(user, *q, a.Now())
+	a.quotas.put(user, own, a.Now())
 }
 
 // CheckDay refuses a run, a session or a terminal to a user whose daily CPU time is used up, and one with a network to a user whose daily

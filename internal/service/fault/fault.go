@@ -26,7 +26,7 @@ func ShuttingDown() error {
 func Outlived(run string) error {
 	return &belljar.Error{
 		Code: belljar.CodeRuntimeUnavailable, Message: "belljar is shutting down", Details: map[string]any{"run_id": run},
-		Hint: "look at the run before you send the request again: it has begun, and may continue",
+		Hint: "look at the run before you send the request again: it has begun, and may continue; with the same Idempotency-Key, the answer is this run",
 	}
 }
 

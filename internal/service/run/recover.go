@@ -222,7 +222,7 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 func endAsLost(run *belljar.Run, why error) {
 	run.Phase, run.ReasonCode, run.Message = belljar.PhaseFailed, belljar.ReasonNodeLost, why.Error()
 	if errors.Is(why, errLost) {
-		run.Hint = "send it again"
+		run.Hint = "send it again, with a new Idempotency-Key if it had one: the same key returns this run"
 		return
 	}
 	run.Message = "belljar was restarted while the run was queued, and the run can no longer start: " + why.Error()

@@ -236,5 +236,6 @@ func unreadable(err error) error {
 	}
 	return &belljar.Error{
 		Code: belljar.CodeInvalidRequest, Message: "the archive cannot be read: it broke off, or is no tar archive, plain or compressed with gzip or zstd", Err: err,
+		Hint: "test it locally, with tar -tf, make it again if it is bad, and send all of it",
 	}
 }

@@ -1,14 +1,15 @@
-"""Logs from servers that misbehave, for both clients."""
+"""Logs and archives from servers that misbehave, for both clients."""
 
 from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import each, error, got
-from test_broken import STREAM, chunk, cut, hurry, once
+from test_broken import STREAM, _session, chunk, cut, hurry, once
 
 import belljar as b
 from belljar._async import transport as one
@@ -197,3 +198,13 @@ async def test_results_of_other_shapes(connect: Any, stage: Any) -> None:
     s = stage(once(200, b'{"id": "r1", "x": ' + b"[" * 90_000 + b"]" * 90_000 + b"}"))
     with pytest.raises(b.InternalError, match="too deep"):
         await got(connect(s.url).runs.get("r1"))
+
+
+async def test_an_archive_that_breaks_off(connect: Any, stage: Any, tmp_path: Path) -> None:
+    s = stage(cut(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"), cut(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"))
+    files = _session(connect(s.url, patience=0)).files
+    for call in (lambda: files.archive(), lambda: files.save_archive(tmp_path / "x.tar")):
+        with pytest.raises(b.UnreachableError) as e:
+            await got(call())
+        assert "broke off" in e.value.message and e.value.hint.startswith("a file in it may be unreadable or changing")
+    assert not list(tmp_path.iterdir())

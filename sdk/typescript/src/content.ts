@@ -2,7 +2,7 @@ import { bytesOf, textOf } from "./bytes.js";
 import type { Opened } from "./connection.js";
 import { join } from "./connection.js";
 import { unwrapped } from "./backoff.js";
-import { invalid } from "./error.js";
+import { invalid, RuntimeUnavailableError } from "./error.js";
 import type { RequestBody } from "./transport.js";
 
 /** The contents of a file to write. A stream can be read only once, so such a write is not repeated, and throws the stream's own error. */
@@ -43,9 +43,14 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
   readonly #opened: Opened;
   readonly #skip: number;
   readonly #limit: number;
+  readonly #cut: string;
 
-  /** @internal */
-  constructor(opened: Opened, skip = 0, limit = Infinity) {
+  /**
+   * cut is a likely reason if the bytes break off.
+   * @internal
+   */
+  constructor(opened: Opened, skip = 0, limit = Infinity, cut = "") {
+    this.#cut = cut;
     this.#opened = opened;
     this.#skip = skip;
     this.#limit = limit;
@@ -55,8 +60,11 @@ export class ByteStream implements AsyncIterable<Uint8Array> {
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array, void, undefined> {
     try {
       yield* this.pieces();
-    } catch (error) {
-      throw unwrapped(error);
+    } catch (thrown) {
+      const error = unwrapped(thrown);
+      if (!this.#cut || !(error instanceof RuntimeUnavailableError)) throw error;
+      const { code, message, details, hint, cause } = error;
+      throw new RuntimeUnavailableError({ code, message, details, hint: `${this.#cut}; otherwise ${hint}` }, { cause });
     }
   }
 

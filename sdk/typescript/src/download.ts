@@ -12,10 +12,10 @@ export interface DownloadOptions extends CallOptions {
 }
 
 /**
- * download requests bytes, or a part of them. A part behind the end is empty, not an error.
+ * download requests bytes, or a part of them. A part behind the end is empty, not an error. cut is a likely reason if they break off.
  * @internal
  */
-export async function download(connection: Connection, ask: Ask, options: DownloadOptions): Promise<ByteStream> {
+export async function download(connection: Connection, ask: Ask, options: DownloadOptions, cut?: string): Promise<ByteStream> {
   const { offset = 0, limit = Infinity } = options;
   if (!(offset >= 0) || !(limit >= 0)) throw invalid("offset", "offset and limit must not be negative");
   if (limit === 0) return new ByteStream(nothing);
@@ -33,7 +33,7 @@ export async function download(connection: Connection, ask: Ask, options: Downlo
   }
   // A server or proxy in between may not support ranges.
   const skip = ranged && opened.answer.status !== 206 ? offset : 0;
-  return new ByteStream(opened, skip, limit);
+  return new ByteStream(opened, skip, limit, cut);
 }
 
 /**

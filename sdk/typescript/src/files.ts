@@ -160,7 +160,8 @@ export class Files {
 
   /** archive returns a folder or file as an archive. */
   async archive(path = ".", format: ArchiveFormat = "tar", options: CallOptions = {}): Promise<ByteStream> {
-    return download(this.#connection, { method: "GET", path: this.#route("archive"), query: { path, format }, longerMs }, options);
+    const cut = "a file in it may be unreadable or changing, which the server's log shows";
+    return download(this.#connection, { method: "GET", path: this.#route("archive"), query: { path, format }, longerMs }, options, cut);
   }
 
   /** space returns the used and total space of the workspace. */

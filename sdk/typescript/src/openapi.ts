@@ -3953,6 +3953,8 @@ export interface components {
              * @description MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit
              */
             memory_mb?: number;
+            /** @description Whether the user has a quota of their own rather than the default */
+            own: boolean;
         };
         QuotaSpec: {
             /**
@@ -3990,6 +3992,8 @@ export interface components {
              * @description MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit
              */
             memory_mb?: number;
+            /** @description Ignored, so that an answer can be sent back */
+            own?: boolean;
         };
         ReadFile: {
             /**

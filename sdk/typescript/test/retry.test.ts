@@ -90,6 +90,15 @@ test("503, connections that break and gateways that are alone are tried again", 
   }
 });
 
+test("an archive that breaks off has a hint with the likely reason", async (t) => {
+  const server = await fake(t, (_, r) => void r.writeHead(200, { "Content-Type": "application/x-tar" }).write("abc", () => r.destroy()));
+  const stream = await client(t, server.url).sessions.use("s").files.archive();
+  const error = await errorOf(stream.bytes());
+  assert.equal(error.code, "runtime_unavailable");
+  assert.match(error.message, /broke off/);
+  assert.match(error.hint, /^a file in it may be unreadable or changing.*; otherwise check the address/);
+});
+
 test("what must not be done twice is not repeated, unless it was refused", async (t) => {
   const lost = await fake(t, (_, response) => void response.destroy());
   const belljar = client(t, lost.url);

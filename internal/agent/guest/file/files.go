@@ -241,12 +241,15 @@ func (f *fileOp) write() error {
 		return err
 	}
 	defer t.close()
+	if t.from != t.dir {
+		f.w.staging.swept.Do(f.sweep)
+	}
 	err = f.receive(t.file)
 	if err == nil {
 		err = f.as(func() error { return f.commit(t) })
 	}
 	if err != nil {
-		_ = f.as(func() error { return unix.Unlinkat(int(t.dir.Fd()), t.temporary, 0) }) // ignore a missing file
+		_ = f.as(func() error { return unix.Unlinkat(int(t.from.Fd()), t.temporary, 0) }) // ignore a missing file
 		return err
 	}
 	info, err := t.file.Stat()
@@ -267,26 +270,6 @@ func (f *fileOp) receive(w io.Writer) error {
 }
 
 type onlyWriter struct{ io.Writer }
-
-// target is an unfinished file. Listings hide its temporary name, which it gets at the end if it can: a file without a name is not left in a
-// volume by a killed sandbox.
-type target struct {
-	staging   *staging
-	dir       *os.File
-	file      *os.File
-	base      string
-	temporary string
-	unnamed   bool
-	hidden    string // path of the temporary file
-}
-
-func (t *target) close() {
-	t.dir.Close()
-	if t.file != nil {
-		t.file.Close()
-	}
-	t.staging.drop(t.hidden)
-}
 
 // openTarget finds the place for a file and creates the temporary file.
 func (f *fileOp) openTarget() (*target, error) {
@@ -319,43 +302,7 @@ func (f *fileOp) openTarget() (*target, error) {
 	case mode == 0:
 		mode = 0o644
 	}
-	return f.beginTarget(name, mode)
-}
-
-func (f *fileOp) beginTarget(name string, mode fs.FileMode) (*target, error) {
-	t := &target{staging: &f.w.staging, base: path.Base(name)}
-	if f.req.Parents {
-		if err := f.w.within(path.Dir(name), true, func(name string) error { return f.w.root.MkdirAll(name, 0o755) }); err != nil {
-			return nil, err
-		}
-	}
-	unique, err := uniqueName()
-	if err != nil {
-		return nil, err
-	}
-	if t.dir, err = f.w.openDir(path.Dir(name)); err != nil {
-		return nil, err
-	}
-	t.temporary = ".belljar-" + unique
-	t.hidden = path.Join(path.Dir(name), t.temporary)
-	t.staging.add(t.hidden)
-	if t.file, err = createIn(t.dir, ".", unix.O_TMPFILE, mode); err == nil {
-		t.unnamed = true
-	} else if t.file, err = createIn(t.dir, t.temporary, newFile, mode); err != nil { // gVisor, and some file systems
-		t.close()
-		return nil, err
-	}
-	return t, nil
-}
-
-// link gives the file its temporary name.
-func (t *target) link() error {
-	if !t.unnamed {
-		return nil
-	}
-	t.unnamed = false
-	from := "/proc/self/fd/" + strconv.Itoa(int(t.file.Fd()))
-	return unix.Linkat(unix.AT_FDCWD, from, int(t.dir.Fd()), t.temporary, unix.AT_SYMLINK_FOLLOW)
+	return f.beginTarget(name, mode, true)
 }
 
 // uniqueName returns a name that no other file has.
@@ -393,7 +340,7 @@ func (f *fileOp) commit(t *target) error {
 	if err := t.link(); err != nil {
 		return err
 	}
-	return renameIn(t.dir, t.temporary, t.dir, t.base, f.req.NoReplace)
+	return renameIn(t.from, t.temporary, t.dir, t.base, f.req.NoReplace)
 }
 
 func renameIn(from *os.File, old string, to *os.File, name string, noReplace bool) error {

@@ -20,7 +20,7 @@ import (
 // staging holds the hidden folders at the top of the workspace in which merges are prepared.
 type staging struct {
 	moving sync.Mutex // one merge at a time moves its files
-	swept  sync.Once  // by the first merge
+	swept  sync.Once  // by the first merge, or write of a file that needs a temporary name
 
 	mu    sync.Mutex
 	names map[string]struct{}
@@ -120,7 +120,7 @@ func (f *fileOp) unstage(name string) {
 // staleMerge is the age at which no merge needs a staging folder any longer: merges take minutes.
 const staleMerge = time.Hour
 
-// sweep removes the staging folders of killed agents: the workspace may be a volume. Another agent may serve it at the same time.
+// sweep removes the staging folders and files of killed agents: the workspace may be a volume. Another agent may serve it at the same time.
 func (f *fileOp) sweep() {
 	var stale []string
 	_ = f.as(func() error {

@@ -250,7 +250,7 @@ func (u *unpacker) replace(dir *os.File, name string, mode fs.FileMode) (*target
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return nil, &fs.PathError{Op: "replace", Path: base, Err: unix.EISDIR}
 	}
-	t, err := u.f.beginTarget(name, mode)
+	t, err := u.f.beginTarget(name, mode, false)
 	if bad, is := errors.AsType[*fs.PathError](err); is {
 		return nil, &fs.PathError{Op: "replace", Path: base, Err: bad.Err} // without the temporary name
 	}

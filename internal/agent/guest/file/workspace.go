@@ -24,6 +24,7 @@ type Workspace struct {
 	awaitLaunches func()     // waits until no program is being started: its process would hold a file open for writing
 	staging       staging
 	commits       sync.Mutex // held while a written file is renamed into place
+	named         bool       // as on a file system whose files have names; false except in tests
 }
 
 // Open opens the folder of a workspace. In a volume, its owner may have closed it to all users, even to themself.

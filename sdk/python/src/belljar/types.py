@@ -1476,6 +1476,8 @@ class _Quota(TypedDict):
     """Runs at once; in a quota, 0 is no limit."""
     cpu_seconds_per_day: float
     """CPU seconds per day; 0 is no limit."""
+    own: bool
+    """Whether the user has a quota of their own rather than the default."""
 
 
 class Quota(_Quota, total=False):
@@ -1504,6 +1506,8 @@ class QuotaSpec(TypedDict, total=False):
     """MiB of logs kept at once; 0 is no limit."""
     memory_mb: int
     """MiB that sandboxes may use together, files in memory and runs in the queue included; 0 is no limit."""
+    own: bool
+    """Ignored, so that an answer can be sent back."""
 
 
 class _ReadFile(TypedDict):

@@ -21,6 +21,7 @@ from ..errors import InternalError
 if TYPE_CHECKING:
     from .transport import AsyncTransport
 
+BROKE_OFF = "the server's answer broke off"
 MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded as JSON
 
 
@@ -53,7 +54,7 @@ class AsyncIncoming:
             raise
         except (OSError, EOFError, Garbled) as e:
             self.close()
-            raise self._transport.broken(e, "the server's answer broke off") from e
+            raise self._transport.broken(e, BROKE_OFF) from e
         except BaseException:
             self.close()
             raise

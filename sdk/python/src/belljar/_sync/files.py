@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, List, Optional, Union, cast
 
 from .. import _spec
@@ -12,9 +12,9 @@ from .._address import path
 from .._body import Body, Content
 from .._listing import Listing
 from .._wire import aside
-from ..errors import InvalidRequestError, NotFoundError
-from .incoming import Incoming, read_all, save_to
-from .transport import Ask, Transport
+from ..errors import InvalidRequestError, NotFoundError, UnreachableError
+from .incoming import BROKE_OFF, Incoming, read_all, save_to
+from .transport import Ask, Transport, T
 
 if TYPE_CHECKING:
     from .. import types
@@ -160,11 +160,19 @@ class Files:
 
     def archive(self, name: str = ".", *, format: str = "tar") -> bytes:
         """Returns a folder as an archive: tar, tar.gz or zip."""
-        return self._transport.repeat(self._archive(name, format), read_all)
+        return self._packed(self._archive(name, format), read_all)
 
     def save_archive(self, local: Local, name: str = ".", *, format: str = "tar") -> None:
         """Writes a folder's archive to a local file, which appears when it is complete."""
-        self._transport.repeat(self._archive(name, format), save_to(local))
+        self._packed(self._archive(name, format), save_to(local))
+
+    def _packed(self, ask: Ask, take: Callable[[Incoming], T]) -> T:
+        try:
+            return self._transport.repeat(ask, take)
+        except UnreachableError as e:
+            if e.message.startswith(BROKE_OFF):
+                e.hint = f"a file in it may be unreadable or changing, which the server's log shows; otherwise {e.hint}"
+            raise
 
     def unpack(self, archive: Content, *, format: str = "tar", dir: Optional[str] = None) -> types.UploadResult:
         """Unpacks an archive (tar, tar.gz or zip) into the workspace, all of it or nothing."""

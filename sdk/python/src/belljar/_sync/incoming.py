@@ -22,6 +22,7 @@ from ..errors import InternalError
 if TYPE_CHECKING:
     from .transport import Transport
 
+BROKE_OFF = "the server's answer broke off"
 MAX_ANSWER = 64 << 20  # bytes of an answer that is decoded as JSON
 
 
@@ -54,7 +55,7 @@ class Incoming:
             raise
         except (OSError, EOFError, Garbled) as e:
             self.close()
-            raise self._transport.broken(e, "the server's answer broke off") from e
+            raise self._transport.broken(e, BROKE_OFF) from e
         except BaseException:
             self.close()
             raise
