@@ -52,3 +52,19 @@ func TestInterruptedAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// Python ignores an interrupt between its last instruction before a system call and that call. A later one ends the call.
+func TestLostInterrupt(t *testing.T) {
+	n := begin(t, guest.Config{}).notebook(wire.KernelPython)
+	n.wants("x = 41", "")
+	l := n.exec(n.cell(`import signal, time
+own = signal.signal(signal.SIGINT, lambda *_: signal.signal(signal.SIGINT, own))
+print("up", flush=True)
+time.sleep(1000)`))
+	n.follow(l, "up")
+	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: 2000}})
+	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced {
+		t.Errorf("%+v", c)
+	}
+	n.wants("x", "41")
+}

@@ -58,6 +58,7 @@ func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 		exit = c.wait(returnTime)
 		clean = c.sweep() && clean
 	default: // the shell itself does not return
+		c.interrupt() // if it came just before a system call, Python notices the first after that call only
 		exit = c.wait(max(time.Until(until), minReturnTime))
 	}
 	if exit == nil || !clean {
