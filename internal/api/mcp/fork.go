@@ -35,8 +35,8 @@ func fork(c *call, in forkInput) (*reply, error) {
 		return nil, sandboxError(err)
 	}
 	o := forkOutput{Consistent: made.Consistent}
+	c.remember(made.Sessions...)
 	for _, s := range made.Sessions {
-		c.remember(s.ID, s.ID) // a copy has no scope
 		o.SandboxIDs = append(o.SandboxIDs, s.ID)
 	}
 	text := "The copies have the sandbox_ids " + strings.Join(o.SandboxIDs, ", ")

@@ -131,47 +131,15 @@ func open(c *call, in openInput) (*reply, error) {
 
 // openSandbox finds or makes the sandbox with a name, and reports whether it is new.
 func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
-	spec := c.terms.session(key)
+	spec := c.terms.session(c.scope(key))
 	spec.Labels = map[string]string{label: c.id}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
-	s, created, err := c.findOrMake(ctx, key, spec)
-	if err == nil {
-		s, err = c.approved(s)
-	}
-	return s, created, err
-}
-
-func (c *call) findOrMake(ctx context.Context, key string, spec belljar.SessionSpec) (belljar.Session, bool, error) {
-	name := ""
-	if !spec.Scope.Named() {
-		name = cmp.Or(key, belljar.IsolatedKey)
-		unlock, err := c.opening.Lock(ctx, name) // no scope makes two calls open one sandbox
-		if err != nil {
-			return belljar.Session{}, false, err
-		}
-		defer unlock()
-		c.mu.Lock()
-		id := c.isolated[key]
-		c.mu.Unlock()
-		if id == "" {
-			var err error
-			if id, err = c.isolatedSandbox(ctx, c.Service); err != nil {
-				return belljar.Session{}, false, err
-			}
-		}
-		if id != "" {
-			s, err := c.Sessions().Get(ctx, id)
-			if err == nil && !s.State.Ended() {
-				c.remember(id, key)
-				return s, false, nil
-			}
-		}
-	}
 	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 	if err == nil {
-		c.remember(s.ID, name)
+		c.remember(s)
+		s, err = c.approved(s)
 	}
 	return s, created, err
 }
@@ -187,13 +155,12 @@ func (c *call) approved(s belljar.Session) (belljar.Session, error) {
 // openTime bounds how long a new sandbox may take; the server may have to pull the image first.
 const openTime = 15 * time.Minute
 
-// remember adds a sandbox to those of the client session. name is "" if the sandbox's scope finds it.
-func (c *call) remember(id, name string) {
+// remember adds sandboxes to those of the client session.
+func (c *call) remember(sandboxes ...belljar.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[id] = true
-	if name != "" {
-		c.isolated[name] = id
+	for _, s := range sandboxes {
+		c.sandboxes[s.ID] = s.ScopeKey
 	}
 }
 
@@ -201,7 +168,7 @@ func (c *call) remember(id, name string) {
 // sessions without an agent, workflow or thread, too. It reports any other as missing.
 func (c *call) authorize(id string, unscoped bool) error {
 	c.mu.Lock()
-	known := c.known[id]
+	_, known := c.sandboxes[id]
 	c.mu.Unlock()
 	if known {
 		return nil
@@ -227,17 +194,13 @@ func (c *call) authorize(id string, unscoped bool) error {
 	if err != nil {
 		return err
 	}
-	prefix := c.terms.scope("").Prefix()
-	own := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || s.Labels[label] == c.id
+	own := strings.HasPrefix(s.ScopeKey, c.scope("").Prefix()) || s.Labels[label] == c.id
 	unscoped = unscoped && s.ScopeKey == "" && s.Labels[label] == ""
 	if s.UserID != user || !own && !unscoped {
 		return none
 	}
-	switch {
-	case own && s.ScopeKey == "": // a copy that it made before a restart of the server
-		c.remember(id, id)
-	case own: // an unscoped session of the user is only for runs and their output
-		c.remember(id, "")
+	if own { // an unscoped session of the user is only for runs and their output
+		c.remember(s)
 	}
 	return nil
 }

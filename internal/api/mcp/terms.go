@@ -74,7 +74,7 @@ func (t *Terms) complete() error {
 	case belljar.DefaultKey:
 		t.Session = "" // as in an agent's file: it forbids no other names
 	}
-	spec := t.session("")
+	spec := t.session(t.Scope())
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -118,25 +118,12 @@ func (t *Terms) offers(name string) bool {
 	return slices.Contains(t.modeTools(), name)
 }
 
-// scope returns the scope of the session with a name; "" is the usual one. An isolated session has the agent's scope, so
-// that the agent's prefix finds it.
-func (t *Terms) scope(key string) belljar.Scope {
-	s := t.Toolset.Scope()
-	if t.Session == belljar.IsolatedKey && t.Agent != "" {
-		s = belljar.Scope{Namespace: "agent", ID: t.Agent, Key: belljar.IsolatedKey}
-	}
-	if key != "" {
-		s.Key = key
-	}
-	return s
-}
-
-// session returns the sandbox with a name; "" is the usual one.
-func (t *Terms) session(key string) belljar.SessionSpec {
+// session returns the sandbox with a scope.
+func (t *Terms) session(scope belljar.Scope) belljar.SessionSpec {
 	return belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Template: t.Template, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git, Scope: t.scope(key), WorkspaceExec: true,
+		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git, Scope: scope, WorkspaceExec: true,
 	}
 }
 
