@@ -110,35 +110,22 @@ func (d *Door) admit(hs *httpSession) error {
 
 // find returns a caller's session. It resumes a session of an earlier process of this server.
 func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSession, error) {
-	if hs := d.session(id); hs != nil {
-		if hs.caller.ID != caller.ID || hs.caller.Role != caller.Role {
-			return nil, sessionNotFound()
+	hs := d.session(id)
+	if hs == nil || hs.earlier { // another request may be resuming it
+		unlock, err := d.resuming.Lock(r.Context(), id)
+		if err != nil {
+			return nil, err
 		}
-		if !hs.earlier {
-			return hs, nil
-		}
+		defer unlock()
+		hs = d.session(id)
 	}
-	var t token
-	if d.stops() { // its own sessions are gone, but not ended
-		return nil, errStopping
-	}
-	if d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent) {
+	switch {
+	case hs == nil:
+		return d.resume(r, caller, id)
+	case hs.caller.ID != caller.ID || hs.caller.Role != caller.Role:
 		return nil, sessionNotFound()
 	}
-	hs, made, err := d.resume(r, caller, t, id)
-	if made {
-		if err := hs.recall(d.opts.Began); err != nil {
-			d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
-		}
-	}
-	return hs, err
-}
-
-// stops reports whether the door is closed.
-func (d *Door) stops() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
+	return hs, nil
 }
 
 func sessionNotFound() error {
@@ -153,39 +140,35 @@ func (d *Door) session(key string) *httpSession {
 }
 
 // resume restarts a session of an earlier process with its sandboxes, without any change for its client. It does not find a session
-// that has ended in this process, or could have. made reports whether this request has restarted it; others wait for that.
-func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (hs *httpSession, made bool, err error) {
-	unlock, err := d.resuming.Lock(r.Context(), id)
-	if err != nil {
-		return nil, false, err
-	}
-	defer unlock()
+// that has ended in this process, or could have. The session's lock in d.resuming is held.
+func (d *Door) resume(r *http.Request, caller belljar.Caller, id string) (*httpSession, error) {
 	d.mu.Lock()
-	other, ended := d.sessions[id], d.ended[caller.ID].has(id)
+	closed, ended := d.closed, d.ended[caller.ID].has(id)
 	d.mu.Unlock()
+	var t token
 	switch {
-	case other != nil && other.caller.Role == caller.Role: // another request was faster
-		return other, false, nil
-	case other != nil, ended:
-		return nil, false, sessionNotFound()
+	case closed: // its own sessions are gone, but not ended
+		return nil, errStopping
+	case ended || d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent):
+		return nil, sessionNotFound()
 	}
-	if hs, err = d.start(r, caller, t, id); err != nil {
-		return nil, false, err
+	hs, err := d.start(r, caller, t, id)
+	if err != nil {
+		return nil, err
 	}
 	defer d.acquire(hs)()
-	for _, message := range []map[string]any{
-		{"jsonrpc": "2.0", "id": "revive", "method": "initialize", "params": map[string]any{
-			"protocolVersion": t.Version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": t.Client, "version": ""},
-		}},
-		{"jsonrpc": "2.0", "method": "notifications/initialized"},
-	} {
-		d.replay(hs, message)
-	}
+	d.replay(hs, map[string]any{"jsonrpc": "2.0", "id": "revive", "method": "initialize", "params": map[string]any{
+		"protocolVersion": t.Version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": t.Client, "version": ""},
+	}})
+	d.replay(hs, map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
 	if hs.connection() == nil {
 		d.end(hs)
-		return nil, false, sessionNotFound()
+		return nil, sessionNotFound()
 	}
-	return hs, true, nil
+	if err := hs.recall(d.opts.Began); err != nil {
+		d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
+	}
+	return hs, nil
 }
 
 // replay sends the SDK a message in the client's name, and discards the answer.
