@@ -18,7 +18,7 @@ import (
 
 type (
 	codeInput struct {
-		SandboxID      string `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Code           string `json:"code" about:"The code; the value of its last expression is shown"`
 		Language       string `json:"language,omitempty" about:"python, ipython, javascript or bash; python unless the operator set another one"`
 		TimeoutSeconds int64  `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
@@ -53,9 +53,6 @@ func codeTools() []*tool {
 }
 
 func code(c *call, in codeInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err

@@ -8,9 +8,9 @@ import (
 
 type (
 	forkInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		Count     int    `json:"count,omitempty" minimum:"1" about:"How many copies; default 1, at most 32"`
-		Live      bool   `json:"live,omitempty" about:"Copy memory and processes, too, where the runtime can: variables of sandbox_code stay"`
+		inSandbox
+		Count int  `json:"count,omitempty" minimum:"1" about:"How many copies; default 1, at most 32"`
+		Live  bool `json:"live,omitempty" about:"Copy memory and processes, too, where the runtime can: variables of sandbox_code stay"`
 	}
 	forkOutput struct {
 		SandboxIDs []string `json:"sandbox_ids" about:"The copies"`
@@ -27,9 +27,6 @@ func forkTools() []*tool {
 }
 
 func fork(c *call, in forkInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	made, err := c.Snapshots().Fork(c, in.SandboxID, belljar.ForkSpec{Count: in.Count, Live: in.Live})
 	if err != nil {
 		return nil, sandboxError(err)

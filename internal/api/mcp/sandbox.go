@@ -18,6 +18,15 @@ import (
 
 // The inputs and outputs of docs/compatibility.md#tools, with additions.
 type (
+	// inSandbox is in the inputs of tools that need [call.authorize] before they begin.
+	inSandbox struct {
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+	}
+	// ofExec names an exec, which [call.findExec] finds.
+	ofExec struct {
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
+	}
 	openInput struct {
 		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; omit it for the default one"`
 	}
@@ -28,7 +37,7 @@ type (
 		Created   bool   `json:"created" about:"Whether this call made it"`
 	}
 	execInput struct {
-		SandboxID      string            `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Cmd            []string          `json:"cmd" about:"The program and its arguments: [\"python3\", \"main.py\"]"`
 		Cwd            string            `json:"cwd,omitempty" about:"Working directory; default /workspace"`
 		Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
@@ -43,8 +52,7 @@ type (
 		DurationMs *int64 `json:"duration_ms,omitempty" about:"Milliseconds from its start to its end"`
 	}
 	readInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
+		ofExec
 		SinceSeq  uint64 `json:"since_seq,omitempty" about:"next_seq of the previous answer"`
 		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100, at most 1000"`
 	}
@@ -62,8 +70,7 @@ type (
 		Encoding string `json:"encoding,omitempty" about:"base64 if the content is not text"`
 	}
 	waitInput struct {
-		SandboxID      string  `json:"sandbox_id" about:"From sandbox_open"`
-		ExecID         string  `json:"exec_id" about:"From sandbox_exec"`
+		ofExec
 		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"Longest wait in seconds; the answer may come earlier, with done false"`
 	}
 	waitOutput struct {
@@ -73,8 +80,8 @@ type (
 		Artifacts []artifact `json:"artifacts,omitempty"`
 	}
 	closeInput struct {
-		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
-		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files are deleted with the sandbox in any case"`
+		inSandbox
+		DeleteWorkspace bool `json:"delete_workspace,omitempty" about:"The files are deleted with the sandbox in any case"`
 	}
 	okOutput struct {
 		OK bool `json:"ok" about:"true"`
@@ -106,6 +113,8 @@ func sandboxTools() []*tool {
 			"Ends the sandbox: kills its commands and deletes its files. It also ends when the conversation or workflow does."),
 	}
 }
+
+func (in inSandbox) sandbox() string { return in.SandboxID }
 
 func open(c *call, in openInput) (*reply, error) {
 	key, err := fixed("session_key", in.SessionKey, c.terms.Session)
@@ -206,9 +215,6 @@ func (c *call) authorize(id string, unscoped bool) error {
 }
 
 func exec(c *call, in execInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
@@ -367,9 +373,6 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 }
 
 func closeSandbox(c *call, in closeInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
 		return nil, err
 	}
