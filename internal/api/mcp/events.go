@@ -16,14 +16,11 @@ const (
 	maxEventBytes = 64 << 20 // of all users; the oldest of the one who holds the most are evicted first
 )
 
-// events keeps sent events for clients that resume with Last-Event-ID. Unlike the SDK's store it bounds the streams of a
-// session, and evicts by user and age.
+// events bounds the events that the sessions keep.
 type events struct {
-	userOf   func(session string) string
-	mu       sync.Mutex
-	bytes    int
-	sessions map[string]map[string]*list.Element // of *eventStream, by session and stream
-	users    map[string]*userEvents              // those with streams
+	mu    sync.Mutex
+	bytes int
+	users map[string]*userEvents // those with streams
 }
 
 // userEvents is the streams of one user.
@@ -32,39 +29,45 @@ type userEvents struct {
 	order list.List // of *eventStream, the oldest first
 }
 
-// eventStream is the events of one stream.
-type eventStream struct {
-	user, session, stream string
-	first                 int // index of data[0]: earlier events are evicted
-	data                  [][]byte
+// sessionEvents keeps the sent events of a session for a client that resumes with Last-Event-ID. Unlike the SDK's store it bounds the
+// streams, and evicts by user and age.
+type sessionEvents struct {
+	all     *events // its lock guards the streams
+	user    string
+	streams map[string]*list.Element // of *eventStream; nil once the session is closed
 }
 
-var _ sdk.EventStore = (*events)(nil)
+// eventStream is the events of one stream.
+type eventStream struct {
+	of    *sessionEvents
+	name  string
+	first int // index of data[0]: earlier events are evicted
+	data  [][]byte
+}
+
+var _ sdk.EventStore = (*sessionEvents)(nil)
+
+// of returns a store for a session of a user.
+func (e *events) of(user string) *sessionEvents {
+	return &sessionEvents{all: e, user: user, streams: map[string]*list.Element{}}
+}
 
 // Open starts a stream.
-func (e *events) Open(_ context.Context, session, stream string) error {
-	user := e.userOf(session)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.sessions == nil {
-		e.sessions, e.users = map[string]map[string]*list.Element{}, map[string]*userEvents{}
-	}
-	streams := e.sessions[session]
-	if streams == nil {
-		streams = map[string]*list.Element{}
-		e.sessions[session] = streams
-	}
-	if streams[stream] != nil {
+func (e *sessionEvents) Open(_ context.Context, _, stream string) error {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	if e.streams[stream] != nil || e.streams == nil {
 		return nil
 	}
-	if e.users[user] == nil {
-		e.users[user] = &userEvents{}
+	u := e.all.users[e.user]
+	if u == nil {
+		u = &userEvents{}
+		e.all.users[e.user] = u
 	}
-	order := &e.users[user].order
-	streams[stream] = order.PushBack(&eventStream{user: user, session: session, stream: stream})
-	if len(streams) > maxStreams {
-		for at := order.Front(); at != nil; at = at.Next() {
-			if s := at.Value.(*eventStream); s.session == session && s.stream != "" {
+	e.streams[stream] = u.order.PushBack(&eventStream{of: e, name: stream})
+	if len(e.streams) > maxStreams {
+		for at := u.order.Front(); at != nil; at = at.Next() {
+			if s := at.Value.(*eventStream); s.of == e && s.name != "" {
 				e.remove(at)
 				break
 			}
@@ -74,17 +77,16 @@ func (e *events) Open(_ context.Context, session, stream string) error {
 }
 
 // remove removes a stream.
-func (e *events) remove(at *list.Element) {
-	s := at.Value.(*eventStream)
-	u := e.users[s.user]
+func (e *sessionEvents) remove(at *list.Element) {
+	s, u := at.Value.(*eventStream), e.all.users[e.user]
 	u.order.Remove(at)
 	for _, d := range s.data {
-		e.add(u, -len(d))
+		e.all.add(u, -len(d))
 	}
 	if u.order.Len() == 0 {
-		delete(e.users, s.user)
+		delete(e.all.users, e.user)
 	}
-	delete(e.sessions[s.session], s.stream)
+	delete(e.streams, s.name)
 }
 
 // add counts n more bytes of a user.
@@ -94,18 +96,25 @@ func (e *events) add(u *userEvents, n int) {
 }
 
 // Append adds an event. An event of a removed stream has no number: it is sent, and not kept.
-func (e *events) Append(_ context.Context, session, stream string, data []byte) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.sessions[session][stream]
+func (e *sessionEvents) Append(_ context.Context, _, stream string, data []byte) error {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	at := e.streams[stream]
 	if at == nil {
 		return sdk.ErrEventsPurged
 	}
 	s := at.Value.(*eventStream)
 	s.data = append(s.data, slices.Clone(data))
-	most := e.users[s.user]
-	if e.add(most, len(data)); e.bytes <= maxEventBytes {
-		return nil
+	u := e.all.users[e.user]
+	e.all.add(u, len(data))
+	e.all.evict(u)
+	return nil
+}
+
+// evict removes the oldest events of the user who holds the most, until there is room. most is any user.
+func (e *events) evict(most *userEvents) {
+	if e.bytes <= maxEventBytes {
+		return
 	}
 	for _, u := range e.users {
 		if u.bytes > most.bytes {
@@ -120,15 +129,14 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 			old.data, old.first = old.data[1:], old.first+1
 		}
 	}
-	return nil
 }
 
 // After yields the events of a stream after an index. Of the session's own stream, which every new reader reads from its beginning,
 // it yields those that are kept.
-func (e *events) After(_ context.Context, session, stream string, index int) iter.Seq2[[]byte, error] {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.sessions[session][stream]
+func (e *sessionEvents) After(_ context.Context, _, stream string, index int) iter.Seq2[[]byte, error] {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	at := e.streams[stream]
 	if at == nil || index+1 < at.Value.(*eventStream).first && stream != "" {
 		return func(yield func([]byte, error) bool) { yield(nil, sdk.ErrEventsPurged) }
 	}
@@ -143,13 +151,13 @@ func (e *events) After(_ context.Context, session, stream string, index int) ite
 	}
 }
 
-// SessionClosed removes the streams of a session.
-func (e *events) SessionClosed(_ context.Context, session string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, at := range e.sessions[session] {
+// SessionClosed removes the streams.
+func (e *sessionEvents) SessionClosed(context.Context, string) error {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	for _, at := range e.streams {
 		e.remove(at)
 	}
-	delete(e.sessions, session)
+	e.streams = nil
 	return nil
 }

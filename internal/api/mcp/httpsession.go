@@ -27,6 +27,8 @@ type httpSession struct {
 	since   time.Time   // when the last one ended
 	stop    func() bool // stops the idle timer; nil if none is set
 	streams streamReaders
+	events  *sessionEvents
+	handler http.Handler
 }
 
 // token is the content of a session id: what a restarted server resumes the session from.
@@ -39,8 +41,8 @@ type token struct {
 	Client  string `json:"c,omitempty"`
 }
 
-// start starts a session. key is that of a resumed or shared session; "" makes one.
-func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string) (*httpSession, error) {
+// start starts a session. key is that of a resumed or shared session; "" makes one. A shared one is for the protocol without sessions.
+func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string, shared bool) (*httpSession, error) {
 	terms, err := d.opts.Terms.narrowed(t.Query)
 	if err != nil {
 		return nil, err
@@ -72,7 +74,16 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 	}
 	hs := &httpSession{
 		clientSession: s, key: key, caller: caller, earlier: t.Boot != d.boot, since: time.Now(), streams: streamReaders{byStream: map[string]*streamReader{}},
+		events: d.events.of(caller.ID),
 	}
+	// The edge checks the host, and the door bounds the body.
+	options := sdk.StreamableHTTPOptions{Logger: d.opts.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1}
+	if shared {
+		options.Stateless, options.PropagateRequestCancellation = true, true
+	} else {
+		options.EventStore = hs.events
+	}
+	hs.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.server }, &options)
 	return hs, d.admit(hs)
 }
 
@@ -152,7 +163,7 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, id string) (*httpS
 	case ended || d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent):
 		return nil, sessionNotFound()
 	}
-	hs, err := d.start(r, caller, t, id)
+	hs, err := d.start(r, caller, t, id, false)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +191,7 @@ func (d *Door) replay(hs *httpSession, message map[string]any) {
 	if hs.connection() != nil {
 		r.Header.Set(sessionHeader, hs.key)
 	}
-	hs.serve(d.handler, discard{}, r, nil)
+	hs.serve(discard{}, r, nil)
 }
 
 // discard is a response that no client reads.
@@ -210,7 +221,7 @@ func (d *Door) shared(r *http.Request, caller belljar.Caller) (*httpSession, err
 	}
 	sum := hmac.New(sha256.New, d.opts.Secret)
 	sum.Write([]byte("resident\x00" + key))
-	return d.start(r, caller, token{User: caller.ID, Agent: hex.EncodeToString(sum.Sum(nil)[:16]), Query: r.URL.RawQuery, Boot: d.boot}, key)
+	return d.start(r, caller, token{User: caller.ID, Agent: hex.EncodeToString(sum.Sum(nil)[:16]), Query: r.URL.RawQuery, Boot: d.boot}, key, true)
 }
 
 // acquire counts an open request of a session; the result ends that.
