@@ -168,10 +168,7 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, id string) (*httpS
 		return nil, err
 	}
 	defer d.acquire(hs)()
-	d.replay(hs, map[string]any{"jsonrpc": "2.0", "id": "revive", "method": "initialize", "params": map[string]any{
-		"protocolVersion": t.Version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": t.Client, "version": ""},
-	}})
-	d.replay(hs, map[string]any{"jsonrpc": "2.0", "method": "notifications/initialized"})
+	hs.replay(t)
 	if hs.connection() == nil {
 		d.end(hs)
 		return nil, sessionNotFound()
@@ -182,15 +179,16 @@ func (d *Door) resume(r *http.Request, caller belljar.Caller, id string) (*httpS
 	return hs, nil
 }
 
-// replay sends the SDK a message in the client's name, and discards the answer.
-func (d *Door) replay(hs *httpSession, message map[string]any) {
-	body, _ := json.Marshal(message)                                                                       // of strings and maps
+// replay sends the SDK the messages with which the client began the session, and discards the answer.
+func (hs *httpSession) replay(t token) {
+	body, _ := json.Marshal([]map[string]any{ // of strings and maps
+		{"jsonrpc": "2.0", "id": "revive", "method": "initialize", "params": map[string]any{
+			"protocolVersion": t.Version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": t.Client, "version": ""},
+		}},
+		{"jsonrpc": "2.0", "method": "notifications/initialized"},
+	})
 	r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, Path, bytes.NewReader(body)) // method and path are valid
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if hs.connection() != nil {
-		r.Header.Set(sessionHeader, hs.key)
-	}
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
 	hs.serve(discard{}, r, nil)
 }
 
