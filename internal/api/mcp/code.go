@@ -43,13 +43,11 @@ type (
 // maxPictureBytes limits the pictures of one answer together, in bytes.
 const maxPictureBytes = 4 << 20
 
-func codeTools() []*tool {
-	return []*tool{
-		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", executes(true), code,
-			"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
-				"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
-				"and display(x) shows a value. After a timeout the variables are still there."),
-	}
+func codeTool() *tool {
+	return newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", executes(true), code,
+		"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
+			"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
+			"and display(x) shows a value. After a timeout the variables are still there.")
 }
 
 func code(c *call, in codeInput) (*reply, error) {

@@ -53,13 +53,13 @@ func languages() []string {
 	return names
 }
 
-func computeTools() []*tool {
+func computeTool() *tool {
 	t := newTool[runInput, runOutput]("sandbox_run", "Run code", executes(false), runCode,
 		"Runs a program once in a fresh, isolated Linux sandbox "+withoutNetwork+" and answers with what it printed and its exit code. "+
 			"Nothing stays: send every file that it needs in files. Results to keep go to /workspace/artifacts; they, and pictures "+
 			"(png, jpeg, gif; svg as text) written anywhere in /workspace, come back with the result.")
 	t.input["properties"].(map[string]schema)["runtime"]["enum"] = languages()
-	return []*tool{t}
+	return t
 }
 
 func runCode(c *call, in runInput) (*reply, error) {

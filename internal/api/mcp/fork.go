@@ -18,12 +18,10 @@ type (
 	}
 )
 
-func forkTools() []*tool {
-	return []*tool{
-		newTool[forkInput, forkOutput]("sandbox_fork", "Copy the sandbox", adds(false), fork,
-			"Makes copies of the sandbox with its files, to try several ways at once. Answers with their sandbox_ids; each is used like the first. Without live, "+
-				"interpreters and commands are not copied. The copies end with this conversation, or by sandbox_close."),
-	}
+func forkTool() *tool {
+	return newTool[forkInput, forkOutput]("sandbox_fork", "Copy the sandbox", adds(false), fork,
+		"Makes copies of the sandbox with its files, to try several ways at once. Answers with their sandbox_ids; each is used like the first. Without live, "+
+			"interpreters and commands are not copied. The copies end with this conversation, or by sandbox_close.")
 }
 
 func fork(c *call, in forkInput) (*reply, error) {
