@@ -241,7 +241,7 @@ func exec(c *call, in execInput) (*reply, error) {
 // executed returns the answer about a run in a sandbox, and its text. Without output the run continues.
 func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration) (execOutput, string) {
 	o := execOutput{ExecID: run.ID, Status: "running"}
-	if !run.Phase.Terminal() || out == nil {
+	if out == nil {
 		after := ""
 		if wait > 0 {
 			after = fmt.Sprintf(" after %v", wait)
