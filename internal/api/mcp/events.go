@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"container/list"
 	"context"
 	"iter"
 	"slices"
@@ -16,17 +15,17 @@ const (
 	maxEventBytes = 64 << 20 // of all users; the oldest of the one who holds the most are evicted first
 )
 
-// events bounds the events that the sessions keep.
+// events is what the sessions keep.
 type events struct {
 	mu    sync.Mutex
 	bytes int
 	users map[string]*userEvents // those with streams
 }
 
-// userEvents is the streams of one user.
+// userEvents is what the sessions of one user keep.
 type userEvents struct {
-	bytes int
-	order list.List // of *eventStream, the oldest first
+	bytes   int
+	streams []*eventStream // the oldest first
 }
 
 // sessionEvents keeps the sent events of a session for a client that resumes with Last-Event-ID. Unlike the SDK's store it bounds the
@@ -34,12 +33,11 @@ type userEvents struct {
 type sessionEvents struct {
 	all     *events // its lock guards the streams
 	user    string
-	streams map[string]*list.Element // of *eventStream; nil once the session is closed
+	streams map[string]*eventStream // by name; nil once the session is closed
 }
 
 // eventStream is the events of one stream.
 type eventStream struct {
-	of    *sessionEvents
 	name  string
 	first int // index of data[0]: earlier events are evicted
 	data  [][]byte
@@ -49,14 +47,14 @@ var _ sdk.EventStore = (*sessionEvents)(nil)
 
 // of returns a store for a session of a user.
 func (e *events) of(user string) *sessionEvents {
-	return &sessionEvents{all: e, user: user, streams: map[string]*list.Element{}}
+	return &sessionEvents{all: e, user: user, streams: map[string]*eventStream{}}
 }
 
 // Open starts a stream.
 func (e *sessionEvents) Open(_ context.Context, _, stream string) error {
 	e.all.mu.Lock()
 	defer e.all.mu.Unlock()
-	if e.streams[stream] != nil || e.streams == nil {
+	if e.streams == nil || e.streams[stream] != nil {
 		return nil
 	}
 	u := e.all.users[e.user]
@@ -64,33 +62,37 @@ func (e *sessionEvents) Open(_ context.Context, _, stream string) error {
 		u = &userEvents{}
 		e.all.users[e.user] = u
 	}
-	e.streams[stream] = u.order.PushBack(&eventStream{of: e, name: stream})
+	s := &eventStream{name: stream}
+	u.streams, e.streams[stream] = append(u.streams, s), s
 	if len(e.streams) > maxStreams {
-		for at := u.order.Front(); at != nil; at = at.Next() {
-			if s := at.Value.(*eventStream); s.of == e && s.name != "" {
-				e.remove(at)
-				break
-			}
-		}
+		oldest := slices.IndexFunc(u.streams, func(s *eventStream) bool { return s.name != "" && e.streams[s.name] == s })
+		e.remove(u.streams[oldest])
 	}
 	return nil
 }
 
 // remove removes a stream.
-func (e *sessionEvents) remove(at *list.Element) {
-	s, u := at.Value.(*eventStream), e.all.users[e.user]
-	u.order.Remove(at)
-	for _, d := range s.data {
-		e.all.add(u, -len(d))
-	}
-	if u.order.Len() == 0 {
-		delete(e.all.users, e.user)
+func (e *sessionEvents) remove(s *eventStream) {
+	u := e.all.users[e.user]
+	for len(s.data) > 0 {
+		e.all.evict(u, s)
 	}
 	delete(e.streams, s.name)
+	u.streams = slices.DeleteFunc(u.streams, func(other *eventStream) bool { return other == s })
+	if len(u.streams) == 0 {
+		delete(e.all.users, e.user)
+	}
 }
 
-// add counts n more bytes of a user.
-func (e *events) add(u *userEvents, n int) {
+// evict removes the first event of a user's stream.
+func (e *events) evict(u *userEvents, s *eventStream) {
+	e.count(u, -len(s.data[0]))
+	s.data[0] = nil // the array outlives the slice
+	s.data, s.first = s.data[1:], s.first+1
+}
+
+// count counts n more bytes of a user.
+func (e *events) count(u *userEvents, n int) {
 	e.bytes += n
 	u.bytes += n
 }
@@ -99,36 +101,26 @@ func (e *events) add(u *userEvents, n int) {
 func (e *sessionEvents) Append(_ context.Context, _, stream string, data []byte) error {
 	e.all.mu.Lock()
 	defer e.all.mu.Unlock()
-	at := e.streams[stream]
-	if at == nil {
+	s := e.streams[stream]
+	if s == nil {
 		return sdk.ErrEventsPurged
 	}
-	s := at.Value.(*eventStream)
 	s.data = append(s.data, slices.Clone(data))
-	u := e.all.users[e.user]
-	e.all.add(u, len(data))
-	e.all.evict(u)
-	return nil
-}
-
-// evict removes the oldest events of the user who holds the most, until there is room. most is any user.
-func (e *events) evict(most *userEvents) {
-	if e.bytes <= maxEventBytes {
-		return
+	most := e.all.users[e.user]
+	if e.all.count(most, len(data)); e.all.bytes <= maxEventBytes {
+		return nil
 	}
-	for _, u := range e.users {
+	for _, u := range e.all.users {
 		if u.bytes > most.bytes {
 			most = u
 		}
 	}
-	for at := most.order.Front(); at != nil && e.bytes > maxEventBytes; at = at.Next() {
-		old := at.Value.(*eventStream)
-		for len(old.data) > 0 && e.bytes > maxEventBytes {
-			e.add(most, -len(old.data[0]))
-			old.data[0] = nil // the array outlives the slice
-			old.data, old.first = old.data[1:], old.first+1
+	for _, old := range most.streams {
+		for len(old.data) > 0 && e.all.bytes > maxEventBytes {
+			e.all.evict(most, old)
 		}
 	}
+	return nil
 }
 
 // After yields the events of a stream after an index. Of the session's own stream, which every new reader reads from its beginning,
@@ -136,11 +128,10 @@ func (e *events) evict(most *userEvents) {
 func (e *sessionEvents) After(_ context.Context, _, stream string, index int) iter.Seq2[[]byte, error] {
 	e.all.mu.Lock()
 	defer e.all.mu.Unlock()
-	at := e.streams[stream]
-	if at == nil || index+1 < at.Value.(*eventStream).first && stream != "" {
+	s := e.streams[stream]
+	if s == nil || index+1 < s.first && stream != "" {
 		return func(yield func([]byte, error) bool) { yield(nil, sdk.ErrEventsPurged) }
 	}
-	s := at.Value.(*eventStream)
 	data := slices.Clone(s.data[min(max(index+1-s.first, 0), len(s.data)):])
 	return func(yield func([]byte, error) bool) {
 		for _, d := range data {
@@ -155,8 +146,8 @@ func (e *sessionEvents) After(_ context.Context, _, stream string, index int) it
 func (e *sessionEvents) SessionClosed(context.Context, string) error {
 	e.all.mu.Lock()
 	defer e.all.mu.Unlock()
-	for _, at := range e.streams {
-		e.remove(at)
+	for _, s := range e.streams {
+		e.remove(s)
 	}
 	e.streams = nil
 	return nil

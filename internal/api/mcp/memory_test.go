@@ -72,7 +72,7 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 	if err := e.Append(ctx, "s", "a", make([]byte, 4096)); err != nil {
 		t.Fatal(err)
 	}
-	kept := weak.Make(&all.users["ann"].order.Front().Value.(*eventStream).data[0][0])
+	kept := weak.Make(&all.users["ann"].streams[0].data[0][0])
 	if err := e.Append(ctx, "s", "b", make([]byte, maxEventBytes)); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestEvictionByUser(t *testing.T) {
 	want := func(user string, sizes ...int) {
 		t.Helper()
 		got := []int{}
-		for _, d := range stores[user].streams["a"].Value.(*eventStream).data {
+		for _, d := range stores[user].streams["a"].data {
 			got = append(got, len(d))
 		}
 		if !slices.Equal(got, sizes) {
