@@ -34,32 +34,28 @@ type finisher interface {
 // finish starts a run and waits at most wait for its end. If the run continues, out is nil. A cancelled call cancels the run,
 // unless its client only stopped waiting.
 func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
-	defer func() {
-		c.undone = run.Phase.Terminal() && run.StartedAt == nil && run.ExitCode == nil && run.ReasonCode != belljar.ReasonCompileFailed
-	}()
 	spec.Labels = map[string]string{label: c.id}
 	req := belljar.RunRequest{RunSpec: spec}
 	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
 		run, out, err = f.Finish(c, req, wait)
-		switch {
-		case run.ID != "" && (c.Err() != nil || c.stopping(err)):
-			return c.interrupted(run, err)
-		case err == nil && out == nil && run.Phase.Terminal(): // it ended just after the wait
-			return c.current(c, run.ID)
-		}
-		return run, out, err
+	} else if run, err = c.start(req); err == nil && wait > 0 {
+		run, out, err = c.await(run, wait)
 	}
-	// The start is not cancelled with the call: the run's id would be lost.
+	switch {
+	case run.ID != "" && (c.Err() != nil || c.stopping(err)):
+		run, out, err = c.interrupted(run, err)
+	case err == nil && out == nil && wait > 0: // it may have ended just after the wait
+		run, out, err = c.current(c, run.ID)
+	}
+	c.undone = run.Phase.Terminal() && run.StartedAt == nil && run.ExitCode == nil && run.ReasonCode != belljar.ReasonCompileFailed
+	return run, out, err
+}
+
+// start starts a run. It is not cancelled with the call: the run's id would be lost.
+func (c *call) start(req belljar.RunRequest) (belljar.Run, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), acceptTime)
-	run, err = c.Runs().Start(ctx, req)
-	stop()
-	if err == nil && c.Err() != nil {
-		return c.interrupted(run, nil)
-	}
-	if err != nil || wait <= 0 {
-		return run, nil, err
-	}
-	return c.await(run, wait)
+	defer stop()
+	return c.Runs().Start(ctx, req)
 }
 
 // await waits at most wait for a run's end, and reports its progress to the client.
@@ -77,10 +73,8 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 	case err == nil:
 		run, err = c.Runs().Get(context.WithoutCancel(c), run.ID)
 		return run, &out, err
-	case c.Err() != nil || c.stopping(err):
-		return c.interrupted(run, err)
-	case errors.Is(waiting.Err(), context.DeadlineExceeded):
-		return c.current(c, run.ID)
+	case c.Err() == nil && !c.stopping(err) && errors.Is(waiting.Err(), context.DeadlineExceeded):
+		return run, nil, nil
 	}
 	return run, nil, err
 }
