@@ -172,42 +172,41 @@ func (t Terms) narrowed(query string) (Terms, error) {
 		return t, api.Refuse("url", "the query of the URL cannot be read, or is longer than %d bytes", maxQuery)
 	}
 	n := t
-	trust, mode := string(n.TrustLevel), string(n.Mode)
 	wait, output := 0.0, 0
 	parameters := map[string]parameter{
 		"agent": textTo(&n.Agent), "image": textTo(&n.Image), "isolation": textTo(&n.Isolation), "language": textTo(&n.Language),
-		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "template": textTo(&n.Template), "trust": textTo(&trust), "workflow": textTo(&n.Workflow),
+		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "template": textTo(&n.Template), "trust": textTo(&n.TrustLevel), "workflow": textTo(&n.Workflow),
 		"cpu": numberTo(&n.Resources.CPU), "idle_timeout": numberTo(&n.IdleTimeoutSec), "timeout": numberTo(&n.TimeoutSec), "wait": numberTo(&wait),
-		"max_output": integerTo(&output), "memory_mb": integerTo(&n.Resources.MemoryMB), "workspace_mb": integerTo(&n.Resources.WorkspaceMB),
+		"max_output": numberTo(&output), "memory_mb": numberTo(&n.Resources.MemoryMB), "workspace_mb": numberTo(&n.Resources.WorkspaceMB),
 		"mode": func(name, value string) error {
 			if value == string(belljar.ToolsCompute) {
-				mode = ""
+				n.Mode = ""
 			}
-			return textTo(&mode)(name, value)
+			return textTo(&n.Mode)(name, value)
 		},
 		"tools": toolsTo(&n.Tools),
-		// These may be repeated, and are read below.
-		"allow": func(string, string) error { return nil }, "capture": func(string, string) error { return nil },
+		"allow": nil, "capture": nil, // these may be repeated, and are read below
 	}
 	names := slices.Sorted(maps.Keys(parameters))
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		set, known := parameters[name]
-		if !known {
+		switch {
+		case !known:
 			e := api.Refuse(name, "the URL has an unknown parameter %.40q", name)
 			e.Hint = "the parameters are " + strings.Join(names, ", ")
 			if near := nearest.Of(name, 3, names); near != "" {
 				e.Hint = "did you mean " + near + "? " + e.Hint
 			}
 			return t, e
-		}
-		if len(q[name]) > 1 && name != "allow" && name != "capture" {
+		case set == nil:
+			continue
+		case len(q[name]) > 1:
 			return t, api.Refuse(name, "the URL has %s more than once", name)
 		}
 		if err := set(name, q.Get(name)); err != nil {
 			return t, err
 		}
 	}
-	n.TrustLevel, n.Mode = belljar.TrustLevel(trust), belljar.ToolMode(mode)
 	if wait > 0 {
 		n.Wait = time.Duration(min(wait, MaxWait.Seconds()+1) * float64(time.Second))
 	}
@@ -221,15 +220,16 @@ func (t Terms) narrowed(query string) (Terms, error) {
 	return n, n.complete()
 }
 
-func textTo(field *string) parameter {
-	return func(name, value string) (err error) {
-		*field, err = fixed(name, value, *field)
+func textTo[T ~string](field *T) parameter {
+	return func(name, value string) error {
+		text, err := fixed(name, value, string(*field))
+		*field = T(text)
 		return err
 	}
 }
 
 // numberTo reads a number, or a duration as seconds.
-func numberTo(field *float64) parameter {
+func numberTo[N int | float64](field *N) parameter {
 	return func(name, text string) error {
 		if text == "" {
 			return nil
@@ -244,24 +244,12 @@ func numberTo(field *float64) parameter {
 		switch {
 		case err != nil || !(asked > 0) || math.IsInf(asked, 0):
 			return api.Refuse(name, "%s of the URL is %.40q, and no number above 0", name, text)
-		case *field > 0 && asked > *field:
+		case *field > 0 && asked > float64(*field):
 			return exceeds(name, asked, *field, "%s is %v at most on this server, the URL asks for %v", name, *field, asked)
-		}
-		*field = asked
-		return nil
-	}
-}
-
-func integerTo(field *int) parameter {
-	return func(name, text string) error {
-		value := float64(*field)
-		if err := numberTo(&value)(name, text); err != nil {
-			return err
-		}
-		if value != math.Trunc(value) || value > math.MaxInt32 {
+		case float64(N(asked)) != asked:
 			return api.Refuse(name, "%s of the URL must be a whole number", name)
 		}
-		*field = int(value)
+		*field = N(asked)
 		return nil
 	}
 }
