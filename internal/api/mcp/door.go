@@ -202,14 +202,14 @@ func noSession() error {
 
 // initialize starts a session.
 func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar.Caller, list []message) error {
-	in := sdk.InitializeParams{ClientInfo: &sdk.Implementation{}}
+	var in sdk.InitializeParams
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(json.Unmarshal(list[0].Params, &in), &wrong) { // the SDK's error has no code
 		w.Header().Set("Content-Type", "application/json")
 		where := strings.TrimSuffix("params."+wrong.Field, ".")
 		_, _ = w.Write(refusal(list[0].ID, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s of initialize must not be a JSON %s", where, wrong.Value)))
 		return nil
 	}
-	if in.ClientInfo == nil { // it is null
+	if in.ClientInfo == nil { // it is absent, or null
 		in.ClientInfo = &sdk.Implementation{}
 	}
 	hs, err := d.start(r, caller, token{

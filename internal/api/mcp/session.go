@@ -147,21 +147,13 @@ func (s *clientSession) hidesRunTool(req sdk.Request) bool {
 	if !ok || len(s.terms.Tools) > 0 {
 		return false
 	}
+	in := conn.InitializeParams()
 	hosts := []string{"claude", "anthropic", "codex", "openai", "cursor", "visual studio code", "vscode", "copilot", "gemini", "windsurf"}
-	return containsAny(clientName(conn), hosts)
+	return in != nil && in.ClientInfo != nil && containsAny(strings.ToLower(in.ClientInfo.Name), hosts)
 }
 
 func containsAny(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
-}
-
-// clientName returns the client's own name, in lower case.
-func clientName(conn *sdk.ServerSession) string {
-	params := conn.InitializeParams()
-	if params == nil || params.ClientInfo == nil {
-		return ""
-	}
-	return strings.ToLower(params.ClientInfo.Name)
 }
 
 // closeTime bounds the removal of what a client session had.
