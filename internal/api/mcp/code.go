@@ -18,7 +18,7 @@ import (
 
 type (
 	codeInput struct {
-		SandboxID      string `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Code           string `json:"code" about:"The code; the value of its last expression is shown"`
 		Language       string `json:"language,omitempty" about:"python, ipython, javascript or bash; python unless the operator set another one"`
 		TimeoutSeconds int64  `json:"timeout_seconds,omitempty" minimum:"1" about:"Time limit in seconds"`
@@ -43,19 +43,14 @@ type (
 // maxPictureBytes limits the pictures of one answer together, in bytes.
 const maxPictureBytes = 4 << 20
 
-func codeTools() []*tool {
-	return []*tool{
-		newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", executes(true), code,
-			"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
-				"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
-				"and display(x) shows a value. After a timeout the variables are still there."),
-	}
+func codeTool() *tool {
+	return newTool[codeInput, codeOutput]("sandbox_code", "Execute code in the sandbox", executes(true), code,
+		"Executes code in an interpreter of the sandbox that remembers: variables, functions and imports stay from one call to the next, one interpreter for each language. "+
+			"Answers with what was printed, with the value of the last expression, and with what was displayed: figures of matplotlib as pictures. In Python, await works at the top level, !cmd runs a command, "+
+			"and display(x) shows a value. After a timeout the variables are still there.")
 }
 
 func code(c *call, in codeInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err

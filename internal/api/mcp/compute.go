@@ -53,13 +53,13 @@ func languages() []string {
 	return names
 }
 
-func computeTools() []*tool {
+func computeTool() *tool {
 	t := newTool[runInput, runOutput]("sandbox_run", "Run code", executes(false), runCode,
 		"Runs a program once in a fresh, isolated Linux sandbox "+withoutNetwork+" and answers with what it printed and its exit code. "+
 			"Nothing stays: send every file that it needs in files. Results to keep go to /workspace/artifacts; they, and pictures "+
 			"(png, jpeg, gif; svg as text) written anywhere in /workspace, come back with the result.")
 	t.input["properties"].(map[string]schema)["runtime"]["enum"] = languages()
-	return []*tool{t}
+	return t
 }
 
 func runCode(c *call, in runInput) (*reply, error) {
@@ -234,20 +234,21 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+".")
 	o := commandOutput{
 		RunID: run.ID, SessionID: run.SessionID, Phase: run.Phase, PolicyHash: run.PolicyHash, ImageDigest: run.ImageDigest,
-		Runtime: run.Runtime, ended: endOf(run), output: printed,
+		Runtime: run.Runtime, ended: endOf(run),
 	}
 	if c.client.StreamURL != nil {
 		o.LogStreamURL = c.client.StreamURL(run)
 	}
-	if !run.Phase.Terminal() {
+	if out == nil {
 		place := cmp.Or(run.SessionID, run.ID)
-		text = fmt.Sprintf("run %s is still running (%s). Read its output with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
+		text := fmt.Sprintf("run %s is still running (%s). Read its output with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
 			run.ID, run.Phase, place, run.ID)
 		return &reply{text, nil, o}, nil
 	}
+	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+".")
+	o.output = printed
 	var left string
 	var more []sdk.Content
 	if run.SessionID == "" {

@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,13 +53,11 @@ type DoorOptions struct {
 
 // Door answers requests. Make one with [NewDoor].
 type Door struct {
-	opts        DoorOptions
-	sealer      *api.Sealer
-	answers     *api.Shares // for what resources and files are read into
-	boot        string      // the id of this process: it does not resume sessions that it made itself
-	handler     *sdk.StreamableHTTPHandler
-	sessionless *sdk.StreamableHTTPHandler // for the protocol without sessions
-	events      events
+	opts    DoorOptions
+	sealer  *api.Sealer
+	answers *api.Shares // for what resources and files are read into
+	boot    string      // the id of this process: it does not resume sessions that it made itself
+	events  events
 
 	resuming keylock.Locks[string] // by the key of a session
 
@@ -91,39 +88,14 @@ func NewDoor(o DoorOptions) (*Door, error) {
 	if o.AfterFunc == nil {
 		o.AfterFunc = func(d time.Duration, f func()) func() bool { return time.AfterFunc(d, f).Stop }
 	}
-	// The edge checks the host, and the door bounds the body.
-	d := &Door{
+	return &Door{
 		opts: o, sealer: api.NewSealer(o.Secret, "", "mcp session"), boot: belljar.NewID(), answers: api.NewShares(64<<20, 20*time.Second),
-		sessions: map[string]*httpSession{}, ended: map[string]endedSessions{},
-		sessionless: sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-			Logger: o.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1, Stateless: true, PropagateRequestCancellation: true,
-		}),
-	}
-	d.events.userOf = d.userOf
-	d.handler = sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{
-		Logger: o.Kit.log, EventStore: &d.events, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1,
-	})
-	return d, nil
-}
-
-// userOf returns the user of a session; "" if it has ended.
-func (d *Door) userOf(key string) string {
-	if hs := d.session(key); hs != nil {
-		return hs.caller.ID
-	}
-	return ""
+		sessions: map[string]*httpSession{}, ended: map[string]endedSessions{}, events: events{users: map[string]*userEvents{}},
+	}, nil
 }
 
 // Register puts the door on a mux.
 func (d *Door) Register(mux *http.ServeMux) { mux.Handle(Path, d) }
-
-type serverKey struct{}
-
-// serverOf returns the server that the door chose for a request.
-func serverOf(r *http.Request) *sdk.Server {
-	s, _ := r.Context().Value(serverKey{}).(*sdk.Server)
-	return s
-}
 
 // ServeHTTP answers a request of an authenticated caller.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -178,12 +150,10 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 		return d.initialize(w, r, caller, list)
 	}
 	var hs *httpSession
-	handler := d.handler
 	switch {
 	case id != "":
 		hs, err = d.find(r, caller, id)
 	case isSessionless(r, list):
-		handler = d.sessionless
 		hs, err = d.shared(r, caller)
 	default:
 		err = noSession()
@@ -198,7 +168,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer d.acquire(hs)()
 	hs.note(r, list)
-	hs.serve(handler, w, r, list)
+	hs.serve(w, r, list)
 	return nil
 }
 
@@ -217,10 +187,10 @@ func (hs *httpSession) note(r *http.Request, list []message) {
 }
 
 // serve makes the SDK answer a request of the session.
-func (hs *httpSession) serve(h http.Handler, w http.ResponseWriter, r *http.Request, list []message) {
+func (hs *httpSession) serve(w http.ResponseWriter, r *http.Request, list []message) {
 	w, r, done := hs.streams.claim(w, r, list)
 	defer done()
-	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), serverKey{}, hs.server)))
+	hs.handler.ServeHTTP(w, r)
 }
 
 func noSession() error {
@@ -232,24 +202,24 @@ func noSession() error {
 
 // initialize starts a session.
 func (d *Door) initialize(w http.ResponseWriter, r *http.Request, caller belljar.Caller, list []message) error {
-	in := sdk.InitializeParams{ClientInfo: &sdk.Implementation{}}
+	var in sdk.InitializeParams
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(json.Unmarshal(list[0].Params, &in), &wrong) { // the SDK's error has no code
 		w.Header().Set("Content-Type", "application/json")
 		where := strings.TrimSuffix("params."+wrong.Field, ".")
 		_, _ = w.Write(refusal(list[0].ID, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s of initialize must not be a JSON %s", where, wrong.Value)))
 		return nil
 	}
-	if in.ClientInfo == nil { // it is null
+	if in.ClientInfo == nil { // it is absent, or null
 		in.ClientInfo = &sdk.Implementation{}
 	}
 	hs, err := d.start(r, caller, token{
 		User: caller.ID, Agent: belljar.NewID(), Query: r.URL.RawQuery, Boot: d.boot, Version: cut(in.ProtocolVersion, 32), Client: cut(in.ClientInfo.Name, 64),
-	}, "")
+	}, "", false)
 	if err != nil {
 		return err
 	}
 	defer d.acquire(hs)()
-	hs.serve(d.handler, w, r, list)
+	hs.serve(w, r, list)
 	if hs.connection() == nil {
 		d.end(hs) // the SDK refused it
 	}

@@ -98,6 +98,8 @@ func TestPlainHTTPRefused(t *testing.T) {
 		"an unknown word":  {new("?mod=code").post(bg, hello), []string{"400", "unknown parameter", "did you mean mode"}},
 		"a word twice":     {new("?mode=code&mode=compute").post(bg, hello), []string{"400", "more than once"}},
 		"a bad number":     {new("?timeout=soon").post(bg, hello), []string{"400", "timeout"}},
+		"a fraction":       {new("?memory_mb=64.5").post(bg, hello), []string{"400", "memory_mb of the URL must be a whole number"}},
+		"a huge number":    {new("?max_output=1e300").post(bg, hello), []string{"400", "max_output of the URL must be a whole number"}},
 		"a bad isolation":  {new("?isolation=none").post(bg, hello), []string{"400", "isolation", "namespace"}},
 		"a bad trust":      {new("?trust=blind").post(bg, hello), []string{"400", "trust_level", "untrusted"}},
 		"a bad mode":       {new("?mode=root").post(bg, hello), []string{"400", "compute or code"}},

@@ -1,7 +1,6 @@
 package mcp
 
 import (
-	"container/list"
 	"context"
 	"iter"
 	"slices"
@@ -16,108 +15,109 @@ const (
 	maxEventBytes = 64 << 20 // of all users; the oldest of the one who holds the most are evicted first
 )
 
-// events keeps sent events for clients that resume with Last-Event-ID. Unlike the SDK's store it bounds the streams of a
-// session, and evicts by user and age.
+// events is what the sessions keep.
 type events struct {
-	userOf   func(session string) string
-	mu       sync.Mutex
-	bytes    int
-	sessions map[string]map[string]*list.Element // of *eventStream, by session and stream
-	users    map[string]*userEvents              // those with streams
+	mu    sync.Mutex
+	bytes int
+	users map[string]*userEvents // those with streams
 }
 
-// userEvents is the streams of one user.
+// userEvents is what the sessions of one user keep.
 type userEvents struct {
-	bytes int
-	order list.List // of *eventStream, the oldest first
+	bytes   int
+	streams []*eventStream // the oldest first
+}
+
+// sessionEvents keeps the sent events of a session for a client that resumes with Last-Event-ID. Unlike the SDK's store it bounds the
+// streams, and evicts by user and age.
+type sessionEvents struct {
+	all     *events // its lock guards the streams
+	user    string
+	streams map[string]*eventStream // by name; nil once the session is closed
 }
 
 // eventStream is the events of one stream.
 type eventStream struct {
-	user, session, stream string
-	first                 int // index of data[0]: earlier events are evicted
-	data                  [][]byte
+	name  string
+	first int // index of data[0]: earlier events are evicted
+	data  [][]byte
 }
 
-var _ sdk.EventStore = (*events)(nil)
+var _ sdk.EventStore = (*sessionEvents)(nil)
+
+// of returns a store for a session of a user.
+func (e *events) of(user string) *sessionEvents {
+	return &sessionEvents{all: e, user: user, streams: map[string]*eventStream{}}
+}
 
 // Open starts a stream.
-func (e *events) Open(_ context.Context, session, stream string) error {
-	user := e.userOf(session)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.sessions == nil {
-		e.sessions, e.users = map[string]map[string]*list.Element{}, map[string]*userEvents{}
-	}
-	streams := e.sessions[session]
-	if streams == nil {
-		streams = map[string]*list.Element{}
-		e.sessions[session] = streams
-	}
-	if streams[stream] != nil {
+func (e *sessionEvents) Open(_ context.Context, _, stream string) error {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	if e.streams == nil || e.streams[stream] != nil {
 		return nil
 	}
-	if e.users[user] == nil {
-		e.users[user] = &userEvents{}
+	u := e.all.users[e.user]
+	if u == nil {
+		u = &userEvents{}
+		e.all.users[e.user] = u
 	}
-	order := &e.users[user].order
-	streams[stream] = order.PushBack(&eventStream{user: user, session: session, stream: stream})
-	if len(streams) > maxStreams {
-		for at := order.Front(); at != nil; at = at.Next() {
-			if s := at.Value.(*eventStream); s.session == session && s.stream != "" {
-				e.remove(at)
-				break
-			}
-		}
+	s := &eventStream{name: stream}
+	u.streams, e.streams[stream] = append(u.streams, s), s
+	if len(e.streams) > maxStreams {
+		oldest := slices.IndexFunc(u.streams, func(s *eventStream) bool { return s.name != "" && e.streams[s.name] == s })
+		e.remove(u.streams[oldest])
 	}
 	return nil
 }
 
 // remove removes a stream.
-func (e *events) remove(at *list.Element) {
-	s := at.Value.(*eventStream)
-	u := e.users[s.user]
-	u.order.Remove(at)
-	for _, d := range s.data {
-		e.add(u, -len(d))
+func (e *sessionEvents) remove(s *eventStream) {
+	u := e.all.users[e.user]
+	for len(s.data) > 0 {
+		e.all.evict(u, s)
 	}
-	if u.order.Len() == 0 {
-		delete(e.users, s.user)
+	delete(e.streams, s.name)
+	u.streams = slices.DeleteFunc(u.streams, func(other *eventStream) bool { return other == s })
+	if len(u.streams) == 0 {
+		delete(e.all.users, e.user)
 	}
-	delete(e.sessions[s.session], s.stream)
 }
 
-// add counts n more bytes of a user.
-func (e *events) add(u *userEvents, n int) {
+// evict removes the first event of a user's stream.
+func (e *events) evict(u *userEvents, s *eventStream) {
+	e.count(u, -len(s.data[0]))
+	s.data[0] = nil // the array outlives the slice
+	s.data, s.first = s.data[1:], s.first+1
+}
+
+// count counts n more bytes of a user.
+func (e *events) count(u *userEvents, n int) {
 	e.bytes += n
 	u.bytes += n
 }
 
 // Append adds an event. An event of a removed stream has no number: it is sent, and not kept.
-func (e *events) Append(_ context.Context, session, stream string, data []byte) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.sessions[session][stream]
-	if at == nil {
+func (e *sessionEvents) Append(_ context.Context, _, stream string, data []byte) error {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	s := e.streams[stream]
+	if s == nil {
 		return sdk.ErrEventsPurged
 	}
-	s := at.Value.(*eventStream)
 	s.data = append(s.data, slices.Clone(data))
-	most := e.users[s.user]
-	if e.add(most, len(data)); e.bytes <= maxEventBytes {
+	most := e.all.users[e.user]
+	if e.all.count(most, len(data)); e.all.bytes <= maxEventBytes {
 		return nil
 	}
-	for _, u := range e.users {
+	for _, u := range e.all.users {
 		if u.bytes > most.bytes {
 			most = u
 		}
 	}
-	for at := most.order.Front(); at != nil && e.bytes > maxEventBytes; at = at.Next() {
-		old := at.Value.(*eventStream)
-		for len(old.data) > 0 && e.bytes > maxEventBytes {
-			e.add(most, -len(old.data[0]))
-			old.data[0] = nil // the array outlives the slice
-			old.data, old.first = old.data[1:], old.first+1
+	for _, old := range most.streams {
+		for len(old.data) > 0 && e.all.bytes > maxEventBytes {
+			e.all.evict(most, old)
 		}
 	}
 	return nil
@@ -125,14 +125,13 @@ func (e *events) Append(_ context.Context, session, stream string, data []byte) 
 
 // After yields the events of a stream after an index. Of the session's own stream, which every new reader reads from its beginning,
 // it yields those that are kept.
-func (e *events) After(_ context.Context, session, stream string, index int) iter.Seq2[[]byte, error] {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := e.sessions[session][stream]
-	if at == nil || index+1 < at.Value.(*eventStream).first && stream != "" {
+func (e *sessionEvents) After(_ context.Context, _, stream string, index int) iter.Seq2[[]byte, error] {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	s := e.streams[stream]
+	if s == nil || index+1 < s.first && stream != "" {
 		return func(yield func([]byte, error) bool) { yield(nil, sdk.ErrEventsPurged) }
 	}
-	s := at.Value.(*eventStream)
 	data := slices.Clone(s.data[min(max(index+1-s.first, 0), len(s.data)):])
 	return func(yield func([]byte, error) bool) {
 		for _, d := range data {
@@ -143,13 +142,13 @@ func (e *events) After(_ context.Context, session, stream string, index int) ite
 	}
 }
 
-// SessionClosed removes the streams of a session.
-func (e *events) SessionClosed(_ context.Context, session string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, at := range e.sessions[session] {
-		e.remove(at)
+// SessionClosed removes the streams.
+func (e *sessionEvents) SessionClosed(context.Context, string) error {
+	e.all.mu.Lock()
+	defer e.all.mu.Unlock()
+	for _, s := range e.streams {
+		e.remove(s)
 	}
-	delete(e.sessions, session)
+	e.streams = nil
 	return nil
 }

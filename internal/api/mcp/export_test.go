@@ -26,5 +26,6 @@ func (d *Door) SetAnswers(s *api.Shares) { d.answers = s }
 
 // FillEvents makes the door keep as many bytes of a session's events as it can.
 func (d *Door) FillEvents(ctx context.Context, session string) error {
-	return errors.Join(d.events.Open(ctx, session, "large"), d.events.Append(ctx, session, "large", make([]byte, maxEventBytes)))
+	store := d.session(session).events
+	return errors.Join(store.Open(ctx, session, "large"), store.Append(ctx, session, "large", make([]byte, maxEventBytes)))
 }

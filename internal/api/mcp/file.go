@@ -19,7 +19,7 @@ import (
 // The inputs and outputs of docs/compatibility.md#tools, with additions.
 type (
 	writeInput struct {
-		SandboxID   string  `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Path        string  `json:"path" about:"The file, relative to /workspace"`
 		Contents    *string `json:"contents,omitempty" about:"The file as text"`
 		ContentsB64 *string `json:"contents_b64,omitempty" about:"The file as base64, instead of contents"`
@@ -31,10 +31,10 @@ type (
 		Path string `json:"path" about:"Absolute path in the sandbox"`
 	}
 	fileInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		Path      string `json:"path" about:"The file, relative to /workspace"`
-		MaxBytes  uint64 `json:"max_bytes,omitempty" about:"Most bytes to read; default 262144, at most 8388608"`
-		Offset    uint64 `json:"offset,omitempty" about:"Bytes to skip; next_offset of the previous answer"`
+		inSandbox
+		Path     string `json:"path" about:"The file, relative to /workspace"`
+		MaxBytes uint64 `json:"max_bytes,omitempty" about:"Most bytes to read; default 262144, at most 8388608"`
+		Offset   uint64 `json:"offset,omitempty" about:"Bytes to skip; next_offset of the previous answer"`
 	}
 	fileOutput struct {
 		Contents    *string `json:"contents,omitempty" about:"The content, if it is text"`
@@ -44,7 +44,7 @@ type (
 		NextOffset  int64   `json:"next_offset,omitempty" about:"Offset of the next read, if the file has more bytes"`
 	}
 	listInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Path      string `json:"path,omitempty" about:"The folder, relative to /workspace; default /workspace"`
 		Recursive bool   `json:"recursive,omitempty" about:"List its subfolders, too"`
 	}
@@ -62,7 +62,7 @@ type (
 		Target    string `json:"target,omitempty" about:"Of a symlink"`
 	}
 	deleteInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Path      string `json:"path" about:"The file or folder, relative to /workspace"`
 		Recursive bool   `json:"recursive,omitempty" about:"Delete a folder with its contents"`
 	}
@@ -86,9 +86,6 @@ func fileTools() []*tool {
 }
 
 func writeFile(c *call, in writeInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	mode, err := api.ParseMode(in.Mode)
 	if err != nil {
 		return nil, err
@@ -117,9 +114,6 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 }
 
 func readFile(c *call, in fileInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	most := min(max(in.MaxBytes, 256<<10), maxResource)
 	if in.Offset == 0 && isPicture(in.Path) {
 		most += maxPicture
@@ -174,9 +168,6 @@ func (c *call) pictureOf(sandbox, name string, part api.FilePart) (sdk.Content, 
 }
 
 func listFiles(c *call, in listInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	list, err := c.Files().List(c, in.SandboxID, belljar.FileQuery{Path: in.Path, Recursive: in.Recursive})
 	if err != nil {
 		return nil, sandboxError(err)
@@ -213,9 +204,6 @@ func listFiles(c *call, in listInput) (*reply, error) {
 }
 
 func deleteFile(c *call, in deleteInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	if !in.Recursive { // a folder needs it, even one that is empty: the service would remove that
 		at, err := c.Files().Stat(c, in.SandboxID, in.Path)
 		if err == nil && at.Type == "dir" && at.Path != "." {

@@ -34,29 +34,28 @@ type finisher interface {
 // finish starts a run and waits at most wait for its end. If the run continues, out is nil. A cancelled call cancels the run,
 // unless its client only stopped waiting.
 func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
-	defer func() {
-		c.undone = run.Phase.Terminal() && run.StartedAt == nil && run.ExitCode == nil && run.ReasonCode != belljar.ReasonCompileFailed
-	}()
 	spec.Labels = map[string]string{label: c.id}
 	req := belljar.RunRequest{RunSpec: spec}
 	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
 		run, out, err = f.Finish(c, req, wait)
-		if run.ID != "" && (c.Err() != nil || c.stopping(err)) {
-			return c.interrupted(run, err)
-		}
-		return run, out, err
+	} else if run, err = c.start(req); err == nil && wait > 0 {
+		run, out, err = c.await(run, wait)
 	}
-	// The start is not cancelled with the call: the run's id would be lost.
+	switch {
+	case run.ID != "" && (c.Err() != nil || c.stopping(err)):
+		run, out, err = c.interrupted(run, err)
+	case err == nil && out == nil && wait > 0: // it may have ended just after the wait
+		run, out, err = c.current(c, run.ID)
+	}
+	c.undone = run.Phase.Terminal() && run.StartedAt == nil && run.ExitCode == nil && run.ReasonCode != belljar.ReasonCompileFailed
+	return run, out, err
+}
+
+// start starts a run. It is not cancelled with the call: the run's id would be lost.
+func (c *call) start(req belljar.RunRequest) (belljar.Run, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), acceptTime)
-	run, err = c.Runs().Start(ctx, req)
-	stop()
-	if err == nil && c.Err() != nil {
-		return c.interrupted(run, nil)
-	}
-	if err != nil || wait <= 0 {
-		return run, nil, err
-	}
-	return c.await(run, wait)
+	defer stop()
+	return c.Runs().Start(ctx, req)
 }
 
 // await waits at most wait for a run's end, and reports its progress to the client.
@@ -74,17 +73,20 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 	case err == nil:
 		run, err = c.Runs().Get(context.WithoutCancel(c), run.ID)
 		return run, &out, err
-	case c.Err() != nil || c.stopping(err):
-		return c.interrupted(run, err)
-	case errors.Is(waiting.Err(), context.DeadlineExceeded):
-		run, err = c.Runs().Get(c, run.ID)
-		if err != nil || !run.Phase.Terminal() {
-			return run, nil, err
-		}
-		out, err = belljar.Printed(c.Runs().Frames(c, run.ID, 1)) // it ended after the wait
-		return run, &out, err
+	case c.Err() == nil && !c.stopping(err) && errors.Is(waiting.Err(), context.DeadlineExceeded):
+		return run, nil, nil
 	}
 	return run, nil, err
+}
+
+// current returns a run as it is now, with its output if it has ended; else out is nil.
+func (c *call) current(ctx context.Context, id string) (run belljar.Run, out *belljar.Output, err error) {
+	run, err = c.Runs().Get(ctx, id)
+	if err != nil || !run.Phase.Terminal() {
+		return run, nil, err
+	}
+	printed, err := belljar.Printed(c.Runs().Frames(ctx, id, 1))
+	return run, &printed, err
 }
 
 // stopping reports whether the server stops, which is why a call ends, or waiting failed with err.
@@ -99,10 +101,8 @@ func (c *call) interrupted(run belljar.Run, err error) (belljar.Run, *belljar.Ou
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), closeTime)
 	defer stop()
-	if last, err := c.Runs().Get(ctx, run.ID); err == nil && last.Phase.Terminal() {
-		if out, err := belljar.Printed(c.Runs().Frames(ctx, run.ID, 1)); err == nil {
-			return last, &out, nil
-		}
+	if last, out, err := c.current(ctx, run.ID); err == nil && out != nil {
+		return last, out, nil
 	}
 	e := &belljar.Error{Code: belljar.CodeCanceled, Details: map[string]any{"run_id": run.ID}}
 	const stopped = "the server stopped, or was out of reach, during the call, but its "
@@ -177,7 +177,7 @@ func (c *call) detachedNotes() string {
 	c.mu.Unlock()
 	var b strings.Builder
 	for _, d := range detached {
-		run, err := c.Runs().Get(c, d.ID)
+		run, out, err := c.current(c, d.ID)
 		switch {
 		case belljar.CodeOf(err) == belljar.CodeNotFound:
 		case err != nil:
@@ -185,22 +185,13 @@ func (c *call) detachedNotes() string {
 		case d.SessionID != "":
 			fmt.Fprintf(&b, "\n\nnote: %s command continues as exec_id %s in sandbox_id %s (%s): "+
 				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", d.why, run.ID, d.SessionID, run.Phase)
-		case run.Phase.Terminal():
-			out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
-			if err != nil {
-				if ignoreNotFound(err) != nil {
-					c.detach(d)
-				}
-				continue
-			}
-			text, _ := report(run, &out, maxDetachedOutput, "All of it is the resource "+outputURI(run.ID)+".")
+		case out != nil:
+			text, _ := report(run, out, maxDetachedOutput, "All of it is the resource "+outputURI(run.ID)+".")
 			_, left, _ := c.collect(run, nil)
-			fmt.Fprintf(&b, "\n\nnote: %s run %s continued and has ended: %s%s",
-				d.why, run.ID, text, left)
+			fmt.Fprintf(&b, "\n\nnote: %s run %s continued and has ended: %s%s", d.why, run.ID, text, left)
 		default:
 			c.detach(d)
-			fmt.Fprintf(&b, "\n\nnote: %s run %s continues (%s); its output is the resource %s.",
-				d.why, run.ID, run.Phase, outputURI(run.ID))
+			fmt.Fprintf(&b, "\n\nnote: %s run %s continues (%s); its output is the resource %s.", d.why, run.ID, run.Phase, outputURI(run.ID))
 		}
 	}
 	return strings.TrimRight(b.String(), "\n")

@@ -27,6 +27,8 @@ type httpSession struct {
 	since   time.Time   // when the last one ended
 	stop    func() bool // stops the idle timer; nil if none is set
 	streams streamReaders
+	events  *sessionEvents
+	handler http.Handler
 }
 
 // token is the content of a session id: what a restarted server resumes the session from.
@@ -39,8 +41,8 @@ type token struct {
 	Client  string `json:"c,omitempty"`
 }
 
-// start starts a session. key is that of a resumed or shared session; "" makes one.
-func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string) (*httpSession, error) {
+// start starts a session. key is that of a resumed or shared session; "" makes one. A shared one is for the protocol without sessions.
+func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string, shared bool) (*httpSession, error) {
 	terms, err := d.opts.Terms.narrowed(t.Query)
 	if err != nil {
 		return nil, err
@@ -72,7 +74,16 @@ func (d *Door) start(r *http.Request, caller belljar.Caller, t token, key string
 	}
 	hs := &httpSession{
 		clientSession: s, key: key, caller: caller, earlier: t.Boot != d.boot, since: time.Now(), streams: streamReaders{byStream: map[string]*streamReader{}},
+		events: d.events.of(caller.ID),
 	}
+	// The edge checks the host, and the door bounds the body.
+	options := sdk.StreamableHTTPOptions{Logger: d.opts.Kit.log, DisableLocalhostProtection: true, MaxRequestBodyBytes: -1}
+	if shared {
+		options.Stateless, options.PropagateRequestCancellation = true, true
+	} else {
+		options.EventStore = hs.events
+	}
+	hs.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.server }, &options)
 	return hs, d.admit(hs)
 }
 
@@ -110,35 +121,22 @@ func (d *Door) admit(hs *httpSession) error {
 
 // find returns a caller's session. It resumes a session of an earlier process of this server.
 func (d *Door) find(r *http.Request, caller belljar.Caller, id string) (*httpSession, error) {
-	if hs := d.session(id); hs != nil {
-		if hs.caller.ID != caller.ID || hs.caller.Role != caller.Role {
-			return nil, sessionNotFound()
+	hs := d.session(id)
+	if hs == nil || hs.earlier { // another request may be resuming it
+		unlock, err := d.resuming.Lock(r.Context(), id)
+		if err != nil {
+			return nil, err
 		}
-		if !hs.earlier {
-			return hs, nil
-		}
+		defer unlock()
+		hs = d.session(id)
 	}
-	var t token
-	if d.stops() { // its own sessions are gone, but not ended
-		return nil, errStopping
-	}
-	if d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent) {
+	switch {
+	case hs == nil:
+		return d.resume(r, caller, id)
+	case hs.caller.ID != caller.ID || hs.caller.Role != caller.Role:
 		return nil, sessionNotFound()
 	}
-	hs, made, err := d.resume(r, caller, t, id)
-	if made {
-		if err := hs.recall(d.opts.Began); err != nil {
-			d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
-		}
-	}
-	return hs, err
-}
-
-// stops reports whether the door is closed.
-func (d *Door) stops() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.closed
+	return hs, nil
 }
 
 func sessionNotFound() error {
@@ -153,51 +151,45 @@ func (d *Door) session(key string) *httpSession {
 }
 
 // resume restarts a session of an earlier process with its sandboxes, without any change for its client. It does not find a session
-// that has ended in this process, or could have. made reports whether this request has restarted it; others wait for that.
-func (d *Door) resume(r *http.Request, caller belljar.Caller, t token, id string) (hs *httpSession, made bool, err error) {
-	unlock, err := d.resuming.Lock(r.Context(), id)
-	if err != nil {
-		return nil, false, err
-	}
-	defer unlock()
+// that has ended in this process, or could have. The session's lock in d.resuming is held.
+func (d *Door) resume(r *http.Request, caller belljar.Caller, id string) (*httpSession, error) {
 	d.mu.Lock()
-	other, ended := d.sessions[id], d.ended[caller.ID].has(id)
+	closed, ended := d.closed, d.ended[caller.ID].has(id)
 	d.mu.Unlock()
+	var t token
 	switch {
-	case other != nil && other.caller.Role == caller.Role: // another request was faster
-		return other, false, nil
-	case other != nil, ended:
-		return nil, false, sessionNotFound()
+	case closed: // its own sessions are gone, but not ended
+		return nil, errStopping
+	case ended || d.sealer.Open(id, &t) != nil || t.User != caller.ID || t.Boot == d.boot || !belljar.ValidID(t.Agent):
+		return nil, sessionNotFound()
 	}
-	if hs, err = d.start(r, caller, t, id); err != nil {
-		return nil, false, err
+	hs, err := d.start(r, caller, t, id, false)
+	if err != nil {
+		return nil, err
 	}
 	defer d.acquire(hs)()
-	for _, message := range []map[string]any{
+	hs.replay(t)
+	if hs.connection() == nil {
+		d.end(hs)
+		return nil, sessionNotFound()
+	}
+	if err := hs.recall(d.opts.Began); err != nil {
+		d.opts.Kit.log.Warn("runs of a resumed MCP session cannot be listed", "mcp_session_id", hs.id, "err", err)
+	}
+	return hs, nil
+}
+
+// replay sends the SDK the messages with which the client began the session, and discards the answer.
+func (hs *httpSession) replay(t token) {
+	body, _ := json.Marshal([]map[string]any{ // of strings and maps
 		{"jsonrpc": "2.0", "id": "revive", "method": "initialize", "params": map[string]any{
 			"protocolVersion": t.Version, "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": t.Client, "version": ""},
 		}},
 		{"jsonrpc": "2.0", "method": "notifications/initialized"},
-	} {
-		d.replay(hs, message)
-	}
-	if hs.connection() == nil {
-		d.end(hs)
-		return nil, false, sessionNotFound()
-	}
-	return hs, true, nil
-}
-
-// replay sends the SDK a message in the client's name, and discards the answer.
-func (d *Door) replay(hs *httpSession, message map[string]any) {
-	body, _ := json.Marshal(message)                                                                       // of strings and maps
+	})
 	r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, Path, bytes.NewReader(body)) // method and path are valid
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("Accept", "application/json, text/event-stream")
-	if hs.connection() != nil {
-		r.Header.Set(sessionHeader, hs.key)
-	}
-	hs.serve(d.handler, discard{}, r, nil)
+	r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}}
+	hs.serve(discard{}, r, nil)
 }
 
 // discard is a response that no client reads.
@@ -227,7 +219,7 @@ func (d *Door) shared(r *http.Request, caller belljar.Caller) (*httpSession, err
 	}
 	sum := hmac.New(sha256.New, d.opts.Secret)
 	sum.Write([]byte("resident\x00" + key))
-	return d.start(r, caller, token{User: caller.ID, Agent: hex.EncodeToString(sum.Sum(nil)[:16]), Query: r.URL.RawQuery, Boot: d.boot}, key)
+	return d.start(r, caller, token{User: caller.ID, Agent: hex.EncodeToString(sum.Sum(nil)[:16]), Query: r.URL.RawQuery, Boot: d.boot}, key, true)
 }
 
 // acquire counts an open request of a session; the result ends that.

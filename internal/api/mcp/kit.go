@@ -36,7 +36,7 @@ type Kit struct {
 func New(o Options) *Kit {
 	o.Image, o.Drain = cmp.Or(o.Image, "host"), cmp.Or(o.Drain, time.Minute)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	tools := slices.Concat(computeTools(), sandboxTools(), codeTools(), forkTools(), fileTools(), []*tool{commandTool(o.Runtimes)})
+	tools := slices.Concat([]*tool{computeTool()}, sandboxTools(), []*tool{codeTool(), forkTool()}, fileTools(), []*tool{commandTool(o.Runtimes)})
 	return &Kit{opts: o, log: o.Logger, tools: tools}
 }
 

@@ -15,8 +15,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// newEvents returns a store in which each session is a user's own.
-func newEvents() *events { return &events{userOf: func(session string) string { return session }} }
+// newEvents returns stores without events.
+func newEvents() *events { return &events{users: map[string]*userEvents{}} }
 
 // The messages of a batch are answered one after the other: each only once the answer before is sent. Other messages wait for none.
 func TestBatchIsAnsweredInTurn(t *testing.T) {
@@ -62,7 +62,8 @@ func TestBatchIsAnsweredInTurn(t *testing.T) {
 
 // Events that are evicted do not stay in memory with their stream.
 func TestEvictedEventsAreFreed(t *testing.T) {
-	e, ctx := newEvents(), t.Context()
+	all, ctx := newEvents(), t.Context()
+	e := all.of("ann")
 	for _, stream := range []string{"a", "b"} {
 		if err := e.Open(ctx, "s", stream); err != nil {
 			t.Fatal(err)
@@ -71,7 +72,7 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 	if err := e.Append(ctx, "s", "a", make([]byte, 4096)); err != nil {
 		t.Fatal(err)
 	}
-	kept := weak.Make(&e.users["s"].order.Front().Value.(*eventStream).data[0][0])
+	kept := weak.Make(&all.users["ann"].streams[0].data[0][0])
 	if err := e.Append(ctx, "s", "b", make([]byte, maxEventBytes)); err != nil {
 		t.Fatal(err)
 	}
@@ -84,17 +85,17 @@ func TestEvictedEventsAreFreed(t *testing.T) {
 
 // The session's own stream can be read again after other events have evicted its events.
 func TestOwnStreamAfterEviction(t *testing.T) {
-	e, ctx := newEvents(), t.Context()
-	for _, own := range [][2]string{{"s", ""}, {"s", "a"}} {
-		if err := e.Open(ctx, own[0], own[1]); err != nil {
+	e, ctx := newEvents().of("ann"), t.Context()
+	for _, stream := range []string{"", "a"} {
+		if err := e.Open(ctx, "s", stream); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, event := range []struct {
-		session, stream string
-		size            int
-	}{{"s", "", 10}, {"s", "a", maxEventBytes - 25}, {"s", "", 20}} {
-		if err := e.Append(ctx, event.session, event.stream, make([]byte, event.size)); err != nil {
+		stream string
+		size   int
+	}{{"", 10}, {"a", maxEventBytes - 25}, {"", 20}} {
+		if err := e.Append(ctx, "s", event.stream, make([]byte, event.size)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -113,17 +114,18 @@ func TestOwnStreamAfterEviction(t *testing.T) {
 
 // The events of the user who holds the most are evicted, also when another user adds one. Nothing is counted after the last session of a user.
 func TestEvictionByUser(t *testing.T) {
-	e, ctx := newEvents(), t.Context()
+	all, ctx := newEvents(), t.Context()
+	stores := map[string]*sessionEvents{"ann": all.of("ann"), "bob": all.of("bob")}
 	add := func(user string, size int) {
 		t.Helper()
-		if err := errors.Join(e.Open(ctx, user, "a"), e.Append(ctx, user, "a", make([]byte, size))); err != nil {
+		if err := errors.Join(stores[user].Open(ctx, "s", "a"), stores[user].Append(ctx, "s", "a", make([]byte, size))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := func(user string, sizes ...int) {
 		t.Helper()
 		got := []int{}
-		for _, d := range e.sessions[user]["a"].Value.(*eventStream).data {
+		for _, d := range stores[user].streams["a"].data {
 			got = append(got, len(d))
 		}
 		if !slices.Equal(got, sizes) {
@@ -140,13 +142,13 @@ func TestEvictionByUser(t *testing.T) {
 	add("bob", part)
 	want("bob", part, part)
 	want("ann", part, part, part, part, part, part)
-	for _, user := range []string{"ann", "bob"} {
-		if err := e.SessionClosed(ctx, user); err != nil {
+	for _, e := range stores {
+		if err := errors.Join(e.SessionClosed(ctx, "s"), e.Open(ctx, "s", "late")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if e.bytes != 0 || len(e.users) != 0 {
-		t.Errorf("%d bytes of %d users are left", e.bytes, len(e.users))
+	if all.bytes != 0 || len(all.users) != 0 {
+		t.Errorf("%d bytes of %d users are left", all.bytes, len(all.users))
 	}
 }
 

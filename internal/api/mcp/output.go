@@ -211,18 +211,14 @@ func transcript(frames []belljar.Frame) string {
 }
 
 // report returns how a run ended and its output: as text for a model, and for programs. more describes how to read the rest; a
-// warning of the run lists what was not kept. The stderr of a program that was not built is its compiler's output. out may be nil.
+// warning of the run lists what was not kept. The stderr of a program that was not built is its compiler's output.
 func report(run belljar.Run, out *belljar.Output, room int, more string) (string, output) {
-	text := headline(run) + "\n"
-	if out == nil {
-		return text, output{}
-	}
 	stdout := excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room)
 	stderr := excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
 	if b := run.Build; b != nil && run.ReasonCode == belljar.ReasonCompileFailed {
 		stderr = excerptOf(b.Output, b.OutputEncoding, 0, 0, b.OutputTruncated, room)
 	}
-	text += stdout.section("stdout") + stderr.section("stderr")
+	text := headline(run) + "\n" + stdout.section("stdout") + stderr.section("stderr")
 	if notes := append(stdout.notes("stdout"), stderr.notes("stderr")...); len(notes) > 0 {
 		text += "\nnote: " + strings.Join(notes, "; ") + ". " + more + "\n"
 	}

@@ -52,8 +52,8 @@ func TestSilentCall(t *testing.T) {
 					t.Fatal(err)
 				}
 				w := httptest.NewRecorder()
-				h := sdk.NewStreamableHTTPHandler(serverOf, &sdk.StreamableHTTPOptions{DisableLocalhostProtection: true, Stateless: true})
-				hs.serve(h, w, r, list)
+				hs.handler = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{DisableLocalhostProtection: true, Stateless: true})
+				hs.serve(w, r, list)
 				got := w.Body.String()
 				if w.Code != x.status || w.Header().Get("Content-Type") != x.media {
 					t.Errorf("%d %s", w.Code, w.Header().Get("Content-Type"))

@@ -18,6 +18,15 @@ import (
 
 // The inputs and outputs of docs/compatibility.md#tools, with additions.
 type (
+	// inSandbox is in the inputs of tools that need [call.authorize] before they begin.
+	inSandbox struct {
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+	}
+	// ofExec names an exec, which [call.findExec] finds.
+	ofExec struct {
+		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
+		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
+	}
 	openInput struct {
 		SessionKey string `json:"session_key,omitempty" about:"The name of another sandbox of the same conversation or workflow; omit it for the default one"`
 	}
@@ -28,7 +37,7 @@ type (
 		Created   bool   `json:"created" about:"Whether this call made it"`
 	}
 	execInput struct {
-		SandboxID      string            `json:"sandbox_id" about:"From sandbox_open"`
+		inSandbox
 		Cmd            []string          `json:"cmd" about:"The program and its arguments: [\"python3\", \"main.py\"]"`
 		Cwd            string            `json:"cwd,omitempty" about:"Working directory; default /workspace"`
 		Env            map[string]string `json:"env,omitempty" about:"Environment variables"`
@@ -43,8 +52,7 @@ type (
 		DurationMs *int64 `json:"duration_ms,omitempty" about:"Milliseconds from its start to its end"`
 	}
 	readInput struct {
-		SandboxID string `json:"sandbox_id" about:"From sandbox_open"`
-		ExecID    string `json:"exec_id" about:"From sandbox_exec"`
+		ofExec
 		SinceSeq  uint64 `json:"since_seq,omitempty" about:"next_seq of the previous answer"`
 		MaxChunks uint64 `json:"max_chunks,omitempty" about:"Most chunks in the answer; default 100, at most 1000"`
 	}
@@ -62,8 +70,7 @@ type (
 		Encoding string `json:"encoding,omitempty" about:"base64 if the content is not text"`
 	}
 	waitInput struct {
-		SandboxID      string  `json:"sandbox_id" about:"From sandbox_open"`
-		ExecID         string  `json:"exec_id" about:"From sandbox_exec"`
+		ofExec
 		TimeoutSeconds *uint64 `json:"timeout_seconds,omitempty" about:"Longest wait in seconds; the answer may come earlier, with done false"`
 	}
 	waitOutput struct {
@@ -73,8 +80,8 @@ type (
 		Artifacts []artifact `json:"artifacts,omitempty"`
 	}
 	closeInput struct {
-		SandboxID       string `json:"sandbox_id" about:"From sandbox_open"`
-		DeleteWorkspace bool   `json:"delete_workspace,omitempty" about:"The files are deleted with the sandbox in any case"`
+		inSandbox
+		DeleteWorkspace bool `json:"delete_workspace,omitempty" about:"The files are deleted with the sandbox in any case"`
 	}
 	okOutput struct {
 		OK bool `json:"ok" about:"true"`
@@ -107,6 +114,8 @@ func sandboxTools() []*tool {
 	}
 }
 
+func (in inSandbox) sandbox() string { return in.SandboxID }
+
 func open(c *call, in openInput) (*reply, error) {
 	key, err := fixed("session_key", in.SessionKey, c.terms.Session)
 	if err != nil {
@@ -131,47 +140,15 @@ func open(c *call, in openInput) (*reply, error) {
 
 // openSandbox finds or makes the sandbox with a name, and reports whether it is new.
 func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
-	spec := c.terms.session(key)
+	spec := c.terms.session(c.scope(key))
 	spec.Labels = map[string]string{label: c.id}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
-	s, created, err := c.findOrMake(ctx, key, spec)
-	if err == nil {
-		s, err = c.approved(s)
-	}
-	return s, created, err
-}
-
-func (c *call) findOrMake(ctx context.Context, key string, spec belljar.SessionSpec) (belljar.Session, bool, error) {
-	name := ""
-	if !spec.Scope.Named() {
-		name = cmp.Or(key, belljar.IsolatedKey)
-		unlock, err := c.opening.Lock(ctx, name) // no scope makes two calls open one sandbox
-		if err != nil {
-			return belljar.Session{}, false, err
-		}
-		defer unlock()
-		c.mu.Lock()
-		id := c.isolated[key]
-		c.mu.Unlock()
-		if id == "" {
-			var err error
-			if id, err = c.isolatedSandbox(ctx, c.Service); err != nil {
-				return belljar.Session{}, false, err
-			}
-		}
-		if id != "" {
-			s, err := c.Sessions().Get(ctx, id)
-			if err == nil && !s.State.Ended() {
-				c.remember(id, key)
-				return s, false, nil
-			}
-		}
-	}
 	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 	if err == nil {
-		c.remember(s.ID, name)
+		c.remember(s)
+		s, err = c.approved(s)
 	}
 	return s, created, err
 }
@@ -187,13 +164,12 @@ func (c *call) approved(s belljar.Session) (belljar.Session, error) {
 // openTime bounds how long a new sandbox may take; the server may have to pull the image first.
 const openTime = 15 * time.Minute
 
-// remember adds a sandbox to those of the client session. name is "" if the sandbox's scope finds it.
-func (c *call) remember(id, name string) {
+// remember adds sandboxes to those of the client session.
+func (c *call) remember(sandboxes ...belljar.Session) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known[id] = true
-	if name != "" {
-		c.isolated[name] = id
+	for _, s := range sandboxes {
+		c.sandboxes[s.ID] = s.ScopeKey
 	}
 }
 
@@ -201,7 +177,7 @@ func (c *call) remember(id, name string) {
 // sessions without an agent, workflow or thread, too. It reports any other as missing.
 func (c *call) authorize(id string, unscoped bool) error {
 	c.mu.Lock()
-	known := c.known[id]
+	_, known := c.sandboxes[id]
 	c.mu.Unlock()
 	if known {
 		return nil
@@ -227,25 +203,18 @@ func (c *call) authorize(id string, unscoped bool) error {
 	if err != nil {
 		return err
 	}
-	prefix := c.terms.scope("").Prefix()
-	own := prefix != "" && strings.HasPrefix(s.ScopeKey, prefix) || s.Labels[label] == c.id
+	own := strings.HasPrefix(s.ScopeKey, c.scope("").Prefix()) || s.Labels[label] == c.id
 	unscoped = unscoped && s.ScopeKey == "" && s.Labels[label] == ""
 	if s.UserID != user || !own && !unscoped {
 		return none
 	}
-	switch {
-	case own && s.ScopeKey == "": // a copy that it made before a restart of the server
-		c.remember(id, id)
-	case own: // an unscoped session of the user is only for runs and their output
-		c.remember(id, "")
+	if own { // an unscoped session of the user is only for runs and their output
+		c.remember(s)
 	}
 	return nil
 }
 
 func exec(c *call, in execInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
@@ -272,7 +241,7 @@ func exec(c *call, in execInput) (*reply, error) {
 // executed returns the answer about a run in a sandbox, and its text. Without output the run continues.
 func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration) (execOutput, string) {
 	o := execOutput{ExecID: run.ID, Status: "running"}
-	if !run.Phase.Terminal() || out == nil {
+	if out == nil {
 		after := ""
 		if wait > 0 {
 			after = fmt.Sprintf(" after %v", wait)
@@ -404,9 +373,6 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 }
 
 func closeSandbox(c *call, in closeInput) (*reply, error) {
-	if err := c.authorize(in.SandboxID, false); err != nil {
-		return nil, err
-	}
 	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
 		return nil, err
 	}

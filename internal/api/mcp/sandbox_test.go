@@ -358,42 +358,30 @@ func TestTypeOfResource(t *testing.T) {
 	}
 }
 
-// paged is an engine whose lists of sessions have one session a page.
-type paged struct{ belljar.Engine }
-
-func (p paged) As(c belljar.Caller) belljar.Service { return pagedService{p.Engine.As(c)} }
-
-type pagedService struct{ belljar.Service }
-
-func (p pagedService) Sessions() belljar.Sessions { return pagedSessions{p.Service.Sessions()} }
-
-type pagedSessions struct{ belljar.Sessions }
-
-func (p pagedSessions) List(ctx context.Context, q belljar.SessionQuery) (belljar.SessionPage, error) {
-	q.Limit = 1
-	return p.Sessions.List(ctx, q)
-}
-
-// A client finds its isolated sandbox again if a workflow has more of them than a page.
-func TestIsolatedOnLaterPage(t *testing.T) {
+// Clients of a workflow have an isolated sandbox each, however many calls open it at once. It ends with its client alone.
+func TestIsolatedInWorkflow(t *testing.T) {
 	w := newWorld(t)
-	first := w.httpServer(nil)
+	h := w.httpServer(nil)
 	var clients []*web
-	var ids []any
+	ids := map[any]bool{}
 	for range 2 {
-		p, c := first.peer(t, "ann", "?mode=code&workflow=w")
-		ids = append(ids, p.tool("sandbox_open", map[string]any{"session_key": belljar.IsolatedKey}).good(t).data["sandbox_id"])
+		p, c := h.peer(t, "ann", "?mode=code&workflow=w")
+		open := map[string]any{"name": "sandbox_open", "arguments": map[string]any{"session_key": belljar.IsolatedKey}}
+		first, second := p.ask("tools/call", open), p.ask("tools/call", open)
+		one, two := p.answer(first).tool(t).good(t), p.answer(second).tool(t).good(t)
+		if one.data["sandbox_id"] != two.data["sandbox_id"] {
+			t.Errorf("two calls open two: %v, %v", one.data, two.data)
+		}
+		ids[one.data["sandbox_id"]] = true
 		clients = append(clients, c)
 	}
-	if err := first.door.Close(); err != nil {
-		t.Fatal(err)
+	if len(ids) != 2 {
+		t.Errorf("two clients share a sandbox: %v", ids)
 	}
-	second := w.httpServer(func(o *mcp.DoorOptions) { o.Engine = paged{o.Engine} })
 	for i, c := range clients {
-		c.url = second.URL + "/mcp"
 		c.do(context.Background(), http.MethodDelete, "", nil).Body.Close()
 		if left := w.sessions("ann"); len(left) != 1-i {
-			t.Errorf("after the end of the client with %v: %v", ids[i], left)
+			t.Errorf("after the end of client %d: %v", i, left)
 		}
 	}
 }

@@ -76,13 +76,14 @@ func (s schema) set(name string, property schema) {
 	s["properties"].(map[string]schema)[name] = property
 }
 
-// decoding returns do for arguments that are JSON.
+// decoding returns do for arguments that are JSON. It refuses a sandbox that the client may not use.
 func decoding[In any](do func(c *call, in In) (*reply, error)) func(*call, []byte) (*reply, error) {
 	decode := api.DecoderOf[In]()
 	var names []string
-	for f := range reflect.TypeFor[In]().Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		names = append(names, name)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[In]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
 	}
 	known := "its arguments are " + strings.Join(names, ", ")
 	return func(c *call, raw []byte) (*reply, error) {
@@ -93,6 +94,11 @@ func decoding[In any](do func(c *call, in In) (*reply, error)) func(*call, []byt
 		}
 		if err != nil {
 			return nil, argumentError(err, known)
+		}
+		if place, ok := any(in).(interface{ sandbox() string }); ok {
+			if err := c.authorize(place.sandbox(), false); err != nil {
+				return nil, err
+			}
 		}
 		return do(c, in)
 	}

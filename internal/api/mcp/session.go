@@ -33,13 +33,11 @@ type clientSession struct {
 	end     context.CancelCauseFunc
 	working sync.WaitGroup         // calls
 	user    atomic.Pointer[string] // the owner of its sandboxes; nil until it is known
-	opening keylock.Locks[string]  // by the name of a sandbox that its scope does not find
 	batches keylock.Locks[string]  // of the messages of each batch
 
 	mu        sync.Mutex
 	closing   bool
-	isolated  map[string]string // sandboxes that their scope does not find: id by name
-	known     map[string]bool   // sandboxes of this client session
+	sandboxes map[string]string // of this client session: scope by id; copies have none
 	late      map[string]bool   // requests that the client stopped waiting for, by [requestKey]
 	detached  []detachedRun     // whose calls had no answer
 	artifacts []string          // URIs of listed resources, the oldest first
@@ -53,7 +51,7 @@ var errStopping error = &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Mes
 
 // newSession starts a client session. id is that of a session to resume after a restart; "" makes a new one.
 func (k *Kit) newSession(c Client, id string, sessionID func() string) (*clientSession, error) {
-	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, isolated: map[string]string{}, known: map[string]bool{}, late: map[string]bool{}}
+	s := &clientSession{kit: k, client: c, terms: c.Terms, id: id, sandboxes: map[string]string{}, late: map[string]bool{}}
 	if err := s.terms.complete(); err != nil {
 		return nil, err
 	}
@@ -149,21 +147,13 @@ func (s *clientSession) hidesRunTool(req sdk.Request) bool {
 	if !ok || len(s.terms.Tools) > 0 {
 		return false
 	}
+	in := conn.InitializeParams()
 	hosts := []string{"claude", "anthropic", "codex", "openai", "cursor", "visual studio code", "vscode", "copilot", "gemini", "windsurf"}
-	return containsAny(clientName(conn), hosts)
+	return in != nil && in.ClientInfo != nil && containsAny(strings.ToLower(in.ClientInfo.Name), hosts)
 }
 
 func containsAny(text string, words []string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(text, word) })
-}
-
-// clientName returns the client's own name, in lower case.
-func clientName(conn *sdk.ServerSession) string {
-	params := conn.InitializeParams()
-	if params == nil || params.ClientInfo == nil {
-		return ""
-	}
-	return strings.ToLower(params.ClientInfo.Name)
 }
 
 // closeTime bounds the removal of what a client session had.
@@ -187,52 +177,40 @@ func (s *clientSession) close() error {
 	svc := s.client.Service("", "")
 	var errs []error
 	s.mu.Lock()
-	detached, isolated := s.detached, s.isolated
+	detached, sandboxes := s.detached, s.sandboxes
 	s.mu.Unlock()
 	for _, run := range detached {
 		if run.SessionID == "" || s.terms.Workflow == "" {
 			errs = append(errs, ignoreNotFound(svc.Runs().Cancel(ctx, run.ID)))
 		}
 	}
-	for _, id := range isolated {
-		errs = append(errs, ignoreNotFound(svc.Sessions().Delete(ctx, id)))
-	}
-	switch {
-	case s.terms.InMode() != belljar.ToolsCode:
-	case s.terms.Workflow != "": // its sandboxes stay
-		id, err := s.isolatedSandbox(ctx, svc)
-		if id != "" {
-			err = ignoreNotFound(svc.Sessions().Delete(ctx, id))
+	for id, scope := range sandboxes {
+		if scope == "" {
+			errs = append(errs, ignoreNotFound(svc.Sessions().Delete(ctx, id)))
 		}
-		errs = append(errs, err)
-	default:
-		_, err := svc.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: s.terms.scope("").Prefix()})
+	}
+	if s.terms.InMode() == belljar.ToolsCode {
+		all := s.scope("").Prefix()
+		if s.terms.Workflow != "" { // its other sandboxes stay
+			all = s.scope(belljar.IsolatedKey).String()
+		}
+		_, err := svc.Sessions().CloseAll(ctx, belljar.CloseRequest{KeyPrefix: all})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// isolatedSandbox returns the isolated sandbox that the client session had before a restart of the server; "" if there is none.
-func (s *clientSession) isolatedSandbox(ctx context.Context, svc belljar.Service) (string, error) {
-	user, err := s.userID(ctx, svc)
-	if err != nil {
-		return "", err
+// scope returns the scope of the sandbox with a name; "" is the usual one. An isolated sandbox has a name that no other client session has:
+// this one finds it again, also after a restart of the server.
+func (s *clientSession) scope(key string) belljar.Scope {
+	scope := belljar.Scope{Namespace: "agent", ID: s.terms.Agent, Key: key}
+	if s.terms.Workflow != "" {
+		scope.Namespace, scope.ID = "workflow", s.terms.Workflow
 	}
-	q := belljar.SessionQuery{KeyPrefix: s.terms.scope("").Prefix() + belljar.IsolatedKey + ":", Limit: belljar.MaxPage}
-	for {
-		page, err := svc.Sessions().List(ctx, q)
-		if err != nil {
-			return "", err
-		}
-		for _, x := range page.Items {
-			if x.Labels[label] == s.id && x.UserID == user {
-				return x.ID, nil
-			}
-		}
-		if q.Offset += len(page.Items); !page.HasMore || len(page.Items) == 0 {
-			return "", nil
-		}
+	if key == belljar.IsolatedKey {
+		scope.Key += "-" + s.id
 	}
+	return scope
 }
 
 // userID returns the owner of the client session's sandboxes. An operator sees the sandboxes of all users, but the operator's model

@@ -74,7 +74,7 @@ func (t *Terms) complete() error {
 	case belljar.DefaultKey:
 		t.Session = "" // as in an agent's file: it forbids no other names
 	}
-	spec := t.session("")
+	spec := t.session(t.Scope())
 	if err := spec.Validate(); err != nil {
 		return err
 	}
@@ -118,25 +118,12 @@ func (t *Terms) offers(name string) bool {
 	return slices.Contains(t.modeTools(), name)
 }
 
-// scope returns the scope of the session with a name; "" is the usual one. An isolated session has the agent's scope, so
-// that the agent's prefix finds it.
-func (t *Terms) scope(key string) belljar.Scope {
-	s := t.Toolset.Scope()
-	if t.Session == belljar.IsolatedKey && t.Agent != "" {
-		s = belljar.Scope{Namespace: "agent", ID: t.Agent, Key: belljar.IsolatedKey}
-	}
-	if key != "" {
-		s.Key = key
-	}
-	return s
-}
-
-// session returns the sandbox with a name; "" is the usual one.
-func (t *Terms) session(key string) belljar.SessionSpec {
+// session returns the sandbox with a scope.
+func (t *Terms) session(scope belljar.Scope) belljar.SessionSpec {
 	return belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: t.Image, Template: t.Template, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, TimeoutSec: t.TimeoutSec, IdleTimeoutSec: t.IdleTimeoutSec, TTLSec: t.IdleTimeoutSec, NetworkPolicy: t.policy(), Egress: t.Egress,
-		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git, Scope: t.scope(key), WorkspaceExec: true,
+		Secrets: t.Secrets, Packages: t.Packages, Git: t.Git, Scope: scope, WorkspaceExec: true,
 	}
 }
 
@@ -185,42 +172,41 @@ func (t Terms) narrowed(query string) (Terms, error) {
 		return t, api.Refuse("url", "the query of the URL cannot be read, or is longer than %d bytes", maxQuery)
 	}
 	n := t
-	trust, mode := string(n.TrustLevel), string(n.Mode)
 	wait, output := 0.0, 0
 	parameters := map[string]parameter{
 		"agent": textTo(&n.Agent), "image": textTo(&n.Image), "isolation": textTo(&n.Isolation), "language": textTo(&n.Language),
-		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "template": textTo(&n.Template), "trust": textTo(&trust), "workflow": textTo(&n.Workflow),
+		"runtime": textTo(&n.Runtime), "session": textTo(&n.Session), "template": textTo(&n.Template), "trust": textTo(&n.TrustLevel), "workflow": textTo(&n.Workflow),
 		"cpu": numberTo(&n.Resources.CPU), "idle_timeout": numberTo(&n.IdleTimeoutSec), "timeout": numberTo(&n.TimeoutSec), "wait": numberTo(&wait),
-		"max_output": integerTo(&output), "memory_mb": integerTo(&n.Resources.MemoryMB), "workspace_mb": integerTo(&n.Resources.WorkspaceMB),
+		"max_output": numberTo(&output), "memory_mb": numberTo(&n.Resources.MemoryMB), "workspace_mb": numberTo(&n.Resources.WorkspaceMB),
 		"mode": func(name, value string) error {
 			if value == string(belljar.ToolsCompute) {
-				mode = ""
+				n.Mode = ""
 			}
-			return textTo(&mode)(name, value)
+			return textTo(&n.Mode)(name, value)
 		},
 		"tools": toolsTo(&n.Tools),
-		// These may be repeated, and are read below.
-		"allow": func(string, string) error { return nil }, "capture": func(string, string) error { return nil },
+		"allow": nil, "capture": nil, // these may be repeated, and are read below
 	}
 	names := slices.Sorted(maps.Keys(parameters))
 	for _, name := range slices.Sorted(maps.Keys(q)) {
 		set, known := parameters[name]
-		if !known {
+		switch {
+		case !known:
 			e := api.Refuse(name, "the URL has an unknown parameter %.40q", name)
 			e.Hint = "the parameters are " + strings.Join(names, ", ")
 			if near := nearest.Of(name, 3, names); near != "" {
 				e.Hint = "did you mean " + near + "? " + e.Hint
 			}
 			return t, e
-		}
-		if len(q[name]) > 1 && name != "allow" && name != "capture" {
+		case set == nil:
+			continue
+		case len(q[name]) > 1:
 			return t, api.Refuse(name, "the URL has %s more than once", name)
 		}
 		if err := set(name, q.Get(name)); err != nil {
 			return t, err
 		}
 	}
-	n.TrustLevel, n.Mode = belljar.TrustLevel(trust), belljar.ToolMode(mode)
 	if wait > 0 {
 		n.Wait = time.Duration(min(wait, MaxWait.Seconds()+1) * float64(time.Second))
 	}
@@ -234,15 +220,16 @@ func (t Terms) narrowed(query string) (Terms, error) {
 	return n, n.complete()
 }
 
-func textTo(field *string) parameter {
-	return func(name, value string) (err error) {
-		*field, err = fixed(name, value, *field)
+func textTo[T ~string](field *T) parameter {
+	return func(name, value string) error {
+		text, err := fixed(name, value, string(*field))
+		*field = T(text)
 		return err
 	}
 }
 
 // numberTo reads a number, or a duration as seconds.
-func numberTo(field *float64) parameter {
+func numberTo[N int | float64](field *N) parameter {
 	return func(name, text string) error {
 		if text == "" {
 			return nil
@@ -257,24 +244,12 @@ func numberTo(field *float64) parameter {
 		switch {
 		case err != nil || !(asked > 0) || math.IsInf(asked, 0):
 			return api.Refuse(name, "%s of the URL is %.40q, and no number above 0", name, text)
-		case *field > 0 && asked > *field:
+		case *field > 0 && asked > float64(*field):
 			return exceeds(name, asked, *field, "%s is %v at most on this server, the URL asks for %v", name, *field, asked)
-		}
-		*field = asked
-		return nil
-	}
-}
-
-func integerTo(field *int) parameter {
-	return func(name, text string) error {
-		value := float64(*field)
-		if err := numberTo(&value)(name, text); err != nil {
-			return err
-		}
-		if value != math.Trunc(value) || value > math.MaxInt32 {
+		case float64(N(asked)) != asked:
 			return api.Refuse(name, "%s of the URL must be a whole number", name)
 		}
-		*field = int(value)
+		*field = N(asked)
 		return nil
 	}
 }

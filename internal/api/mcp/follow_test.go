@@ -1,0 +1,40 @@
+package mcp
+
+import (
+	"context"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/belljar/belljar"
+)
+
+// lateRuns is an engine whose run ends between the end of the wait and the answer.
+type lateRuns struct{ belljar.Runs }
+
+type lateService struct{ belljar.Service }
+
+func (lateService) Runs() belljar.Runs { return lateRuns{} }
+
+func (lateRuns) Finish(context.Context, belljar.RunRequest, time.Duration) (belljar.Run, *belljar.Output, error) {
+	return belljar.Run{ID: "r", Phase: belljar.PhaseCompleted}, nil, nil
+}
+
+func (lateRuns) Get(context.Context, string) (belljar.Run, error) {
+	return belljar.Run{ID: "r", Phase: belljar.PhaseCompleted}, nil
+}
+
+func (lateRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		yield(belljar.Frame{Seq: 1, Type: belljar.FrameStdout, Output: []byte("hi")}, nil)
+	}
+}
+
+// The answer about a run that ended just after the wait has its output.
+func TestEndAfterWait(t *testing.T) {
+	c := &call{Context: t.Context(), Service: lateService{}, clientSession: &clientSession{}}
+	_, out, err := c.finish(belljar.RunSpec{}, time.Second)
+	if err != nil || out == nil || out.Stdout != "hi" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
