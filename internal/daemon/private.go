@@ -76,7 +76,7 @@ func (h *Host) private(ctx context.Context, s local.ServeOptions) (err error) {
 
 	server := api.NewServer(n.handler, n.log)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() { served <- server.Serve(api.NewListener(listener, n.log)) }()
 	ready := private{
 		Socket: place.socket, BaseURL: privateURL, APIKey: cfg.APIKey, PID: os.Getpid(), Version: h.Version, NotEnforced: n.weaker,
 	}

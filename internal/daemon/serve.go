@@ -78,6 +78,7 @@ func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
 	defer func() { err = errors.Join(err, n.Close()) }()
 
 	server := api.NewServer(n.handler, n.log)
+	listener = api.NewListener(listener, n.log)
 	served := make(chan error, 1)
 	go func() {
 		if cfg.TLSCert != "" {

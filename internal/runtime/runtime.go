@@ -218,6 +218,7 @@ type Usage struct {
 	// or the host, had no memory left.
 	LimitHits   *int64
 	PidsRefused *int64            // forks that the pids limit refused
+	PidsBelow   bool              // the sandbox never reached that limit: the host, or its sandboxes together, had no more processes
 	Sources     map[string]string // cpu, memory, peak_memory, files, peak_files, pids, peak_pids → the source of the figure
 }
 

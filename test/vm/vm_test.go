@@ -25,7 +25,7 @@ func TestCgroupV2(t *testing.T) {
 		Commands: append(machine, cgroup(t), native(t, "-test.run="+strings.Join([]string{
 			"TestConformance/^memory$", `TestConformance/^claim$/^(is_the_caller|has_its_memory|what_cannot_be_enforced)`,
 			"TestConformance/^protections$/^(memory|pids)$", "TestKilledWhileClaiming/^linked,_swept$",
-			"^Test(RootEnforcesEverything|TasksAreThreads|ClaimedLimits|SurvivesItsDaemon)$",
+			"^Test(RootEnforcesEverything|TasksAreThreads|ClaimedLimits|Crowded|SurvivesItsDaemon)$",
 		}, "|"))),
 	}
 	results := vm.Run(t, spec)

@@ -428,13 +428,14 @@ type crowdedListener struct {
 }
 
 func (l *crowdedListener) Accept() (net.Conn, error) {
-	if l.refusals.Add(1) <= 3 {
-		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", unix.EMFILE)}
+	if n := l.refusals.Add(1); n <= 3 {
+		errno := []unix.Errno{unix.EMFILE, unix.ENOSPC, unix.ENOBUFS}[n-1]
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", errno)}
 	}
 	return l.Listener.Accept()
 }
 
-// An agent that runs out of descriptors for a moment keeps its sandbox.
+// An agent that runs out of descriptors, or of what its user may have, for a moment keeps its sandbox.
 func TestCrowdedAgentLivesOn(t *testing.T) {
 	a, err := guest.New(guest.Config{Workspace: t.TempDir()})
 	if err != nil {

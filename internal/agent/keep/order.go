@@ -158,9 +158,9 @@ func describe(status unix.WaitStatus, stderr string) string {
 	return how
 }
 
-// outOfResources reports whether an error means a temporary lack of resources.
+// outOfResources reports whether an error means a temporary lack of resources: ENOSPC is of epoll watches.
 func outOfResources(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM) || errors.Is(err, unix.ENOSPC)
 }
 
 // pause waits briefly for resources. It returns false if over is closed meanwhile.

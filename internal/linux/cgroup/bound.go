@@ -16,6 +16,7 @@ import (
 // Bound limits all groups of an installation together. The zero value is no limit.
 type Bound struct {
 	Memory int64 // bytes
+	Pids   int64 // processes and threads
 	// Shared means that other processes may set the same installation's bound: while it has groups, its bound is only raised.
 	Shared bool
 }
@@ -35,7 +36,7 @@ func (h *Host) Ceiling() int64 {
 		return 0
 	}
 	least := int64(uint64(info.Totalram) * uint64(info.Unit))
-	if hi := h.memory(); hi != nil {
+	if hi := h.with(Memory); hi != nil {
 		for dir := hi.parent; strings.HasPrefix(dir, hi.mount); dir = filepath.Dir(dir) {
 			if is, ok := memoryLimit(hi.version, dir); ok {
 				least = min(least, is)
@@ -45,9 +46,9 @@ func (h *Host) Ceiling() int64 {
 	return least
 }
 
-// memory is the hierarchy that limits memory; nil without one.
-func (h *Host) memory() *hierarchy {
-	i := slices.IndexFunc(h.hierarchies, func(hi *hierarchy) bool { return slices.Contains(hi.controllers, Memory) })
+// with is the hierarchy that has a controller; nil without one.
+func (h *Host) with(controller string) *hierarchy {
+	i := slices.IndexFunc(h.hierarchies, func(hi *hierarchy) bool { return slices.Contains(hi.controllers, controller) })
 	if i < 0 {
 		return nil
 	}
@@ -73,6 +74,9 @@ const socketPart = 20
 
 // bind sets the bound of the installation whose top folder dir is. The caller holds the lock.
 func (h *Host) bind(hi *hierarchy, dir string) error {
+	if err := h.bindPids(hi, dir); err != nil {
+		return err
+	}
 	want := pages(h.bound.Memory)
 	if want == 0 || !slices.Contains(hi.controllers, Memory) {
 		return nil
@@ -148,7 +152,7 @@ type Installation struct {
 
 // Installation returns an installation, with or without groups; false if memory cannot be limited.
 func (h *Host) Installation(installation string) (*Installation, bool) {
-	hi := h.memory()
+	hi := h.with(Memory)
 	if hi == nil {
 		return nil, false
 	}

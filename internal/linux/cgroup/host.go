@@ -24,6 +24,7 @@ type Options struct {
 // Host holds the hierarchies in which this process may make groups. It is safe for concurrent use.
 type Host struct {
 	kernel      kernel
+	root        string
 	hierarchies []*hierarchy
 	caps        []Capability
 
@@ -58,7 +59,7 @@ func discover(o Options, k kernel) (*Host, error) {
 		mounts[i].point = filepath.Join(o.Root, mounts[i].point)
 	}
 
-	h := &Host{kernel: k, made: map[string]bool{}}
+	h := &Host{kernel: k, root: o.Root, made: map[string]bool{}}
 	unified, problem := h.unified(mounts, own[""])
 	var offered []string
 	if unified != nil {

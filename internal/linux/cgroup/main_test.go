@@ -66,7 +66,7 @@ func tiny(what string, args []string) int {
 	case "spin": // burn CPU for n ms of wall time
 		for end := time.Now().Add(time.Duration(n) * time.Millisecond); time.Now().Before(end); {
 		}
-	case "fork": // start at most n sleeping children, print how many started, end them
+	case "fork", "forks": // start at most n sleeping children, print how many started, end them; forks waits for the end of standard input first
 		threads(8)
 		var started []*exec.Cmd
 		for range n {
@@ -77,6 +77,9 @@ func tiny(what string, args []string) int {
 			started = append(started, c)
 		}
 		fmt.Println(len(started))
+		if what == "forks" {
+			os.Stdin.Read(make([]byte, 1))
+		}
 		for _, c := range started {
 			c.Process.Kill()
 			c.Wait()

@@ -108,6 +108,9 @@ func (b *Birth) Limit(l cgroup.Limits, owner *cgroup.Owner) (err error) {
 	if host == nil {
 		return nil
 	}
+	if err := j.rack.crowded(); err != nil {
+		return err
+	}
 	j.Group, err = host.Create(cgroup.Spec{Installation: j.rack.group(), ID: j.id, Limits: host.Enforceable(l), Owner: owner})
 	if err != nil {
 		return j.rack.o.Errors.Step(StepCgroup, err, doctorHint)

@@ -35,7 +35,7 @@ type Errors struct {
 	Unknown error // the jar does not exist
 	Gone    error // the jar has ended
 	NoImage error // the image does not exist, or was removed
-	Full    error // no host ids are left
+	Full    error // no host ids are left, or no processes
 }
 
 // Hints for failures of more than one step.
@@ -46,9 +46,11 @@ const (
 	NamespaceHint = "this host forbids user namespaces: allow kernel.unprivileged_userns_clone, or load the AppArmor profile in deploy/apparmor, or in a container allow the clone and unshare system calls"
 	// appArmorHint is for a birth whose user namespace has no rights, which shows at the first step that needs one.
 	appArmorHint = "AppArmor leaves user namespaces of this program without rights: load the profile in deploy/apparmor, as docs/security.md#ubuntu shows"
-	doctorHint   = "run \"belljar doctor\" to see what this host can limit"
-	helperHint   = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
-	idsHint      = "run \"belljar doctor\" to see the ids that this host offers"
+	// crowdedHint is for a birth that gets no process. The cause passes.
+	crowdedHint = "try again later: all sandboxes together may have three quarters of the processes that kernel.pid_max, kernel.threads-max and belljar's own limits allow"
+	doctorHint  = "run \"belljar doctor\" to see what this host can limit"
+	helperHint  = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
+	idsHint     = "run \"belljar doctor\" to see the ids that this host offers"
 )
 
 // explain turns the failure of a child into a step with a hint.
@@ -57,6 +59,8 @@ func (e Errors) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.As(err, &fe) && fe.Step == StepImage && fe.Errno == unix.ENOENT:
 		return e.Step(fe.Step, fmt.Errorf("%w: %w", e.NoImage, fe.Errno), "")
+	case errors.As(err, &fe) && fe.Errno == unix.EAGAIN: // of clone, and of execve where the user has too many processes
+		return e.Step(fe.Step, fmt.Errorf("%w: the host has no more processes for sandboxes: %w", e.Full, fe.Errno), crowdedHint)
 	case errors.As(err, &fe):
 		return e.Step(fe.Step, fe.Errno, hint(fe, os.Geteuid() != 0 && restricted("/proc")))
 	case errors.Is(err, forkexec.ErrVanished):

@@ -41,6 +41,18 @@ func TestHint(t *testing.T) {
 	}
 }
 
+// A birth that gets no process fails for a reason that passes, whichever step it was at.
+func TestExplainCrowded(t *testing.T) {
+	errs := options(t.TempDir()).Errors
+	for _, step := range []string{"clone", "inner_userns", StepAgent} {
+		err := errs.explain(t.Context(), &forkexec.Error{Step: step, Errno: unix.EAGAIN})
+		e, is := errors.AsType[*stepError](err)
+		if !is || !errors.Is(err, errFull) || !errors.Is(err, unix.EAGAIN) || e.step != step || !strings.Contains(e.hint, "pid_max") {
+			t.Errorf("%s: %+v", step, err)
+		}
+	}
+}
+
 // AppArmor restricts the user namespaces of programs without a profile, if the host's rule is on.
 func TestRestricted(t *testing.T) {
 	for name, c := range map[string]struct {

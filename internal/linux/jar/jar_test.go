@@ -231,6 +231,41 @@ func bear(ctx context.Context, r *Rack, id string, lifeline bool, reached func()
 	return s, nil
 }
 
+// Jars whose processes leave no room for another one refuse it, and admit it when there is room again.
+func TestCrowded(t *testing.T) {
+	r := open(t, tempDir(t))
+	if r.Cgroups == nil || !r.Cgroups.Capability(cgroup.Pids).Enforced {
+		t.Skip("no cgroups of our own here")
+	}
+	first := birth(t, r, "first", false) // in a folder with the usual bound
+	used, bound, ok := r.Cgroups.Pids(r.group())
+	if !ok || used != 1 || bound < 2*birthTasks {
+		t.Fatalf("%d of %d, %v", used, bound, ok)
+	}
+	if err := first.Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		room int64
+		want error
+	}{{birthTasks, nil}, {birthTasks - 1, errFull}, {birthTasks, nil}} {
+		r.Cgroups.Sweep(r.group())
+		r.Cgroups.Bind(cgroup.Bound{Pids: c.room})
+		if err := r.Cgroups.Prepare(r.group()); err != nil {
+			t.Fatal(err)
+		}
+		next, err := bear(t.Context(), r, "next", false, func() {})
+		if !errors.Is(err, c.want) || c.want != nil && stepOf(err) != StepCgroup {
+			t.Errorf("with room for %d: %v", c.room, err)
+		}
+		if err == nil {
+			if err := next.Destroy(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func stepOf(err error) string {
 	if step := (*stepError)(nil); errors.As(err, &step) {
 		return step.step

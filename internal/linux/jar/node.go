@@ -43,6 +43,19 @@ func (r *Rack) bounded() error {
 	return r.o.Errors.Step(StepCgroup, err, hint+"; or unset SANDBOX_NODE_MEMORY_MB")
 }
 
+// birthTasks is how many processes and threads a new jar needs before its programs start any.
+const birthTasks = 64
+
+// crowded returns an error if the processes of all jars together leave no room for those of another.
+func (r *Rack) crowded() error {
+	used, bound, ok := r.Cgroups.Pids(r.group())
+	if !ok || used+birthTasks <= bound {
+		return nil
+	}
+	err := fmt.Errorf("%w: all sandboxes together have %d of at most %d processes and threads", r.o.Errors.Full, used, bound)
+	return r.o.Errors.Step(StepCgroup, err, crowdedHint)
+}
+
 // usualScore returns the value that the out-of-memory killer usually adds to the score of a process, if ours is lower: a
 // daemon that the kernel spares must not pass that on to a jar's first process.
 func usualScore() string {

@@ -125,7 +125,9 @@ func (r *Rack) open() (err error) {
 	if memory == 0 {
 		memory = r.Cgroups.Ceiling() / 100 * DefaultShare
 	}
-	r.Cgroups.Bind(cgroup.Bound{Memory: memory, Shared: r.o.Installation == sharedInstallation})
+	// A quarter of the processes is for the host's other programs, this one among them: without threads it would crash.
+	pids := r.Cgroups.PidsCeiling() / 4 * 3
+	r.Cgroups.Bind(cgroup.Bound{Memory: memory, Pids: pids, Shared: r.o.Installation == sharedInstallation})
 	return nil
 }
 

@@ -11,15 +11,31 @@ import (
 	"github.com/belljar/belljar/internal/service/fault"
 )
 
-// NoProcess is the message and the hint for a session's sandbox in which no more processes can start.
-func NoProcess(l belljar.Limits) (message, hint string) {
+// Crowded is the reason if processes are refused to a sandbox that is below its own limit.
+const Crowded = "the host has no more processes for sandboxes"
+
+// FullRetrySec is the Retry-After in seconds of a refusal because the host has no room, until a sandbox or its processes end.
+const FullRetrySec = 5
+
+// NoProcess is the message and the hint for a session's sandbox in which no more processes can start, by its usage.
+func NoProcess(l belljar.Limits, u runtime.Usage) (message, hint string) {
+	if u.PidsBelow {
+		return Crowded, "try again later, when fewer run in other sandboxes"
+	}
 	return fmt.Sprintf("the sandbox has as many processes as it may have (%d)", MaxProcesses(l)),
 		"end what runs in it, or make the session with more " + ProcessLimit(l)
 }
 
 // NoProcessLeft returns the error of a program that could not start in a session for that reason.
-func NoProcessLeft(l belljar.Limits, session string, cause error) error {
-	message, hint := NoProcess(l)
+func NoProcessLeft(ctx context.Context, l belljar.Limits, sandbox runtime.Sandbox, session string, cause error) error {
+	u, _ := sandbox.Usage(ctx) // without figures it is the session's own limit
+	message, hint := NoProcess(l, u)
+	if u.PidsBelow {
+		return &belljar.Error{
+			Code: belljar.CodeRuntimeUnavailable, Message: message, Err: cause, Hint: hint,
+			Details: map[string]any{"session_id": session, "retry_after_sec": FullRetrySec},
+		}
+	}
 	return &belljar.Error{
 		Code: belljar.CodeQuotaExceeded, Message: message, Err: cause,
 		Details: map[string]any{"quota": "pids", "session_id": session}, Hint: hint,

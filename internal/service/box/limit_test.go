@@ -1,6 +1,7 @@
 package box_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,12 +18,32 @@ func TestNoProcess(t *testing.T) {
 		pids, nproc, most int
 		name              string
 	}{{64, 32, 32, "--nproc"}, {32, 64, 32, "--pids"}, {16, 16, 16, "--pids"}} {
-		message, hint := box.NoProcess(belljar.Limits{Pids: tt.pids, NProc: tt.nproc})
+		message, hint := box.NoProcess(belljar.Limits{Pids: tt.pids, NProc: tt.nproc}, runtime.Usage{})
 		if !strings.Contains(message, fmt.Sprintf("(%d)", tt.most)) || !strings.Contains(hint, tt.name) {
 			t.Errorf("%+v: %q, %q", tt, message, hint)
 		}
 	}
 }
+
+// A sandbox below its own limit is not the one to change.
+func TestNoProcessOnTheHost(t *testing.T) {
+	l, cause := belljar.Limits{Pids: 64, NProc: 64}, errors.New("fork")
+	for below, want := range map[bool]belljar.Code{true: belljar.CodeRuntimeUnavailable, false: belljar.CodeQuotaExceeded} {
+		err := box.NoProcessLeft(t.Context(), l, used{usage: runtime.Usage{PidsBelow: below}}, "s", cause)
+		e, is := errors.AsType[*belljar.Error](err)
+		if !is || e.Code != want || (e.Details["retry_after_sec"] != nil) != below || strings.Contains(e.Hint, "--pids") == below || !errors.Is(err, cause) {
+			t.Errorf("below %v: %+v", below, e)
+		}
+	}
+}
+
+// used is a sandbox with a usage.
+type used struct {
+	runtime.Sandbox
+	usage runtime.Usage
+}
+
+func (u used) Usage(context.Context) (runtime.Usage, error) { return u.usage, nil }
 
 func TestNotReady(t *testing.T) {
 	limits := belljar.Limits{StartupTimeoutSec: 1.5}

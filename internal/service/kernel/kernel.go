@@ -184,7 +184,7 @@ func (v view) launch(ctx context.Context, x Session, e *entry) error {
 	case refused.Errno == wire.ENOENT:
 		return noInterpreter(e, "the image has no interpreter for "+e.language)
 	case refused.Errno == wire.EAGAIN:
-		return box.NoProcessLeft(x.Limits(), x.Session().ID, err)
+		return box.NoProcessLeft(ctx, x.Limits(), x.Box(), x.Session().ID, err)
 	}
 	return err
 }

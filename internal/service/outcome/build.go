@@ -37,7 +37,7 @@ func (e Ending) byBuild() Outcome {
 			hint = "make the session with more memory_mb (--memory)" // its sandbox has a single limit
 		}
 		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), hint)
-	case refused > 0:
+	case refused > 0 && !e.Usage.PidsBelow:
 		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, box.MaxProcesses(l)), e.more(box.ProcessLimit(l)))
 	case e.LeftBehind:
 		failed(fmt.Sprintf("%s left more memory in use than the program may have (%d MiB)", name, l.MemoryMB), "allow the program more with memory_mb (--memory)")

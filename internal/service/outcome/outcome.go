@@ -89,7 +89,7 @@ func (e Ending) byExit() Outcome {
 	case failed && ooms > 0:
 		e.memory(&o)
 		ooms = 0
-	case failed && refused > 0:
+	case failed && refused > 0 && !e.Usage.PidsBelow:
 		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
 			fmt.Sprintf("reached the limit of %d processes and threads", box.MaxProcesses(e.Limits)))
 		o.Hint = e.more(box.ProcessLimit(e.Limits))
@@ -114,7 +114,10 @@ func (e Ending) byExit() Outcome {
 	case ooms > 0:
 		o.Warn("%s killed for lack of memory (%s)", processes(ooms, ""), e.memoryLimit())
 	}
-	if refused > 0 {
+	switch {
+	case refused > 0 && e.Usage.PidsBelow:
+		o.Warn("%s refused because %s", processes(refused, "new "), box.Crowded)
+	case refused > 0:
 		o.Warn("%s refused (limit %d)", processes(refused, "new "), box.MaxProcesses(e.Limits))
 	}
 	if e.Exit.Dropped > 0 {

@@ -109,9 +109,9 @@ func (e Ending) execFailed(o *Outcome, refused *wire.Error) {
 		o.Message = fmt.Sprintf("%s: its arguments and environment are too long", e.Command)
 		o.Hint = "each argument and variable may have 128 KiB; send more as a file, or on standard input"
 	case wire.EAGAIN:
-		o.Message, o.Hint = box.NoProcess(e.Limits)
+		o.Message, o.Hint = box.NoProcess(e.Limits, e.Usage)
 		o.Message = fmt.Sprintf("%s: %s", e.Command, o.Message)
-		if !e.InSession {
+		if !e.InSession && !e.Usage.PidsBelow {
 			o.Hint = e.more(box.ProcessLimit(e.Limits))
 		}
 	default:

@@ -56,7 +56,7 @@ func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 func Since(before, after runtime.Usage) runtime.Usage {
 	return runtime.Usage{
 		OOMKills: difference(before.OOMKills, after.OOMKills), LimitHits: difference(before.LimitHits, after.LimitHits),
-		PidsRefused: difference(before.PidsRefused, after.PidsRefused),
+		PidsRefused: difference(before.PidsRefused, after.PidsRefused), PidsBelow: after.PidsBelow,
 		MemoryTotal: after.MemoryTotal, Sources: after.Sources,
 	}
 }

@@ -393,6 +393,9 @@ func makeError(x *Session, err error) error {
 	case errors.As(err, &step):
 		e.Code, e.Hint = belljar.CodeRuntimeUnavailable, step.Hint
 		e.Details["runtime"], e.Details["step"] = x.place.Host.Name(), step.Step
+		if errors.Is(err, runtime.ErrFull) {
+			e.Details["retry_after_sec"] = box.FullRetrySec
+		}
 	case belljar.CodeOf(err) != belljar.CodeInternal:
 		return err
 	}

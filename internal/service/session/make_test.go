@@ -3,11 +3,14 @@ package session
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/runtime"
+	"github.com/belljar/belljar/internal/runtime/fake"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
@@ -64,6 +67,17 @@ func TestMakeErrorWithoutRoom(t *testing.T) {
 	const hint = "delete something in the volume, or use another volume with a larger workspace.mb (--disk)"
 	if e == nil || e.Code != belljar.CodeTooLarge || e.Hint != hint || e.Details["field"] != "workspace.volume" || e.Details["session_id"] != "1" {
 		t.Errorf("%+v", e)
+	}
+}
+
+// A host without room refuses the session for now, so that clients retry.
+func TestMakeErrorOfAFullHost(t *testing.T) {
+	x := &Session{id: "1", place: &placement.Placement{Host: &placement.Host{Runtime: fake.New(fake.Options{})}}}
+	for cause, retry := range map[error]any{runtime.ErrFull: box.FullRetrySec, io.ErrUnexpectedEOF: nil} {
+		e, _ := makeError(x, &runtime.StepError{Step: "cgroup", Err: fmt.Errorf("make: %w", cause), Hint: "later"}).(*belljar.Error)
+		if e == nil || e.Code != belljar.CodeRuntimeUnavailable || e.Details["retry_after_sec"] != retry || e.Hint != "later" {
+			t.Errorf("%v: %+v", cause, e)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"context"
 	"errors"
 
 	"github.com/belljar/belljar"
@@ -12,7 +13,7 @@ import (
 )
 
 // startError returns the error for a terminal that could not be opened.
-func (t *terminal) startError(err error) error {
+func (t *terminal) startError(ctx context.Context, err error) error {
 	var failed *wire.Error
 	switch {
 	case errors.Is(err, fault.ErrStartupTimeout):
@@ -31,7 +32,7 @@ func (t *terminal) startError(err error) error {
 			Details: map[string]any{"quota": "sandbox_terminals", "session_id": t.sessionID}, Hint: "close one, or end the programs that have some",
 		}
 	case failed.Code == wire.CodeExecFailed && failed.Errno == wire.EAGAIN:
-		return box.NoProcessLeft(t.session.Limits(), t.sessionID, err)
+		return box.NoProcessLeft(ctx, t.session.Limits(), t.box, t.sessionID, err)
 	case failed.Code == wire.CodeExecFailed && failed.Step == wire.StepRlimits:
 		return box.AtHardLimit(t.session.Limits(), err)
 	case failed.Code == wire.CodeExecFailed:

@@ -120,7 +120,7 @@ func (v view) open(ctx context.Context, sessionID string, spec belljar.TerminalS
 			v.opts.Work.Do(func() { v.opts.Work.Go(func() { _ = t.box.End(execPrefix+t.id, 0, v.opts.Slack) }) })
 		}
 		t.cancel()
-		return nil, t.startError(err)
+		return nil, t.startError(ctx, err)
 	}
 	if !v.opts.Work.Do(func() { t.run(proc, v.caller) }) {
 		_ = proc.End(0) // its session ends it at the latest
