@@ -11,20 +11,18 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/linux/idmap"
 	"github.com/belljar/belljar/internal/runtime/runtimetest"
-	"github.com/belljar/belljar/test/need"
 )
 
 // With NoPTYs, programs have the terminals of the agent only, and those belong to their user.
 func TestNoPTYs(t *testing.T) {
-	need.Program(t, "python3")
 	r := open(t, t.TempDir())
 	for _, c := range []struct {
 		name   string
 		none   bool
 		opened string
 	}{
-		{"programs make pseudo-terminals", false, "opened\n"},
-		{"programs make none", true, "Permission denied\n"},
+		{"programs make pseudo-terminals", false, "opened\nopened\n"},
+		{"programs make none", true, "refused\nrefused\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r.NoPTYs = c.none
@@ -33,12 +31,8 @@ func TestNoPTYs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer box.Destroy(context.Background())
-			const try = `import os
-for path in "/dev/ptmx", "/dev/pts/ptmx":
-    try: os.open(path, os.O_RDWR); said = "opened"
-    except OSError as e: said = e.strerror
-print(said)`
-			if got := output(t, box, "python3", "-c", try); got != c.opened {
+			const try = `for path in /dev/ptmx /dev/pts/ptmx; do (: <>$path) 2>/dev/null && echo opened || echo refused; done`
+			if got := output(t, box, "sh", "-c", try); got != c.opened {
 				t.Errorf("%q, want %q", got, c.opened)
 			}
 			out, exit := runtimetest.Execute(t, box.Dial, wire.Exec{
