@@ -168,7 +168,7 @@ func (p *parser) pythonRaised(t *Trace, margin string) {
 	var more []string
 	for n := range lookBack {
 		s, ok := strip(p.line(n), margin)
-		if !ok || p.at+n >= len(p.lines) || s == "" && margin != "" || strings.HasPrefix(s, "+-") {
+		if !ok || p.at+n >= len(p.lines) || s == "" && margin != "" || strings.HasPrefix(s, "+-") || isRule(s) {
 			break
 		}
 		if s == "" {

@@ -13,6 +13,11 @@ type pytest struct {
 	message string
 }
 
+// isRule reports whether a line separates parts of pytest's output.
+func isRule(line string) bool {
+	return strings.HasPrefix(line, "____") || strings.HasPrefix(line, "====") || strings.HasPrefix(line, "----") && strings.Contains(line, "- Captured ")
+}
+
 // pytestLine reads a line of pytest. Its long form ends with "P:N: Type", its short form has "P:N: in F" and then the message.
 func (p *parser) pytestLine(line string) bool {
 	t := &p.pytest

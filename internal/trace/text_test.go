@@ -82,6 +82,16 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// The message of an exception ends at the next part of pytest's output.
+func TestMessageInPytest(t *testing.T) {
+	const stack = "Traceback (most recent call last):\n  File \"/workspace/test_x.py\", line 9, in test_x\n    fail()\nValueError: one\n--- two\n"
+	for _, rule := range []string{"---- Captured stdout call ----", "____ test_y ____", "==== short test summary info ====", "==== 1 failed in 0.01s ===="} {
+		if got := Parse(stack + rule + "\nmore\n"); len(got) != 1 || got[0].Message != "one\n--- two" {
+			t.Errorf("%s: %+v", rule, got)
+		}
+	}
+}
+
 // TestSkipped parses places with folders that are a language's own, or an installed package's, in some languages only.
 func TestSkipped(t *testing.T) {
 	for text, want := range map[string]string{

@@ -25,6 +25,8 @@ type failure struct {
 	Action  *command       `json:"action,omitempty"` // an action to offer
 }
 
+const cancelledText = "the request was cancelled"
+
 // failed returns the response for an error. It uses the protocol's own error code where there is one, else
 // Belljar's.
 func failed(ctx context.Context, err error) error {
@@ -32,7 +34,7 @@ func failed(ctx context.Context, err error) error {
 		return err
 	}
 	if errors.Is(err, context.Canceled) || ctx.Err() != nil && belljar.CodeOf(err) == belljar.CodeCanceled {
-		return jrpc2.Errorf(codeCancelled, "the request was cancelled")
+		return jrpc2.Errorf(codeCancelled, cancelledText)
 	}
 	e := asError(err)
 	data := failure{Code: e.Code, Details: e.Details, Hint: belljar.HintOf(err)}

@@ -78,7 +78,7 @@ func (s *Server) didChangeFolders(p foldersChanged) {
 	}
 }
 
-// close closes the folder's files. Its sessions stay until they expire.
+// close closes the folder's files. Its sessions stay until they expire, or the server ends.
 func (f *folder) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,6 +216,9 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 		StartupTimeoutSec: want.startup, WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms + "-" + f.editor},
 	}})
 	if err == nil {
+		s.mu.Lock()
+		s.opened = append(s.opened, opened.ID)
+		s.mu.Unlock()
 		opened, err = belljar.Approved(ctx, service.Sessions(), opened)
 	}
 	if err != nil {

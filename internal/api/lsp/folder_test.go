@@ -44,7 +44,8 @@ func TestNestedFolders(t *testing.T) {
 	}
 }
 
-// Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, unless a program still runs there.
+// Two editors on one folder do not see each other's unsaved texts. Their sessions end with them, also if a program runs there or the folder is
+// no longer open, and so do their other runs.
 func TestTwoEditors(t *testing.T) {
 	s := service(t)
 	dir := makeFolder(t, map[string]string{"a.sh": "echo disk; read a\n"})
@@ -60,11 +61,24 @@ func TestTwoEditors(t *testing.T) {
 	if text := logLine.object(t)["data"]; text != "disk\n" {
 		t.Errorf("%q", text)
 	}
+	one.notify("workspace/didChangeWorkspaceFolders", map[string]any{"event": map[string]any{"removed": []any{map[string]any{"uri": "file://" + dir}}}})
+	one.refused("tldw.sandbox.run", map[string]any{}, -32602, "no folder open")
+	lone := two.command("tldw.sandbox.run", map[string]any{"uri": "file://" + makeFolder(t, map[string]string{"b.sh": "echo; read b"}) + "/b.sh", "interactive": true}).object(t)
+	two.wait(func(m message) bool { return m.Method == "belljar/log" && m.object(t)["run_id"] == lone["run_id"] })
+	if m := two.call("shutdown", nil); m.Error != nil {
+		t.Error(m.Error)
+	}
+	two.notify("exit", nil)
 	for e, session := range map[*editor]any{one: first["session_id"], two: second["session_id"]} {
 		if err := e.close(); err != nil {
 			t.Error(err)
 		}
-		if got, err := s.Sessions().Get(t.Context(), session.(string)); err != nil || got.State.Ended() != (e == one) {
+		if got, err := s.Sessions().Get(t.Context(), session.(string)); err != nil || !got.State.Ended() {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	for _, run := range []any{second["run_id"], lone["run_id"]} {
+		if got, _, err := belljar.Collect(t.Context(), s.Runs(), run.(string)); err != nil || got.Phase != belljar.PhaseKilled {
 			t.Errorf("%+v, %v", got, err)
 		}
 	}

@@ -2,6 +2,7 @@ package lsp
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -122,8 +123,15 @@ func (s *stream) read() ([]byte, error) {
 	return body, err
 }
 
+// The error with which jrpc2 answers a request that is cancelled before its handler begins, and what the server writes instead.
+const (
+	cancelledEarly = `"error":{"code":-32097,"message":"context canceled"}`
+	cancelledLate  = `"error":{"code":-32800,"message":"` + cancelledText + `"}`
+)
+
 // Send writes one message.
 func (s *stream) Send(body []byte) error {
+	body = bytes.ReplaceAll(body, []byte(cancelledEarly), []byte(cancelledLate))
 	message := make([]byte, 0, len(body)+32)
 	message = append(message, "Content-Length: "...)
 	message = strconv.AppendInt(message, int64(len(body)), 10)

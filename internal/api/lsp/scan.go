@@ -92,6 +92,8 @@ type scanner struct {
 
 	main    bool   // in Go: the package is main; in JavaScript: the file's main is marked
 	class   string // of tests in Python and Java
+	header  bool   // in Python: the class statement continues on the next line
+	margin  string // in Python: the indentation of the class's members; "" before the first
 	tested  bool   // in Java: @Test precedes
 	testing bool   // in JavaScript: the file has tests
 }
@@ -144,8 +146,15 @@ func (s *scanner) python(line string) {
 		s.add(0, len(strings.TrimRight(s.original, " \t:")), "")
 		return
 	}
-	if line != "" && line[0] != ' ' && line[0] != '\t' {
-		s.class = ""
+	body := strings.TrimLeft(line, " \t")
+	switch margin := line[:len(line)-len(body)]; {
+	case body == "":
+	case s.header && (margin != "" || body[0] == ')'):
+		s.header = !strings.HasSuffix(strings.TrimRight(body, " \t"), ":")
+	case margin == "":
+		s.class, s.header, s.margin = "", false, ""
+	case s.margin == "":
+		s.margin = margin
 	}
 	if !pythonTests(s.file) || !strings.Contains(line, "def") && !strings.Contains(line, "class") {
 		return
@@ -157,11 +166,11 @@ func (s *scanner) python(line string) {
 	name, top := line[m[6]:m[7]], m[2] == m[3]
 	switch is := line[m[4]:m[5]]; {
 	case is == "class" && top && (strings.HasPrefix(name, "Test") || strings.Contains(line[m[8]:], "TestCase")):
-		s.class = name
+		s.class, s.header = name, !strings.Contains(line[m[8]:], ":")
 		s.add(m[6], m[7], name)
 	case is == "def" && top && strings.HasPrefix(name, "test_"):
 		s.add(m[6], m[7], name)
-	case is == "def" && !top && s.class != "" && strings.HasPrefix(name, "test"):
+	case is == "def" && s.class != "" && line[m[2]:m[3]] == s.margin && strings.HasPrefix(name, "test"):
 		s.add(m[6], m[7], s.class+"::"+name)
 	}
 }

@@ -60,9 +60,10 @@ type Server struct {
 	found   belljar.Discovery
 	runs    map[string]*run // active runs, and the latest that have ended
 	order   []string        // ids of runs, oldest first
+	opened  []string        // ids of sessions
 }
 
-// mostParting limits how long the server waits at its end for its sessions to end.
+// mostParting limits how long the server waits at its end for its sessions and runs to end.
 const mostParting = 2 * time.Second
 
 // Serve speaks with the editor until it exits or closes in.
@@ -106,21 +107,23 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 	return errors.Join(err, s.end())
 }
 
-// end closes everything that the server has opened. It ends sessions without a run; the others expire.
+// end closes everything that the server has opened. Its sessions end with it, and so do runs without one. What a service does not end in
+// time, as one that does not answer, ends by its own limits.
 func (s *Server) end() (err error) {
-	busy := map[string]bool{}
-	for _, r := range s.runs {
-		busy[r.started.SessionID] = busy[r.started.SessionID] || r.err != nil
-	}
 	ctx, stop := context.WithTimeout(context.Background(), mostParting)
 	defer stop()
+	var parting gosync.WaitGroup
+	for _, id := range s.opened {
+		parting.Go(func() { _ = s.service.Sessions().Delete(ctx, id) })
+	}
+	for _, r := range s.runs {
+		if r.err != nil && r.started.SessionID == "" {
+			parting.Go(func() { _ = s.service.Runs().Cancel(ctx, r.id) })
+		}
+	}
+	parting.Wait()
 	for _, f := range s.folders {
 		f.close()
-		for _, x := range f.sessions {
-			if s.server != "" && !busy[x.id] { // a service in this process ends its own
-				_ = s.service.Sessions().Delete(ctx, x.id)
-			}
-		}
 	}
 	if s.close != nil {
 		err = s.close()

@@ -44,7 +44,7 @@ func declareWorkspaces(doc *huma.OpenAPI) {
 				"path":    text(""), "total_visited": number("Entries listed, if a bound was reached"),
 			}), "entries", "path"))},
 		{OperationID: "workspace-read-file", Method: http.MethodGet, Path: at + "/file", Summary: "Read a file", Parameters: []*huma.Param{path(true)}, Responses: jsonResponse("Its text, at most 5 MiB", file)},
-		{OperationID: "workspace-write-file", Method: http.MethodPut, Path: at + "/file", Summary: "Write a file", Parameters: []*huma.Param{path(true)},
+		{OperationID: "workspace-write-file", Method: http.MethodPut, Path: at + "/file", Summary: "Write a file", Parameters: []*huma.Param{path(true), inHeader("If-Match", "ETags of reads or writes: the file is replaced only if it has one of them; else 412"), inHeader("If-None-Match", "With *, nothing is replaced: a file that exists is 412")},
 			RequestBody: jsonBody(objectOf(fields{"content": text("")}, "content")), Responses: changed("path")},
 		{OperationID: "workspace-delete-file", Method: http.MethodDelete, Path: at + "/file", Summary: "Delete a file, or a folder with all in it", Parameters: []*huma.Param{path(true)}, Responses: changed("path")},
 		{OperationID: "workspace-rename-file", Method: http.MethodPost, Path: at + "/file/rename", Summary: "Give a file another path",

@@ -39,6 +39,7 @@ type message struct {
 type image struct {
 	Data string `json:"data"`
 	Mime string `json:"mimeType"`
+	Type string `json:"media_type"` // another name of mimeType
 }
 
 // Receive implements [socket.Peer]: a message is a JSON object, or else a user's text.
@@ -57,7 +58,11 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 	}
 	var m message
 	if err := json.Unmarshal(raw, &m); err != nil {
-		return emit(chatError("a field of the message has the wrong type"))
+		field := "a field"
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) && wrong.Field != "" {
+			field = "field " + wrong.Field
+		}
+		return emit(chatError(field + " of the message has the wrong type"))
 	}
 	switch {
 	case m.Type == "ping":
@@ -132,6 +137,7 @@ func (m message) blocks() (blocks []any, err error) {
 		blocks = slices.Insert(blocks, 0, textBlock(strings.Join(names, " ")))
 	}
 	for _, i := range m.Images {
+		i.Mime = cmp.Or(i.Mime, i.Type)
 		if url, ok := strings.CutPrefix(i.Data, "data:"); ok {
 			kind, data, _ := strings.Cut(url, ",")
 			i = image{Data: data, Mime: cmp.Or(i.Mime, strings.TrimSuffix(kind, ";base64"))}

@@ -105,6 +105,9 @@ func (c *call) writeTagged(v any) {
 	}
 	sum := sha256.Sum256(raw)
 	tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+	if file, ok := v.(content); ok && file.tag != "" {
+		tag = file.tag
+	}
 	c.w.Header().Set("ETag", tag)
 	c.w.Header().Set("Cache-Control", "no-cache")
 	if api.Matches(strings.Join(c.r.Header.Values("If-None-Match"), ","), tag) {

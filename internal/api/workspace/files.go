@@ -2,6 +2,9 @@ package workspace
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"io"
 	"net/http"
 	"path"
@@ -49,6 +52,7 @@ type content struct {
 	Truncated bool    `json:"truncated,omitempty"`
 	Binary    bool    `json:"binary,omitempty"`
 	Size      int64   `json:"size,omitempty"` // of a file that is truncated or binary
+	tag       string  // the file's ETag as of [belljar.FileEntry]; "" if it was not read whole
 }
 
 // contentOf returns the answer for a file of size bytes that begins with b. A file that is not text has no
@@ -57,6 +61,9 @@ func contentOf(p string, b []byte, size int64) content {
 	out := content{Path: p, Truncated: size > int64(len(b))}
 	if out.Truncated {
 		b = b[:len(b)-char.Unfinished(b)]
+	} else {
+		sum := sha256.Sum256(b)
+		out.tag = `"` + hex.EncodeToString(sum[:]) + `"`
 	}
 	text := string(b)
 	if !utf8.Valid(b) || strings.ContainsRune(text, 0) {
@@ -107,19 +114,34 @@ func (c *call) changed(d done, err error) (any, error) {
 	return d, nil
 }
 
+// write writes a file. If-Match and If-None-Match are as for PUT fs/raw.
 func (c *call) write(p string) (any, error) {
+	match, fresh := strings.Join(c.r.Header.Values("If-Match"), ","), strings.Join(c.r.Header.Values("If-None-Match"), ",")
+	if fresh != "" && (fresh != "*" || match != "") {
+		return nil, fault{http.StatusBadRequest, "If-None-Match of a write must be *, without If-Match"}
+	}
 	in, err := c.body("content")
 	if err != nil {
 		return nil, err
 	}
-	file := belljar.FileWrite{Path: p, Size: int64(len(in["content"])), Overwrite: true, IfMatch: "*"} // an existing file keeps its mode
-	file.Content = strings.NewReader(in["content"])
-	_, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
-	if belljar.CodeOf(err) == belljar.CodePrecondition { // the file does not exist
-		file.Content, file.IfMatch = strings.NewReader(in["content"]), ""
-		_, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
+	file := belljar.FileWrite{Path: p, Size: int64(len(in["content"])), Overwrite: fresh == "", IfMatch: match}
+	if fresh == "" && match == "" {
+		file.IfMatch = "*" // an existing file keeps its mode
 	}
-	return c.changed(done{Path: p}, c.explain(err, p))
+	file.Content = strings.NewReader(in["content"])
+	written, err := c.Engine.Files().Write(c.r.Context(), c.Session, file)
+	if file.IfMatch != match && belljar.CodeOf(err) == belljar.CodePrecondition { // the file does not exist
+		file.Content, file.IfMatch = strings.NewReader(in["content"]), ""
+		written, err = c.Engine.Files().Write(c.r.Context(), c.Session, file)
+	}
+	err = c.explain(err, p)
+	if e := (*belljar.Error)(nil); fresh != "" && errors.As(err, &e) && e.Details["rule"] == "exists" {
+		e.Code, e.Hint = belljar.CodePrecondition, "write without If-None-Match to replace it"
+	}
+	if written.ETag != "" {
+		c.w.Header().Set("ETag", written.ETag)
+	}
+	return c.changed(done{Path: p}, err)
 }
 
 func (c *call) remove(p string) (any, error) {

@@ -103,9 +103,47 @@ func edgeCases(t *testing.T, s source) {
 			t.Errorf("%s answers %d with %d bytes: …%s", file, got.status, len(got.body), got.body[max(0, len(got.body)-80):])
 		}
 	}
+
+	w.conditionalWrites()
 	if log := w.log(); !strings.Contains(log, "path=/ws/pty") || slices.ContainsFunc(kept, func(secret string) bool { return strings.Contains(log, secret) }) {
 		t.Errorf("the log has no request, or one of %q:\n%s", kept, log)
 	}
+}
+
+// conditionalWrites checks that a write with If-Match or If-None-Match replaces only the file that it names.
+func (w *world) conditionalWrites() {
+	w.Helper()
+	const file = "/api/file?path=shared/a.txt"
+	put := func(path, text string, status int, header ...string) (tag string) {
+		w.Helper()
+		got := w.ask(w.key, "PUT", path, `{"content":"`+text+`"}`, header...)
+		if tag = got.header.Get("ETag"); got.status != status || (tag != "") != (status == 200) {
+			w.Errorf("PUT %s %q: %d %s, ETag %s", path, header, got.status, got.body, tag)
+		}
+		return tag
+	}
+	read := func(path string) string { return w.ask(w.key, "GET", path, "").header.Get("ETag") }
+	put(file, "none", 412, "If-Match", "*")
+	first := put(file, "one", 200, "If-None-Match", "*")
+	if got := read(file); got != first {
+		w.Errorf("GET has the ETag %s, PUT %s", got, first)
+	}
+	put(file, "over", 412, "If-None-Match", "*")
+	second := put(file, "two", 200, "If-Match", `"other", `+first)
+	put(file, "over", 412, "If-Match", first)
+	put(file, "over", 412, "If-Match", "W/"+second)
+	put(file, "over", 400, "If-Match", "bare")
+	put(file, "over", 400, "If-Match", second, "If-None-Match", "*")
+	put(file, "over", 400, "If-None-Match", first)
+	put("/api/file?path=shared", "over", 400, "If-None-Match", "*")
+	put("/api/file?path=shared", "over", 400, "If-Match", "*")
+	put("/api/file?path=big", "over", 412, "If-Match", read("/api/file?path=big")) // it was read in part
+	put("/api/file?path=shared/gone", "over", 412, "If-Match", second)
+	if got := w.ask(w.key, "GET", file, ""); got.body != `{"content":"two","path":"shared/a.txt"}` {
+		w.Errorf("the file is %s", got.body)
+	}
+	put("/api/file?path=zero", "text", 200, "If-Match", read("/api/file?path=zero"))
+	put(file, "plain", 200)
 }
 
 // Git and chats start in the workspace, even if the image names another folder.

@@ -9698,7 +9698,12 @@ export interface operations {
                 /** @description A path in the workspace, relative to it */
                 path: string;
             };
-            header?: never;
+            header?: {
+                /** @description ETags of reads or writes: the file is replaced only if it has one of them; else 412 */
+                "If-Match"?: string;
+                /** @description With *, nothing is replaced: a file that exists is 412 */
+                "If-None-Match"?: string;
+            };
             path?: never;
             cookie?: never;
         };

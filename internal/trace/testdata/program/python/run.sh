@@ -22,4 +22,5 @@ def test_raises():
 END
 keep pytest python3 -B -m pytest -p no:cacheprovider -q test_part.py
 keep pytest-short python3 -B -m pytest -p no:cacheprovider -q --tb=short test_part.py
+keep pytest-native python3 -B -m pytest -p no:cacheprovider -q --tb=native test_part.py
 keep unittest python3 -B -m unittest -q load_unit
