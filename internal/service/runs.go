@@ -101,11 +101,11 @@ func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[bell
 	case err != nil:
 		return failed(err)
 	case r != nil:
-		return v.service.runs.Follow(ctx, r, from)
+		return inTurns(ctx, v.service.logTurns, v.caller.ID, v.service.runs.Follow(ctx, r, from), from, r.State().LastSeq)
 	case !row.Phase.Terminal():
 		return failed(elsewhere(id))
 	}
-	return v.service.runs.Replay(ctx, row, from)
+	return inTurns(ctx, v.service.logTurns, v.caller.ID, v.service.runs.Replay(ctx, row, from), from, row.LastSeq)
 }
 
 // failed returns a log that yields only an error.
