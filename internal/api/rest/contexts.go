@@ -135,10 +135,11 @@ func (b *ContextCode) run(session, name string) *belljar.RunSpec {
 func results(d *Door) func(c *call, p *runPath, _ *none) (ResultList, error) {
 	return func(c *call, p *runPath, _ *none) (ResultList, error) {
 		run, err := c.Runs().Get(c, p.ID)
-		if err == nil && run.Context != nil {
+		reads := run.Context != nil && run.LastSeq > 0 && c.r.Method != http.MethodHead
+		if err == nil && reads {
 			err = c.reserve(d.opts.Bodies, api.ResultsSize(run))
 		}
-		if err != nil || run.Context == nil || run.LastSeq == 0 || c.r.Method == http.MethodHead {
+		if err != nil || !reads {
 			return ResultList{Items: []belljar.Result{}}, err
 		}
 		list, cut, err := belljar.Results(func(yield func(belljar.Frame, error) bool) {
