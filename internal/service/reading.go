@@ -23,7 +23,7 @@ func newLogTurns() *queue.Queue { return queue.New(queue.Options{Length: math.Ma
 // inTurns yields a log from seq from on. It reads the frames before last, which exist, a few at a time, in turns with the other readers of
 // the user. No turn is held while the reader uses the frames, however slow it is, or while the log has no more frames.
 func inTurns(ctx context.Context, turns *queue.Queue, user string, log iter.Seq2[belljar.Frame, error], from, last uint64) iter.Seq2[belljar.Frame, error] {
-	if from >= last || last-from < turnFrames {
+	if from >= last {
 		return log
 	}
 	return func(yield func(belljar.Frame, error) bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -28,13 +29,13 @@ func TestReadersOfLogsTakeTurns(t *testing.T) {
 		const readers, last = 10, 3 * turnFrames
 		turns := newLogTurns()
 		reading, slow := make(chan struct{}), make(chan struct{})
-		inside, read := map[string]int{}, 0
-		start := func(user string) {
+		var alice, bob, read atomic.Int64
+		start := func(user string, inside *atomic.Int64) {
 			first := true
 			log := inTurns(t.Context(), turns, user, logOf(last, func(uint64) {
 				if first {
 					first = false
-					inside[user]++
+					inside.Add(1)
 					<-reading
 				}
 			}), 1, last)
@@ -46,27 +47,27 @@ func TestReadersOfLogsTakeTurns(t *testing.T) {
 					if f.Seq == 1 {
 						<-slow
 					}
-					read++
+					read.Add(1)
 				}
 			}()
 		}
 		for range readers {
-			start("alice")
+			start("alice", &alice)
 		}
-		start("bob")
+		start("bob", &bob)
 		synctest.Wait()
-		if inside["alice"] != logsOfOne || inside["bob"] != 1 {
-			t.Errorf("%v read at the same moment, want %d and 1", inside, logsOfOne)
+		if alice.Load() != logsOfOne || bob.Load() != 1 {
+			t.Errorf("%d and %d read at the same moment, want %d and 1", alice.Load(), bob.Load(), logsOfOne)
 		}
 		close(reading)
 		synctest.Wait()
-		if inside["alice"] != readers {
-			t.Errorf("%d of %d read while the others use their frames", inside["alice"], readers)
+		if alice.Load() != readers {
+			t.Errorf("%d of %d read while the others use their frames", alice.Load(), readers)
 		}
 		close(slow)
 		synctest.Wait()
-		if read != (readers+1)*last {
-			t.Errorf("read %d frames, want %d", read, (readers+1)*last)
+		if n := read.Load(); n != (readers+1)*last {
+			t.Errorf("read %d frames, want %d", n, (readers+1)*last)
 		}
 		if running, waiting := turns.Count("alice"); running+waiting != 0 {
 			t.Errorf("%d turns are held and %d wait after the end", running, waiting)

@@ -145,6 +145,7 @@ func TestReadShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		is(c.list, "list", list)
+		is(c.list, "search", `{"name": "*", "max_results": 300}`)
 		is(c.part, "read", part)
 		is(c.largest, "read", large)
 		release()

@@ -47,15 +47,17 @@ func (f *flights) share(ctx context.Context, key string, do func(context.Context
 	}
 	one.clients++
 	f.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { f.leave(key, one) })()
 	if first {
 		defer one.stop()
+		defer context.AfterFunc(ctx, func() { f.leave(key, one) })()
 		f.work(working, key, one, do)
+		return one.v, one.err
 	}
 	select {
 	case <-one.done:
 		return one.v, one.err
 	case <-ctx.Done():
+		f.leave(key, one)
 		return nil, ctx.Err()
 	}
 }

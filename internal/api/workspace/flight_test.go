@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,10 +47,11 @@ func TestFlightsEnd(t *testing.T) {
 func TestFlightsOfClientsThatLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f flights
-		ended, left := false, 0
+		var ended atomic.Bool
+		var left atomic.Int64
 		do := func(ctx context.Context) (any, error) {
 			<-ctx.Done()
-			ended = true
+			ended.Store(true)
 			return nil, ctx.Err()
 		}
 		var leave []context.CancelFunc
@@ -60,19 +62,19 @@ func TestFlightsOfClientsThatLeave(t *testing.T) {
 				if _, err := f.share(ctx, "a", do); !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
-				left++
+				left.Add(1)
 			}()
 			synctest.Wait()
 		}
 		for i, stop := range leave {
-			if ended {
+			if ended.Load() {
 				t.Fatalf("the work ended with client %d of 3", i)
 			}
 			stop()
 			synctest.Wait()
 		}
-		if !ended || left != 3 || len(f.byKey) != 0 {
-			t.Errorf("the work ended: %t; %d of 3 clients have left, %d answers are kept", ended, left, len(f.byKey))
+		if !ended.Load() || left.Load() != 3 || len(f.byKey) != 0 {
+			t.Errorf("the work ended: %t; %d of 3 clients have left, %d answers are kept", ended.Load(), left.Load(), len(f.byKey))
 		}
 	})
 }
@@ -87,16 +89,16 @@ func (s stuck) Runs() belljar.Runs { return s.runs }
 
 type stuckRuns struct {
 	belljar.Runs
-	started, canceled int
+	started, canceled atomic.Int64
 }
 
 func (s *stuckRuns) Finish(ctx context.Context, _ belljar.RunRequest, _ time.Duration) (belljar.Run, *belljar.Output, error) {
-	s.started++
+	s.started.Add(1)
 	<-ctx.Done()
 	return belljar.Run{ID: "run"}, nil, ctx.Err()
 }
 
-func (s *stuckRuns) Cancel(context.Context, string) error { s.canceled++; return nil }
+func (s *stuckRuns) Cancel(context.Context, string) error { s.canceled.Add(1); return nil }
 
 // A few requests of a user for git are in progress at the same time. The commands of clients that left are cancelled.
 func TestGitAtOnce(t *testing.T) {
@@ -104,23 +106,24 @@ func TestGitAtOnce(t *testing.T) {
 		runs := &stuckRuns{}
 		door := &Door{opts: Options{ChatLifetime: time.Hour}, maxFile: 100, gits: api.NewShares(gitAtOnce, time.Second)}
 		ctx, leave := context.WithCancel(t.Context())
-		codes := map[belljar.Code]int{}
+		var refused atomic.Int64
 		for i := range gitAtOnce + 3 {
 			go func() {
 				c := &call{Workspace: workspace.Workspace{Engine: stuck{runs: runs}, Root: "/work"}, r: httptest.NewRequestWithContext(ctx, "GET", "/", nil), door: door}
-				_, err := c.gitShow(strings.Repeat("x", i+1))
-				codes[belljar.CodeOf(err)]++
+				if _, err := c.gitShow(strings.Repeat("x", i+1)); belljar.CodeOf(err) == belljar.CodeRateLimited {
+					refused.Add(1)
+				}
 			}()
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if runs.started != gitAtOnce || codes[belljar.CodeRateLimited] != 3 {
-			t.Errorf("%d commands run, %v", runs.started, codes)
+		if n := runs.started.Load(); n != gitAtOnce || refused.Load() != 3 {
+			t.Errorf("%d commands run, %d are refused", n, refused.Load())
 		}
 		leave()
 		synctest.Wait()
-		if runs.canceled != gitAtOnce {
-			t.Errorf("%d of %d commands are cancelled", runs.canceled, gitAtOnce)
+		if n := runs.canceled.Load(); n != gitAtOnce {
+			t.Errorf("%d of %d commands are cancelled", n, gitAtOnce)
 		}
 	})
 }
@@ -173,14 +176,40 @@ func TestLargeFilesShareMemory(t *testing.T) {
 			}()
 			synctest.Wait()
 		}
-		for i := range calls {
-			if open != 3 || read != i+1 {
-				t.Errorf("%d files are read, %d of them while %d answers are unsent", open, read, 1)
+		for sent := range calls {
+			if open != 3 || read != sent+1 {
+				t.Errorf("%d of %d files are read while %d answers are sent", read, open, sent)
 			}
-			for _, release := range calls[i].sent {
-				release()
+			for _, c := range calls {
+				if len(c.sent) > 0 {
+					c.sent[0]()
+					c.sent = nil
+					break
+				}
 			}
 			synctest.Wait()
 		}
 	})
+}
+
+// The answers with a user's trees and searches share memory, too.
+func TestListsShareMemory(t *testing.T) {
+	x := chatWith(t, linked{n: 100, looks: new(atomic.Int64)}, nil)
+	x.door.opts.Bodies = api.NewShares(1<<20, 0)
+	release, err := x.door.opts.Bodies.Take(t.Context(), "", 1<<20-1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.r = httptest.NewRequestWithContext(t.Context(), "GET", "/?q=1", nil)
+	for _, want := range []belljar.Code{belljar.CodeRateLimited, ""} {
+		for name, list := range map[string]func(string) (any, error){"tree": x.tree, "search": x.search} {
+			if _, err := list("."); belljar.CodeOf(err) != want {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+			for _, sent := range x.sent {
+				sent()
+			}
+		}
+		release()
+	}
 }
