@@ -186,7 +186,7 @@ type call struct {
 }
 
 // reserve reserves n of the user's share for the answer, until it is sent.
-func (c *call) reserve(of *api.Shares, n int64) error {
+func reserve(c *call, of *api.Shares, n int64) error {
 	release, err := of.Take(c.r.Context(), c.caller.ID, n)
 	if err == nil {
 		c.sent = append(c.sent, release)

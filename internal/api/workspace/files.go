@@ -75,7 +75,7 @@ func (c *call) read(p string) (any, error) {
 		return nil, c.explain(err, p)
 	}
 	defer body.Close()
-	if err := c.reserve(c.door.opts.Bodies, api.Escaped*min(e.Size, c.door.maxFile)); err != nil {
+	if err := reserve(c, c.door.opts.Bodies, api.Escaped*min(e.Size, c.door.maxFile)); err != nil {
 		return nil, err
 	}
 	b, err := io.ReadAll(body)

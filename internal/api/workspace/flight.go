@@ -108,7 +108,7 @@ func (f *flights) forget(session string) {
 // a user's requests hold an answer at the same time: each can take much memory.
 func (c *call) shared(what string, do func(ctx context.Context) (any, error)) (any, error) {
 	ctx := c.r.Context()
-	if err := c.reserve(c.door.gits, 1); err != nil {
+	if err := reserve(c, c.door.gits, 1); err != nil {
 		return nil, err
 	}
 	return c.door.git.share(ctx, c.caller.ID+"\x00"+c.Session+"\x00"+what, do)

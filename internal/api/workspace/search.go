@@ -55,7 +55,7 @@ func (c *call) search(p string) (any, error) {
 	if err != nil {
 		return nil, explained(err, p)
 	}
-	if err := c.reserve(c.door.opts.Bodies, maxFinds*api.MatchBytes); err != nil {
+	if err := reserve(c, c.door.opts.Bodies, maxFinds*api.MatchBytes); err != nil {
 		return nil, err
 	}
 	out := finds{Results: []find{}, Pattern: pattern, Path: p, cut: reason}

@@ -53,7 +53,7 @@ func (c *call) tree(p string) (any, error) {
 		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
-	if err := c.reserve(c.door.opts.Bodies, sizeOf(list.Entries)); err != nil {
+	if err := reserve(c, c.door.opts.Bodies, sizeOf(list.Entries)); err != nil {
 		return nil, err
 	}
 	dirs, all := leadToDirs(ctx, c, p, list.Entries)
