@@ -284,21 +284,24 @@ func (list *resultFrames) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// MarshalJSON always writes the name, value and frames of an error, even if they are empty.
+// MarshalJSON always writes the name, value and frames of an error, even if they are empty. It leaves it to the caller's encoder whether HTML,
+// which results often have, is escaped: that makes it up to six times as long.
 func (r Result) MarshalJSON() ([]byte, error) {
 	type result Result
-	if r.Type != ResultError {
-		return json.Marshal(result(r))
+	var v any = result(r)
+	if r.Type == ResultError {
+		v = struct {
+			result
+			Name   string        `json:"name"`
+			Value  string        `json:"value"`
+			Frames []ResultFrame `json:"frames"`
+		}{result(r), r.Name, r.Value, append([]ResultFrame{}, r.Frames...)}
 	}
-	if r.Frames == nil {
-		r.Frames = []ResultFrame{}
-	}
-	return json.Marshal(struct {
-		result
-		Name   string        `json:"name"`
-		Value  string        `json:"value"`
-		Frames []ResultFrame `json:"frames"`
-	}{result(r), r.Name, r.Value, r.Frames})
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
 }
 
 // ResultFrame is one stack frame of an error.
@@ -346,13 +349,8 @@ func (r *ResultReader) Add(f Frame) (list []Result) {
 }
 
 func (r Result) known() bool {
-	switch r.Type {
-	case ResultValue, ResultDisplay:
-		return len(r.Data) > 0
-	case ResultError, ResultInput, ResultCut:
-		return true
-	}
-	return false
+	shown := r.Type == ResultValue || r.Type == ResultDisplay
+	return shown && len(r.Data) > 0 || r.Type == ResultError || r.Type == ResultInput || r.Type == ResultCut
 }
 
 // Results reads a log to its end, and returns the results of the run. cut reports that the log was truncated, so results may be missing.

@@ -1,7 +1,9 @@
 package belljar_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -75,6 +77,21 @@ func TestResults(t *testing.T) {
 		}
 		if len(list) != 2 || list[0].Data["text/plain"] != "é" || list[0].Count != 3 || list[1].Name != "E" || list[1].Frames[0].Line != 2 {
 			t.Errorf("in pieces of %d: %+v", size, list)
+		}
+	}
+}
+
+// HTML stays as it is unless the answer's encoder escapes it: results are often HTML.
+func TestResultsOfHTML(t *testing.T) {
+	for _, r := range []belljar.Result{
+		{Type: belljar.ResultValue, Data: map[string]any{"text/html": "<b>&</b>", "application/json": json.RawMessage(`"<"`)}}, {Type: belljar.ResultError, Name: "<E>"},
+	} {
+		var b bytes.Buffer
+		plain := json.NewEncoder(&b)
+		plain.SetEscapeHTML(false)
+		escaped, err := json.Marshal(r)
+		if err = errors.Join(err, plain.Encode(r)); err != nil || strings.Contains(b.String(), `\u003c`) || strings.ContainsAny(string(escaped), "<>") {
+			t.Errorf("%s, %s, %v", b.String(), escaped, err)
 		}
 	}
 }

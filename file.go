@@ -39,7 +39,7 @@ type FileQuery struct {
 // FileList is a listing, sorted by path, without following links. If one directory is truncated, its directories are kept before its files.
 type FileList struct {
 	Entries   []FileEntry `json:"entries"`
-	Truncated bool        `json:"truncated"` // entries are missing: more than the limit, or deeper than 255 directories
+	Truncated bool        `json:"truncated"` // entries are missing: more than the limit, very long paths, or deeper than 255 directories
 }
 
 // FileSearch finds files by name, by content, or both; at least one is required. Without Content it finds entries of any type; with it,

@@ -107,6 +107,8 @@ type RunRequest struct {
 	Input io.Reader
 	// IdempotencyKey makes a repeated request return the first request's run; at most 128 characters, "" for none.
 	IdempotencyKey string
+	// Reread may refuse to read the output of an ended run for a repeated request that waits; nil allows it.
+	Reread func(Run) error
 }
 
 // Run is a run in the form that GET /runs/{id} returns.

@@ -19,6 +19,14 @@ type Shares struct {
 	freed chan struct{}    // closed and replaced by every release
 }
 
+// What answers reserve: the bytes of JSON for one byte of text, for an entry of a list of files, whose paths have at most 256 bytes on average,
+// and for a match of a search, with 512 of its path and 500 of its line.
+const (
+	Escaped    = 6
+	EntryBytes = Escaped*256 + 128
+	MatchBytes = Escaped*(512+500) + 128
+)
+
 // JSONShares returns the shares for JSON bodies: 32 MiB per user, and a wait of at most 20 s.
 func JSONShares() *Shares { return NewShares(32<<20, 20*time.Second) }
 
@@ -85,6 +93,20 @@ func (s *Shares) release(user string, n int64) {
 	}
 	close(s.freed)
 	s.freed = make(chan struct{})
+}
+
+// OutputSize returns what an answer with the output of a run reserves: for what its log has, and at most for 1 MiB of each stream and 4 MiB of
+// results, which are JSON already.
+func OutputSize(run belljar.Run) int64 { return sizeOf(run, Escaped, (2*Escaped+4)<<20) }
+
+// ResultsSize returns what an answer with all results of a run reserves: at most 16 MiB.
+func ResultsSize(run belljar.Run) int64 { return sizeOf(run, 1, 16<<20) }
+
+func sizeOf(run belljar.Run, times, most int64) int64 {
+	if run.ResourceUsage == nil {
+		return most
+	}
+	return min(times*run.ResourceUsage.LogBytes, most)
 }
 
 // BodySize returns the size that a body reserves: its length if it is known, at most limit.

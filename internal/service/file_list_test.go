@@ -27,6 +27,24 @@ func paths(list belljar.FileList) (names []string) {
 	return names
 }
 
+// Paths that are very long on average end a list and a search: their answers hold all of them.
+func TestLongPaths(t *testing.T) {
+	d := newBench(t).cabinet()
+	d.sh(`for i in 1 2 3 4 5; do n=$(printf %0240d $i); mkdir $n; cd $n; done; seq -f a%04g 500 | xargs touch`)
+	list, err := d.List(d.context(), d.ID, belljar.FileQuery{Recursive: true, Limit: 1000})
+	if total := len(strings.Join(paths(list), "")); err != nil || !list.Truncated || total > 1000*256 {
+		t.Errorf("%d entries with %d bytes of paths, %v", len(list.Entries), total, err)
+	}
+	found, err := d.Search(d.context(), d.ID, belljar.FileSearch{Name: "a*", MaxResults: 1000})
+	total := 0
+	for _, m := range found.Matches {
+		total += len(m.Path)
+	}
+	if err != nil || !found.Truncated || total > 1000*512 || total == 0 {
+		t.Errorf("%d matches with %d bytes of paths, %v", len(found.Matches), total, err)
+	}
+}
+
 func TestFileList(t *testing.T) {
 	d := newBench(t).cabinet()
 	ctx := d.context()

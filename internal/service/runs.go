@@ -30,16 +30,32 @@ func (v runs) Finish(ctx context.Context, req belljar.RunRequest, wait time.Dura
 	case err != nil && !started:
 		return belljar.Run{}, nil, v.service.refused(v.caller, "start run", err)
 	case err == nil && !started: // the request was repeated
-		return v.await(ctx, run, wait)
+		return v.await(ctx, run, req.Reread, wait)
 	}
 	return run, out, err
 }
 
 // await waits for the end of a run that an earlier request started, as [belljar.Finish] does.
-func (v runs) await(ctx context.Context, first belljar.Run, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
+func (v runs) await(ctx context.Context, first belljar.Run, allow func(belljar.Run) error, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
 	waiting, stop := context.WithTimeout(ctx, wait)
 	defer stop()
-	run, all, err := belljar.Collect(waiting, v, first.ID)
+	var all belljar.Output
+	for _, err = range v.Frames(waiting, first.ID, belljar.Tail) {
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		run, err = v.Get(ctx, first.ID)
+	}
+	if err == nil && allow != nil {
+		if err = allow(run); err != nil {
+			return first, nil, err
+		}
+	}
+	if err == nil {
+		all, err = belljar.Printed(v.Frames(ctx, first.ID, 1))
+	}
 	switch {
 	case err == nil:
 		out = &all
@@ -101,11 +117,11 @@ func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[bell
 	case err != nil:
 		return failed(err)
 	case r != nil:
-		return v.service.runs.Follow(ctx, r, from)
+		return inTurns(ctx, v.service.logTurns, v.caller.ID, v.service.runs.Follow(ctx, r, from), from, r.State().LastSeq)
 	case !row.Phase.Terminal():
 		return failed(elsewhere(id))
 	}
-	return v.service.runs.Replay(ctx, row, from)
+	return inTurns(ctx, v.service.logTurns, v.caller.ID, v.service.runs.Replay(ctx, row, from), from, row.LastSeq)
 }
 
 // failed returns a log that yields only an error.

@@ -59,6 +59,7 @@ type Service struct {
 	secrets   *secret.Secrets
 	retry     *retry.Writer
 	runs      *run.Runs
+	logTurns  *queue.Queue // of the readers of logs
 	images    *image.Images
 	files     *file.Files
 	ports     *port.Ports
@@ -83,7 +84,8 @@ func New(opts Options) (*Service, error) {
 	}
 	s := &Service{
 		opts: opts, policy: opts.Policy.Hash(), log: opts.Logger, clock: opts.Clock,
-		queue: queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
+		queue:    queue.New(queue.Options{Slots: opts.Concurrency, Length: opts.QueueLength, Now: opts.Clock.Now}),
+		logTurns: newLogTurns(),
 	}
 	s.gone, s.leave = context.WithCancel(context.Background())
 	asks, err := opts.Policy.ApprovalRules()

@@ -120,7 +120,7 @@ func addContexts(d *Door) {
 		Summary: "Get the results of a run in a context",
 		Description: "The results so far, at most 16 MiB. They come from the program: never make their HTML part of a page, and show an SVG only as an image. " +
 			"Their log is kept as long as any.",
-	}, results)
+	}, results(d))
 }
 
 // run is the code as a run.
@@ -131,21 +131,24 @@ func (b *ContextCode) run(session, name string) *belljar.RunSpec {
 	}
 }
 
-// results returns the results in a run's log, up to its present end.
-func results(c *call, p *runPath, _ *none) (ResultList, error) {
-	run, err := c.Runs().Get(c, p.ID)
-	if err != nil {
-		return ResultList{}, err
-	}
-	list, cut, err := belljar.Results(func(yield func(belljar.Frame, error) bool) {
-		if run.LastSeq == 0 {
-			return
+// results returns the results in a run's log, up to its present end. Without a context, or for HEAD, it reads nothing.
+func results(d *Door) func(c *call, p *runPath, _ *none) (ResultList, error) {
+	return func(c *call, p *runPath, _ *none) (ResultList, error) {
+		run, err := c.Runs().Get(c, p.ID)
+		reads := run.Context != nil && run.LastSeq > 0 && c.r.Method != http.MethodHead
+		if err == nil && reads {
+			err = c.reserve(d.opts.Bodies, api.ResultsSize(run))
 		}
-		for f, err := range c.Runs().Frames(c, p.ID, 1) {
-			if !yield(f, err) || err != nil || f.Seq >= run.LastSeq {
-				return
+		if err != nil || !reads {
+			return ResultList{Items: []belljar.Result{}}, err
+		}
+		list, cut, err := belljar.Results(func(yield func(belljar.Frame, error) bool) {
+			for f, err := range c.Runs().Frames(c, p.ID, 1) {
+				if !yield(f, err) || err != nil || f.Seq >= run.LastSeq {
+					return
+				}
 			}
-		}
-	})
-	return ResultList{filled(list), cut}, err
+		})
+		return ResultList{filled(list), cut}, err
+	}
 }

@@ -141,7 +141,7 @@ func (d *Door) exec(c *call, p *execParams, body *Exec) (Executed, error) {
 		wait = 0
 	}
 	c.releaseBody() // the wait below does not need it
-	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key}, wait)
+	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: body.run(p.ID), IdempotencyKey: p.Key, Reread: c.reread(d.opts.Bodies)}, wait)
 	if err != nil {
 		return Executed{}, api.Renamed(err, map[string]string{"command": "cmd", "timeout_sec": "timeout_seconds"})
 	}

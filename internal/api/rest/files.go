@@ -79,12 +79,6 @@ type fileText struct {
 	ETag        string  `json:"etag,omitempty" doc:"The ETag of the file, if this is the whole: the SHA-256 of its content in hexadecimal, in quotes. The header ETag has it, too"`
 }
 
-// What a large response reserves: bytes for an entry of a list with long names, and for a byte of a file, which JSON may escape.
-const (
-	entryBytes = 1600
-	escaped    = 4
-)
-
 type listFiles struct {
 	Path      string `json:"path,omitempty" doc:"The folder; default: the workspace"`
 	Recursive bool   `json:"recursive,omitempty" doc:"Whether to list its subfolders, too"`
@@ -155,7 +149,7 @@ func (d *Door) files() {
 	handle(d, op("read-file", "POST", "read", "Read a file, or a part of it",
 		"Returns text if the content is UTF-8. For the raw bytes use GET fs/raw."),
 		func(c *call, p *sessionPath, body *readFile) (fileText, error) {
-			if err := c.reserve(d.opts.Bodies, escaped*max(body.MaxBytes, 256<<10)); err != nil {
+			if err := c.reserve(d.opts.Bodies, api.Escaped*max(body.MaxBytes, 256<<10)); err != nil {
 				return fileText{}, err
 			}
 			return readText(c, p.ID, *body)
@@ -163,7 +157,7 @@ func (d *Door) files() {
 	handle(d, op("list-files", "POST", "list", "List files",
 		"Sorted by path, which is relative to the workspace. Links are listed and not followed. For a file the list is the file itself."),
 		func(c *call, p *sessionPath, body *listFiles) (belljar.FileList, error) {
-			if err := c.reserve(d.opts.Bodies, int64(max(body.Limit, 1000))*entryBytes); err != nil {
+			if err := c.reserve(d.opts.Bodies, int64(max(body.Limit, 1000))*api.EntryBytes); err != nil {
 				return belljar.FileList{}, err
 			}
 			list, err := c.Files().List(c, p.ID, belljar.FileQuery{Path: body.Path, Recursive: body.Recursive, Limit: body.Limit})
@@ -198,7 +192,9 @@ func (d *Door) files() {
 		"Searches for at most 5 seconds. A name without a slash matches at any depth; content is text or an RE2 expression, "+
 			"and matches once per line. Binary files and links are skipped."),
 		func(c *call, p *sessionPath, body *belljar.FileSearch) (belljar.FileMatches, error) {
-			api.OnlyReads(c)
+			if err := c.reserve(d.opts.Bodies, int64(max(body.MaxResults, 100))*api.MatchBytes); err != nil {
+				return belljar.FileMatches{}, err
+			}
 			found, err := c.Files().Search(c, p.ID, *body)
 			found.Matches = filled(found.Matches)
 			return found, err

@@ -139,12 +139,13 @@ func TestReadShares(t *testing.T) {
 	for _, c := range []struct {
 		held                int64
 		list, part, largest int
-	}{{0, 200, 200, 200}, {1000, 200, 200, 429}, {1 << 20, 429, 200, 429}, {limit - 1000, 429, 429, 429}} {
+	}{{0, 200, 200, 200}, {1000, 200, 200, 429}, {500_000, 429, 200, 429}, {limit - 1000, 429, 429, 429}} {
 		release, err := shares.Take(t.Context(), "alice", c.held)
 		if err != nil {
 			t.Fatal(err)
 		}
 		is(c.list, "list", list)
+		is(c.list, "search", `{"name": "*", "max_results": 300}`)
 		is(c.part, "read", part)
 		is(c.largest, "read", large)
 		release()

@@ -102,9 +102,9 @@ func (x *exchange) SetHeader(name, value string) {
 	}
 }
 
-// BodyWriter discards after a failure.
+// BodyWriter discards after a failure, and for HEAD, whose answer may not be that of GET.
 func (x *exchange) BodyWriter() io.Writer {
-	if x.failed {
+	if x.failed || x.r.Method == http.MethodHead {
 		return io.Discard
 	}
 	return x.carrier.BodyWriter()
@@ -149,6 +149,11 @@ func (c *call) reserve(of *api.Shares, bytes int64) error {
 		c.written = release
 	}
 	return err
+}
+
+// reread returns the function that reserves the share for the output of a run that is read again.
+func (c *call) reread(of *api.Shares) func(belljar.Run) error {
+	return func(run belljar.Run) error { return c.reserve(of, api.OutputSize(run)) }
 }
 
 // none is the type of an absent body.

@@ -91,7 +91,7 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 		wait = 0 // its client gives it input once it knows its id
 	}
 	c.releaseBody() // the wait below does not need it
-	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key}, wait)
+	run, output, err := belljar.Finish(c, c.Runs(), belljar.RunRequest{RunSpec: *body, IdempotencyKey: p.Key, Reread: c.reread(d.opts.Bodies)}, wait)
 	if err != nil {
 		return startedRun{}, err
 	}

@@ -36,6 +36,12 @@ func (c *call) decode(limit int64, to any) error {
 	return api.Decode(data, to)
 }
 
+// reserve reserves the caller's share for an answer of n bytes, until release.
+func (c *call) reserve(n int64) (release func(), err error) {
+	ctx := c.r.Context()
+	return c.door.opts.Bodies.Take(ctx, api.CallerOf(ctx).ID, n)
+}
+
 // number parses a parameter from 1 to maximum; fallback is its default.
 func number(q url.Values, name string, fallback, maximum int64) (int64, error) {
 	text := q.Get(name)

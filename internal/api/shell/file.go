@@ -129,6 +129,11 @@ func (c *call) files() error {
 		return err
 	}
 	query.Limit = int(limit)
+	release, err := c.reserve(max(limit, 1000) * api.EntryBytes)
+	if err != nil {
+		return err
+	}
+	defer release()
 	list, err := c.Files().List(c.r.Context(), c.id, query)
 	if err != nil {
 		return err

@@ -47,3 +47,25 @@ func TestReadTakesLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+// A list of files, and the output of a command whose request is repeated, share memory with the user's other answers before they are read.
+func TestAnswersShareMemory(t *testing.T) {
+	w := newWorld(t)
+	session, key := w.open(), []string{"Idempotency-Key", "k"}
+	cmd := `{"cmd": "for i in $(seq 500); do echo 0123456789; done"}`
+	w.ask(200, "POST", session+"/exec", cmd, key...)
+	for _, free := range []int64{4 << 20, 20 << 10} {
+		release, err := w.bodies.Take(t.Context(), "alice", 32<<20-free)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 200
+		if free < 1<<20 {
+			want = 429
+		}
+		w.ask(want, "GET", session+"/fs/list?recursive=true", "")
+		w.ask(want, "POST", session+"/exec", cmd, key...)
+		release()
+		w.ask(200, "GET", session+"/fs/list?recursive=true&limit=10000", "")
+	}
+}

@@ -26,17 +26,19 @@ type world struct {
 	url    string
 	engine belljar.Engine
 	client *http.Client
+	bodies *api.Shares
 }
 
 func newWorld(t *testing.T, change ...func(*service.Options)) *world {
 	t.Helper()
 	in := apitest.NewWorld(t, nil, append([]func(*service.Options){func(o *service.Options) { o.MaxSessions = -1 }}, change...)...)
-	door, err := shell.New(shell.Options{Engine: in.Service, Auth: apitest.Callers()})
+	bodies := api.NewShares(32<<20, 0)
+	door, err := shell.New(shell.Options{Engine: in.Service, Auth: apitest.Callers(), Bodies: bodies})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := apitest.Serve(t, api.EdgeOptions{}, door)
-	return &world{T: t, engine: in.Service, url: server.URL, client: server.Client()}
+	return &world{T: t, engine: in.Service, url: server.URL, client: server.Client(), bodies: bodies}
 }
 
 // answer is a status and a body.

@@ -96,3 +96,9 @@ func (c *call) required(fields ...[2]string) bool {
 	}
 	return true
 }
+
+// reserve reserves the caller's share for an answer of n bytes, until release.
+func (c *call) reserve(n int64) (release func(), err error) {
+	ctx := c.r.Context()
+	return c.door.opts.Bodies.Take(ctx, api.CallerOf(ctx).ID, n)
+}

@@ -82,6 +82,12 @@ func (c *call) list() {
 	if !ok {
 		return
 	}
+	release, err := c.reserve(maxListed * api.EntryBytes)
+	if err != nil {
+		c.fail(err)
+		return
+	}
+	defer release()
 	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: maxListed})
 	if err != nil {
 		if !c.gone(err, session) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/thread"
 )
 
@@ -44,4 +45,22 @@ func TestUploadNeedsRoom(t *testing.T) {
 	w.upload(field{"file", "c", data}, field{"session_id", "", id}).want(t, http.StatusInsufficientStorage, map[string]any{
 		"error": "the disk has 1 MiB left", "code": "disk_full",
 	})
+}
+
+// Lists of files share memory with the user's other answers before they are read.
+func TestListsShareMemory(t *testing.T) {
+	bodies := api.NewShares(32<<20, 0)
+	w := newWorld(t, func(o *thread.Options) { o.Bodies = bodies })
+	id := w.open("t")
+	release, err := bodies.Take(t.Context(), "alice", 31<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"list_files?session_id=" + id, "get_session?thread_id=t"} {
+		w.get(path).want(t, http.StatusTooManyRequests, nil)
+	}
+	release()
+	for _, path := range []string{"list_files?session_id=" + id, "get_session?thread_id=t"} {
+		w.get(path).want(t, http.StatusOK, nil)
+	}
 }

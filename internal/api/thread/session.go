@@ -134,6 +134,11 @@ const maxListed = 10000
 // usage returns the number and the total size of the files in a workspace. Above maxListed entries it returns the file
 // system's figures, which include folders.
 func (c *call) usage(id string) (files int, bytes int64, err error) {
+	release, err := c.reserve(maxListed * api.EntryBytes / api.Escaped) // the answer has only the sums
+	if err != nil {
+		return 0, 0, err
+	}
+	defer release()
 	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: maxListed})
 	for _, e := range list.Entries {
 		if e.Type == "file" {

@@ -77,6 +77,7 @@ type Door struct {
 	sockets *socket.Server
 	maxFile int64 // bytes of a file that one request reads or writes
 	git     flights
+	gits    *api.Shares           // of one user's requests for git: gitAtOnce
 	locks   keylock.Locks[string] // by the id of a chat, a pending session, or a session in which a chat begins
 	inputs  keylock.Locks[string] // by the id of a chat's run: held while a line is written to its program
 	cut     sync.Map              // ids of chats' runs whose input ends within a line: few, so they are kept
@@ -100,7 +101,7 @@ func New(o Options) (*Door, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Door{opts: o, maxFile: 5 << 20, clients: map[string]int{}, starting: map[string]string{}, logins: map[string]login{}}
+	d := &Door{opts: o, maxFile: 5 << 20, gits: api.NewShares(gitAtOnce, gitWait), clients: map[string]int{}, starting: map[string]string{}, logins: map[string]login{}}
 	d.tokens = &socket.Tokens{
 		Sealer: api.NewCipher(o.Secret, "w1.", "belljar workspace session, version 1"), Audience: "belljar-workspace", TTL: o.TokenTTL, Now: o.Now,
 	}
@@ -181,6 +182,16 @@ type call struct {
 	caller belljar.Caller
 	w      http.ResponseWriter
 	r      *http.Request
+	sent   []func() // release what the answer has reserved
+}
+
+// reserve reserves n of the user's share for the answer, until it is sent.
+func reserve(c *call, of *api.Shares, n int64) error {
+	release, err := of.Take(c.r.Context(), c.caller.ID, n)
+	if err == nil {
+		c.sent = append(c.sent, release)
+	}
+	return err
 }
 
 // call returns the call of a request. Its workspace is not open yet.
@@ -197,6 +208,11 @@ func (d *Door) call(w http.ResponseWriter, r *http.Request) (*call, error) {
 func (d *Door) http(limit *api.Buckets, handler func(*call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c, err := d.call(w, r)
+		defer func() {
+			for _, release := range c.sent {
+				release()
+			}
+		}()
 		if err == nil && !c.caller.Admin() {
 			err = api.Exceeded(limit.Take(c.caller.ID), "route")
 		}

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/char"
 )
 
@@ -81,6 +82,9 @@ func (c *call) read(p string) (any, error) {
 		return nil, c.explain(err, p)
 	}
 	defer body.Close()
+	if err := reserve(c, c.door.opts.Bodies, api.Escaped*min(e.Size, c.door.maxFile)); err != nil {
+		return nil, err
+	}
 	b, err := io.ReadAll(body)
 	return tagged{contentOf(p, b, max(e.Size, int64(len(b))))}, err
 }

@@ -8,12 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -22,8 +20,7 @@ import (
 const (
 	gitTime  = 10 * time.Second
 	gitBytes = 8 << 20
-	errBytes = 4 << 10                // of a command's stderr
-	gitFresh = 500 * time.Millisecond // how long an answer is reused
+	errBytes = 4 << 10 // of a command's stderr
 )
 
 // outcome is the result of a command.
@@ -55,7 +52,8 @@ func (c *call) exec(ctx context.Context, kind string, timeout time.Duration, env
 		o.err = o.err[:min(errBytes, len(o.err))]
 	}
 	if err != nil {
-		if run.ID != "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// A signal must arrive even if its client has left. A client that left needs no answer of git.
+		if run.ID != "" && (errors.Is(ctx.Err(), context.DeadlineExceeded) || kind == "git" && ctx.Err() != nil) {
 			err = late(ctx, runs, run.ID)
 		}
 		return o, err
@@ -129,54 +127,6 @@ func (c *call) run(ctx context.Context, args ...string) (outcome, error) {
 		err = &belljar.Error{Code: belljar.CodeTimeout, Message: "git took too long"}
 	}
 	return o, err
-}
-
-// flights shares answers of git: those in progress and, for gitFresh, those that are done.
-type flights struct {
-	mu    sync.Mutex
-	byKey map[string]*flight
-}
-
-type flight struct {
-	answer func() (any, error)
-	until  time.Time // when it is no longer fresh; zero while in progress
-}
-
-// share returns the answer of do, or that of another caller with the same key. It does not reuse errors.
-func (f *flights) share(key string, do func() (any, error)) (any, error) {
-	f.mu.Lock()
-	maps.DeleteFunc(f.byKey, func(_ string, old *flight) bool { return !old.until.IsZero() && time.Now().After(old.until) })
-	one := f.byKey[key]
-	if one == nil {
-		one = &flight{}
-		one.answer = sync.OnceValues(func() (any, error) {
-			v, err := do()
-			f.mu.Lock()
-			defer f.mu.Unlock()
-			if one.until = time.Now(); err == nil {
-				one.until = one.until.Add(gitFresh)
-			}
-			return v, err
-		})
-		if f.byKey == nil {
-			f.byKey = map[string]*flight{}
-		}
-		f.byKey[key] = one
-	}
-	f.mu.Unlock()
-	return one.answer()
-}
-
-// forget removes the answers about a workspace after its files changed.
-func (f *flights) forget(session string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	maps.DeleteFunc(f.byKey, func(key string, _ *flight) bool { return strings.Contains(key, "\x00"+session+"\x00") })
-}
-
-// shared returns the answer of do, shared by all requests of one workspace. do continues if its first client leaves.
-func (c *call) shared(what string, do func(ctx context.Context) (any, error)) (any, error) {
-	return c.door.git.share(c.caller.ID+"\x00"+c.Session+"\x00"+what, func() (any, error) { return do(context.WithoutCancel(c.r.Context())) })
 }
 
 // status is the answer of GET /api/git/status. Without a repository, files is an empty list.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/workspace"
 )
 
@@ -46,7 +47,7 @@ func (a *answeringRuns) Frames(context.Context, string, uint64) iter.Seq2[bellja
 func gitCall(t *testing.T, a *answeringRuns) *call {
 	return &call{
 		Workspace: workspace.Workspace{Engine: answering{runs: a}, Root: "/work/here"}, r: httptest.NewRequestWithContext(t.Context(), "GET", "/", nil),
-		door: &Door{opts: Options{ChatLifetime: time.Minute}, maxFile: 100},
+		door: &Door{opts: Options{ChatLifetime: time.Minute}, maxFile: 100, gits: api.NewShares(gitAtOnce, gitWait)},
 	}
 }
 

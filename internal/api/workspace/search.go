@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -53,6 +54,9 @@ func (c *call) search(p string) (any, error) {
 	found, reason, err := c.finds(p, text)
 	if err != nil {
 		return nil, explained(err, p)
+	}
+	if err := reserve(c, c.door.opts.Bodies, maxFinds*api.MatchBytes); err != nil {
+		return nil, err
 	}
 	out := finds{Results: []find{}, Pattern: pattern, Path: p, cut: reason}
 	for _, f := range found {

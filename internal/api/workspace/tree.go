@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -52,6 +53,9 @@ func (c *call) tree(p string) (any, error) {
 		return nil, explained(err, p)
 	}
 	out := tree{Entries: []entry{}, Path: p, cut: reason}
+	if err := reserve(c, c.door.opts.Bodies, sizeOf(list.Entries)); err != nil {
+		return nil, err
+	}
 	dirs, all := leadToDirs(ctx, c, p, list.Entries)
 	for i, dir := range dirs {
 		e := list.Entries[i]
@@ -78,6 +82,14 @@ func (c *call) tree(p string) (any, error) {
 		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.Name, b.Name))
 	})
 	return tagged{out}, nil
+}
+
+// sizeOf returns the most bytes that an answer with these entries has. Each has its path, and parts of it as its name or folder.
+func sizeOf(list []belljar.FileEntry) (n int64) {
+	for _, e := range list {
+		n += 2*api.Escaped*int64(len(e.Path)) + 128
+	}
+	return n
 }
 
 // leadToDirs reports for each entry of a folder whether it is a folder, or a link to one, and whether it has followed all links.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/workspace"
 )
 
@@ -429,7 +430,9 @@ func TestManyLinks(t *testing.T) {
 		{maxLinks, nil, maxLinks, cut{}}, {maxLinks + 1, nil, maxLinks, cut{true, "node_limited"}}, {2, missing, 0, cut{}}, {2, gone, 0, cut{true, "node_limited"}},
 	} {
 		e := linked{n: c.n, err: c.err, looks: new(atomic.Int64)}
-		got, err := chatWith(t, e, nil).tree(".")
+		x := chatWith(t, e, nil)
+		x.door.opts.Bodies = api.JSONShares()
+		got, err := x.tree(".")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -136,8 +136,8 @@ func (v view) Stat(ctx context.Context, id, path string) (belljar.FileEntry, err
 	return entryOf(info), nil
 }
 
-// listBytes bounds the total size of the paths in a listing.
-const listBytes = 16 << 20
+// entryBytes bounds the average size of the paths in a listing: doors reserve memory for as many entries as a request allows.
+const entryBytes = 256
 
 // errListed ends a listing at its limit.
 var errListed = errors.New("the listing is long enough")
@@ -170,9 +170,9 @@ func (v view) List(ctx context.Context, id string, q belljar.FileQuery) (belljar
 		walk = u.Agent.Walk
 	}
 	list := belljar.FileList{Entries: []belljar.FileEntry{}}
-	size := 0
+	left := max(q.Limit, defaultListEntries) * entryBytes
 	list.Truncated, err = walk(u.ctx, req, func(f wire.FileInfo) error {
-		if size += len(f.Path) + len(f.Target); len(list.Entries) == q.Limit || size > listBytes {
+		if left -= len(f.Path) + len(f.Target); len(list.Entries) == q.Limit || left < 0 {
 			return errListed
 		}
 		list.Entries = append(list.Entries, entryOf(f))

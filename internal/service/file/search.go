@@ -28,6 +28,8 @@ const (
 	batchBytes  = 512 << 10 // of their paths
 	searchStep  = 16 << 10  // bytes of lines between two checks of the time: an expression can take 0.2 s for them
 
+	matchBytes = 512 // of the path of a match, on average: doors reserve memory for as many matches as a request allows
+
 	searches        = 3 // concurrent searches on the node
 	searchesOfOne   = 2 // concurrent searches of one user: other users can search meanwhile
 	searchesWaiting = 64
@@ -86,6 +88,7 @@ type search struct {
 	most  int
 	found belljar.FileMatches
 	bytes int64
+	left  int // bytes of paths that matches may still have
 }
 
 func newSearch(q belljar.FileSearch) (*search, error) {
@@ -113,6 +116,7 @@ func newSearch(q belljar.FileSearch) (*search, error) {
 	case q.MaxResults == 0:
 		s.most = defaultMatches
 	}
+	s.left = max(s.most, defaultMatches) * matchBytes
 	if q.Content != "" {
 		if s.line, err = newMatcher(q); err != nil {
 			return bad("content", "content: %v", err)
@@ -206,9 +210,9 @@ func (s *search) run(ctx context.Context, u *use) error {
 	return nil
 }
 
-// add adds a match, and ends the search at one more than its maximum.
+// add adds a match, and ends the search at one more than its maximum, or with very long paths before.
 func (s *search) add(m belljar.FileMatch) error {
-	if len(s.found.Matches) == s.most {
+	if s.left -= len(m.Path); len(s.found.Matches) == s.most || s.left < 0 {
 		s.found.Truncated = true
 		return errEnough
 	}
