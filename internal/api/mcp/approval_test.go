@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api/mcp"
@@ -136,4 +137,42 @@ func TestDeniedAtOnce(t *testing.T) {
 	}
 	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: belljar.ToolsCode, TimeoutSec: 900}})
 	p.tool("sandbox_open", map[string]any{}).refused(t, "op denied it: no more")
+}
+
+// A result about a command that waits for an operator says that it has not started, and why.
+func TestApprovalOfACommand(t *testing.T) {
+	w := newWorld(t, func(o *service.Options) {
+		o.Policy = service.DefaultPolicy()
+		o.Policy.Approval = []string{"timeout_sec>600"}
+	})
+	p := w.peer("ann", mcp.Terms{Toolset: belljar.Toolset{Mode: belljar.ToolsCode}, Wait: time.Millisecond})
+	sandbox := p.open()
+	waits := func(tool string, status any, arguments map[string]any) result {
+		t.Helper()
+		arguments["sandbox_id"] = sandbox
+		if tool == "sandbox.run" {
+			delete(arguments, "sandbox_id")
+		}
+		r := p.tool(tool, arguments).good(t)
+		if !strings.Contains(r.text, "has not started: it waits for an operator's approval (timeout_sec>600: 900), until 2") ||
+			!strings.Contains(r.text, "Wait for it with sandbox_exec_wait.") || r.data["status"] != status {
+			t.Errorf("%s: %s, %v", tool, r.text, r.data)
+		}
+		return r
+	}
+	deny := belljar.ApprovalDecision{Decision: belljar.DecisionDeny, Note: "not today"}
+	ended := func(id any) {
+		t.Helper()
+		decide(t, w, deny)
+		until(t, "it ends", func() bool { return phase(t, w, "ann", id.(string)).Terminal() })
+	}
+	id := waits("sandbox_exec", "running", map[string]any{"cmd": []string{"true"}, "timeout_seconds": 900}).data["exec_id"]
+	waits("sandbox_exec_wait", nil, map[string]any{"exec_id": id})
+	waits("sandbox_exec_read", nil, map[string]any{"exec_id": id})
+	ended(id)
+	if r := p.tool("sandbox_exec_read", map[string]any{"sandbox_id": sandbox, "exec_id": id}).good(t); !strings.Contains(r.text, "op denied it: not today") {
+		t.Error(r.text)
+	}
+	ended(waits("sandbox_code", "running", map[string]any{"code": "1", "timeout_seconds": 900}).data["exec_id"])
+	ended(waits("sandbox.run", nil, map[string]any{"session_id": sandbox, "command": []string{"true"}, "timeout_sec": 900}).data["run_id"])
 }

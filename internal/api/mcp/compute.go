@@ -245,7 +245,7 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 		place := cmp.Or(run.SessionID, run.ID)
 		text := fmt.Sprintf("run %s is still running (%s). Read its output with sandbox_exec_read, or wait with sandbox_exec_wait: sandbox_id %s, exec_id %s.",
 			run.ID, run.Phase, place, run.ID)
-		return &reply{text, nil, o}, nil
+		return &reply{unfinished(run, text), nil, o}, nil
 	}
 	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+".")
 	o.output = printed

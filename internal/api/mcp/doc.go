@@ -11,6 +11,6 @@
 // and the door refuses a request for more with the limit. The sandboxes of a client session end with it. If the operator
 // named a workflow, they belong to the workflow and stay.
 //
-// A cancelled call cancels its run. If the client only stopped waiting, the run continues: the next result reports its id,
-// and its output can be read.
+// A cancelled call cancels its run. If the client reports that it only stopped waiting, the run continues: the next result
+// reports its id, and its output can be read.
 package mcp

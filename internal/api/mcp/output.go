@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"strings"
@@ -35,9 +36,6 @@ func headline(run belljar.Run) string {
 			fmt.Fprintf(&b, " (%s)", run.Message)
 		}
 	}
-	if a := run.Approval; a != nil && a.State == belljar.ApprovalPending {
-		fmt.Fprintf(&b, ": waiting for an operator's approval (%s), until %s", strings.Join(a.Reasons, ", "), a.ExpiresAt.UTC().Format(time.RFC3339))
-	}
 	if hint := advice(run); hint != "" {
 		fmt.Fprintf(&b, "\nhint: %s", hint)
 	}
@@ -50,6 +48,15 @@ func headline(run belljar.Run) string {
 		}
 	}
 	return b.String()
+}
+
+// unfinished returns the text about a run that has not ended: running, unless it waits for an operator's approval.
+func unfinished(run belljar.Run, running string) string {
+	if a := run.Approval; a != nil && a.State == belljar.ApprovalPending {
+		return fmt.Sprintf("exec_id %s in sandbox_id %s has not started: it waits for an operator's approval (%s), until %s. Wait for it with sandbox_exec_wait.",
+			run.ID, cmp.Or(run.SessionID, run.ID), strings.Join(a.Reasons, ", "), a.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	return running
 }
 
 // advice returns what a model can do about how a run ended. The run's own hint may name flags of the command line.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // streamReaders are the requests of a session that read a stream. A stream has one reader, the newest: the server may not have
@@ -32,16 +33,24 @@ type streamReader struct {
 	done   chan struct{}
 	list   []message   // of the request; nil if its body has none
 	header http.Header // as the SDK sets it
+	small  bool        // the client reads events of at most maxEvent bytes
 
 	mu      sync.Mutex // guards the response, and the fields below
 	refused bool       // in plain text, which is not sent
 	begun   bool       // the status and the header are sent
 	events  bool       // with them, that the response is a stream
+	prime   []byte     // the first event, sent with the next one
 	beat    *time.Timer
 }
 
 // quiet is how long a stream sends nothing before it sends a comment. Clients and proxies close connections that are silent for longer.
 const quiet = 15 * time.Second
+
+// maxEvent is how many bytes of an event the Python client reads by default. It reads JSON of any size.
+const maxEvent = 1 << 20
+
+// primeWait is how long the first event waits for an answer that must be JSON. Before it, the client cannot resume.
+const primeWait = 2 * time.Second
 
 // sessionStream stands for the stream that belongs to no request.
 const sessionStream = "-"
@@ -54,6 +63,7 @@ const lastEvent = "Last-Event-ID"
 func (all *streamReaders) claim(w http.ResponseWriter, r *http.Request, list []message) (http.ResponseWriter, *http.Request, func()) {
 	ctx, cancel := context.WithCancel(r.Context())
 	reader := &streamReader{ResponseWriter: w, all: all, cancel: cancel, done: make(chan struct{}), list: list, header: http.Header{}}
+	reader.small = strings.HasPrefix(r.UserAgent(), "python-httpx2/")
 	if r.Method == http.MethodGet {
 		reader.stream, _, _ = strings.Cut(r.Header.Get(lastEvent), "_")
 		if reader.stream == "" {
@@ -127,6 +137,7 @@ func (reader *streamReader) begin(status int, header http.Header) {
 		sent.Set("X-Accel-Buffering", "no") // nginx passes each event on
 	}
 	reader.ResponseWriter.WriteHeader(status)
+	_, _ = reader.ResponseWriter.Write(reader.prime) // a broken connection ends the request
 }
 
 // keepAlive sends a comment. If the call has sent nothing, its response becomes a stream.
@@ -187,8 +198,41 @@ func (reader *streamReader) Write(b []byte) (int, error) {
 		}
 	}
 	reader.all.mu.Unlock()
+	switch one := len(reader.list) == 1; {
+	case one && reader.small && reader.beat != nil && len(event) < len(b):
+		reader.prime = event
+		reader.beat.Reset(primeWait)
+		return len(b), nil
+	case len(event) > maxEvent && one && !reader.begun:
+		_, event, _ = bytes.Cut(event, []byte("data: "))
+		reader.prime = nil
+		reader.header.Set("Content-Type", "application/json")
+	case len(event) > maxEvent && reader.small:
+		event = withoutPictures(event)
+	}
 	reader.begin(http.StatusOK, reader.header)
 	return len(b), reader.send(event)
+}
+
+// withoutPictures returns an event without the pictures of its answer that do not fit into maxEvent.
+func withoutPictures(event []byte) []byte {
+	head, data, _ := bytes.Cut(event, []byte("data: "))
+	var answer, result map[string]json.RawMessage
+	var content []json.RawMessage
+	if json.Unmarshal(data, &answer) != nil || json.Unmarshal(answer["result"], &result) != nil || json.Unmarshal(result["content"], &content) != nil {
+		return event
+	}
+	room := maxEvent*9/10 - len(event) // encoding can make text longer
+	for i, c := range content {
+		if room < 0 && bytes.HasPrefix(c, []byte(`{"type":"image"`)) {
+			content[i], _ = json.Marshal(&sdk.TextContent{Text: "note: a picture is left out, because this client reads 1 MiB at a time. Read it as a file: as a resource, or with sandbox_fs_read"})
+			room += len(c) - len(content[i])
+		}
+	}
+	result["content"], _ = json.Marshal(content) // of JSON, as the others
+	answer["result"], _ = json.Marshal(result)
+	data, _ = json.Marshal(answer)
+	return fmt.Appendf(nil, "%sdata: %s\n\n", head, data)
 }
 
 // WriteHeader holds back the status of a refusal in plain text.
@@ -235,6 +279,9 @@ func (reader *streamReader) refuse(text string) error {
 func (reader *streamReader) Flush() {
 	reader.mu.Lock()
 	defer reader.mu.Unlock()
+	if reader.prime != nil && !reader.begun {
+		return
+	}
 	reader.begin(http.StatusOK, reader.header)
 	_ = http.NewResponseController(reader.ResponseWriter).Flush() // a writer without Flush buffers nothing
 }

@@ -246,8 +246,8 @@ func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration
 		if wait > 0 {
 			after = fmt.Sprintf(" after %v", wait)
 		}
-		return o, fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), "+
-			"or wait for its end with sandbox_exec_wait.", after, run.ID)
+		return o, unfinished(run, fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), "+
+			"or wait for its end with sandbox_exec_wait.", after, run.ID))
 	}
 	text, printed := report(run, out, c.terms.MaxOutput,
 		fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID))
@@ -331,7 +331,11 @@ func readExec(c *call, in readInput) (*reply, error) {
 		o.ended = endOf(part.Run)
 		fmt.Fprintf(&text, "\ndone: %s", headline(part.Run))
 	} else {
-		fmt.Fprintf(&text, "\nthe command is running, or there is more output: continue with since_seq %d", part.Next)
+		next := fmt.Sprintf("the command is running, or there is more output: continue with since_seq %d", part.Next)
+		if len(part.Frames) == 0 { // part.Run is from before the wait for output
+			next = unfinished(part.Run, next)
+		}
+		text.WriteString("\n" + next)
 	}
 	return &reply{strings.TrimPrefix(text.String(), "\n"), nil, o}, nil
 }
@@ -355,7 +359,8 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	}
 	o := waitOutput{Done: run.Phase.Terminal(), ended: endOf(run)}
 	if !o.Done {
-		return &reply{fmt.Sprintf("the command is still running after %v; wait again, or read its output with sandbox_exec_read.", wait), nil, o}, nil
+		text := fmt.Sprintf("the command is still running after %v; wait again, or read its output with sandbox_exec_read.", wait)
+		return &reply{unfinished(run, text), nil, o}, nil
 	}
 	var left string
 	var more []sdk.Content
