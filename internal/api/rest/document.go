@@ -35,8 +35,7 @@ type problem struct {
 	Extensions map[string]any `json:"extensions"`
 }
 
-// serveDocument serves the OpenAPI document in its formats. The first request completes it, because most servers never get
-// one.
+// serveDocument serves the OpenAPI document in its formats. The first request completes it: most servers get none.
 func (d *Door) serveDocument() error {
 	doc := sync.OnceValue(d.document)
 	d.open("GET /openapi.json", served("application/json", sync.OnceValues(func() ([]byte, error) { return json.MarshalIndent(doc(), "", "  ") })))

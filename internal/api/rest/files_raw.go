@@ -93,8 +93,7 @@ func (d *Door) getFile(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	files, id, name := d.as(r.Context()).Files(), r.PathValue("session_id"), r.URL.Query().Get("path")
-	// A download has no ETag to compare, since it is not read before it is sent. A range with If-Range is therefore
-	// ignored.
+	// A download has no ETag to compare, since it is not read before it is sent: a range with If-Range is ignored.
 	asked := r.Header.Get("Range")
 	if r.Header.Get("If-Range") != "" {
 		asked = ""

@@ -91,8 +91,7 @@ func formatOf(name string) belljar.UploadFormat {
 	return belljar.UploadFile
 }
 
-// checkName rejects a file name that is not a path in the workspace. The service would too, but the error here names
-// the field.
+// checkName rejects a file name that is not a path in the workspace. The service would too, but this error names the field.
 func checkName(field, name string) error {
 	clean, err := belljar.CleanPath(name)
 	if err == nil && clean == "." {
