@@ -177,7 +177,11 @@ func (c *call) detachedNotes() string {
 	c.mu.Unlock()
 	var b strings.Builder
 	for _, d := range detached {
-		run, out, err := c.current(c, d.ID)
+		run, err := c.Runs().Get(c, d.ID)
+		var out *belljar.Output
+		if err == nil && d.SessionID == "" { // the note of another has no output
+			run, out, err = c.current(c, d.ID)
+		}
 		switch {
 		case belljar.CodeOf(err) == belljar.CodeNotFound:
 		case err != nil:

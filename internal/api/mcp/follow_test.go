@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,5 +37,35 @@ func TestEndAfterWait(t *testing.T) {
 	_, out, err := c.finish(belljar.RunSpec{}, time.Second)
 	if err != nil || out == nil || out.Stdout != "hi" {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// stuckRuns is an engine that cannot record the end of a run: it waits no longer, and the run is still running.
+type stuckRuns struct{ belljar.Runs }
+
+type stuckService struct{ belljar.Service }
+
+func (stuckService) Runs() belljar.Runs { return stuckRuns{} }
+
+func (stuckRuns) Finish(context.Context, belljar.RunRequest, time.Duration) (belljar.Run, *belljar.Output, error) {
+	return belljar.Run{ID: "r", Phase: belljar.PhaseRunning}, nil, nil
+}
+
+func (stuckRuns) Get(context.Context, string) (belljar.Run, error) {
+	return belljar.Run{ID: "r", Phase: belljar.PhaseRunning}, nil
+}
+
+func (stuckService) Artifacts() belljar.Artifacts { return noArtifacts{} }
+
+type noArtifacts struct{ belljar.Artifacts }
+
+func (noArtifacts) List(context.Context, string) ([]belljar.Artifact, error) { return nil, nil }
+
+// An end that cannot be recorded is reported without output.
+func TestEndThatIsNotRecorded(t *testing.T) {
+	c := &call{Context: t.Context(), Service: stuckService{}, clientSession: &clientSession{terms: Terms{MaxOutput: 100}, kit: &Kit{}}}
+	reply, err := runCode(c, runInput{Code: "1"})
+	if err != nil || !strings.Contains(reply.text, "running") {
+		t.Errorf("%+v, %v", reply, err)
 	}
 }

@@ -218,8 +218,12 @@ func transcript(frames []belljar.Frame) string {
 }
 
 // report returns how a run ended and its output: as text for a model, and for programs. more describes how to read the rest; a
-// warning of the run lists what was not kept. The stderr of a program that was not built is its compiler's output.
+// warning of the run lists what was not kept. The stderr of a program that was not built is its compiler's output. out is nil if the end of
+// the run cannot be recorded now.
 func report(run belljar.Run, out *belljar.Output, room int, more string) (string, output) {
+	if out == nil {
+		return headline(run) + "\n", output{}
+	}
 	stdout := excerptOf(out.Stdout, out.StdoutEncoding, out.StdoutOmittedAt, out.StdoutOmittedBytes, out.StdoutTruncated, room)
 	stderr := excerptOf(out.Stderr, out.StderrEncoding, out.StderrOmittedAt, out.StderrOmittedBytes, out.StderrTruncated, room)
 	if b := run.Build; b != nil && run.ReasonCode == belljar.ReasonCompileFailed {

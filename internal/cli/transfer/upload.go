@@ -365,14 +365,18 @@ func (u *Upload) addCopy(flag, dir, name string, s Source) error {
 }
 
 // launcher returns a script that executes what a link in node_modules/.bin leads to, or nil for another link. A copy of the program would look
-// for the files of its package in the wrong folder.
+// for the files of its package in the wrong folder. It is a script of sh and of node, which is also given such links by name.
 func launcher(s Source, program fs.FileInfo) []byte {
 	if in := path.Dir(s.Path); path.Base(in) != ".bin" || path.Base(path.Dir(in)) != "node_modules" {
 		return nil
 	} else if there, err := s.root.Stat(path.Join(in, s.link)); err != nil || !os.SameFile(there, program) {
 		return nil // it leads through another link, which will be a folder
 	}
-	return []byte("#!/bin/sh\nexec \"$(dirname \"$0\")\"/" + show.ShellQuote(s.link) + " \"$@\"\n")
+	return fmt.Appendf(nil, `#!/bin/sh
+':' //; exec "$(dirname "$0")"/%s "$@"
+process.exitCode = require('child_process').spawnSync(process.execPath,
+  [...process.execArgv, require('path').join(__dirname, %q), ...process.argv.slice(2)], { stdio: 'inherit' }).status ?? 1
+`, show.ShellQuote(s.link), s.link)
 }
 
 // addPlain adds one file under a name.
