@@ -67,4 +67,22 @@ time.sleep(1000)`))
 		t.Errorf("%+v", c)
 	}
 	n.wants("x", "41")
+	// It does not interrupt what the cell does about the first.
+	l = n.exec(n.cell(`import os, signal
+said, heard = os.pipe()
+os.set_blocking(heard, False)
+print("up", flush=True)
+try:
+    while True: pass
+except KeyboardInterrupt:
+    signal.set_wakeup_fd(heard)
+    os.read(said, 1)
+    signal.set_wakeup_fd(-1)
+    x = 42`))
+	n.follow(l, "up")
+	l.json(wire.KindControl, wire.Control{Kill: &wire.Kill{End: true, GraceMS: 2000}})
+	if c := n.follow(l, ""); c.exit.Cause != wire.CauseEnded || c.exit.Shell.Replaced || c.errs != "" {
+		t.Errorf("%+v", c)
+	}
+	n.wants("x", "42")
 }

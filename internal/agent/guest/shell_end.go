@@ -34,7 +34,7 @@ const (
 )
 
 // end ends a command: an interrupt, TERM after half the grace, KILL after all of it, for everything that the command has started
-// and nothing else. It kills the shell only if that does not return to its prompt.
+// and nothing else. It kills the shell only if that does not return to its prompt, after another interrupt.
 func (c *command) end(cause wire.Cause, grace time.Duration) *wire.Exit {
 	until := time.Now().Add(grace)
 	c.awaitOpen()

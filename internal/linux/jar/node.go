@@ -52,6 +52,10 @@ func (r *Rack) crowded() error {
 	if !ok || used+birthTasks <= bound {
 		return nil
 	}
+	if bound < birthTasks {
+		err := fmt.Errorf("all sandboxes together may have %d processes and threads, and one needs %d", bound, birthTasks)
+		return r.o.Errors.Step(StepCgroup, err, "raise the limit on processes of belljar's container or cgroup, or of its user (ulimit -u)")
+	}
 	err := fmt.Errorf("%w: all sandboxes together have %d of at most %d processes and threads", r.o.Errors.Full, used, bound)
 	return r.o.Errors.Step(StepCgroup, err, crowdedHint)
 }

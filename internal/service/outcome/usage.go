@@ -52,11 +52,11 @@ func setFigure(u *belljar.ResourceUsage, field **float64, name string, v float64
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 // Since returns the difference between two readings of a sandbox that several runs share. Only for failures is it known
-// which part belongs to one run.
-func Since(before, after runtime.Usage) runtime.Usage {
+// which part belongs to one run. lower means that the run may have fewer processes than the sandbox.
+func Since(before, after runtime.Usage, lower bool) runtime.Usage {
 	return runtime.Usage{
 		OOMKills: difference(before.OOMKills, after.OOMKills), LimitHits: difference(before.LimitHits, after.LimitHits),
-		PidsRefused: difference(before.PidsRefused, after.PidsRefused), PidsBelow: after.PidsBelow,
+		PidsRefused: difference(before.PidsRefused, after.PidsRefused), PidsBelow: after.PidsBelow && !lower,
 		MemoryTotal: after.MemoryTotal, Sources: after.Sources,
 	}
 }
@@ -71,7 +71,7 @@ func difference(before, after *int64) *int64 {
 // WithoutBuild returns the usage of the program alone, without its build in the same sandbox. A peak that does not exceed
 // the build's is unknown.
 func WithoutBuild(before, after runtime.Usage) runtime.Usage {
-	own := Since(before, after)
+	own := Since(before, after, false)
 	if after.CPU != nil && before.CPU != nil {
 		cpu := *after.CPU - *before.CPU
 		own.CPU = &cpu

@@ -53,7 +53,7 @@ func (c *execution) measure(ctx context.Context) {
 		e.Exit.WallMS < float64(hitsBrief.Milliseconds()) {
 		return
 	}
-	e.Usage = outcome.Since(e.Before, c.box.Shared.Now(ctx, c.box))
+	e.Usage = outcome.Since(e.Before, c.box.Shared.Now(ctx, c.box), box.MaxProcesses(e.Limits) < box.MaxProcesses(p.session.Placement().Limits))
 }
 
 // charge returns the charge at the end of a run, by the host's figures: all that its sandbox has used so far, unless that is a session of

@@ -42,6 +42,7 @@ class Kernel:
         self.fault = self.shell = None  # for IPython
         self.holding = False  # an interrupt waits until a report is sent
         self.pending = False
+        self.interrupted = False  # the cell was: what it does then is not interrupted by a repetition
         self.last = self.loop = None
         self.future = 0  # compiler flags that a cell has set for later cells
         self.has_stdin = False
@@ -93,7 +94,7 @@ class Kernel:
         came since the last call, it raises now."""
         if self.pending:
             self.pending = False
-            raise KeyboardInterrupt
+            self.raises()
         return call(*args)
 
     def interrupt(self, _, frame):
@@ -103,8 +104,14 @@ class Kernel:
         while frame is not None and frame.f_code is not Kernel.user.__code__:
             frame = frame.f_back
         if frame is not None:
+            self.raises()
+        else:
+            self.pending = True
+
+    def raises(self):
+        if not self.interrupted:
+            self.interrupted = True
             raise KeyboardInterrupt
-        self.pending = True
 
     # Streams.
 
@@ -202,7 +209,7 @@ class Kernel:
         code = code.replace("\r\n", "\n").replace("\r", "\n")  # as Python reads files
         self.open_streams((req["stdin"], req["stdout"], req["stderr"]))
         try:
-            self.id, self.pending = req["id"], False
+            self.id, self.pending, self.interrupted = req["id"], False, False
             self.shown = set()
             self.send("open")
             if self.fault:
