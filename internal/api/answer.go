@@ -16,6 +16,28 @@ const largeAnswer = 256 << 10
 // for bodies, so that no request waits for its own body.
 func AnswerShares() *Shares { return NewShares(64<<20, 0) }
 
+// ForAnswer reserves n bytes of the caller's share for an answer that a door makes in memory. They are released when the door writes the answer,
+// whose size is then known and counts in [AnswerShares], however slow its reader is, or before by release.
+func (s *Shares) ForAnswer(ctx context.Context, n int64) (release func(), err error) {
+	release, err = s.Take(ctx, CallerOf(ctx).ID, n)
+	if rec := recordOf(ctx); rec != nil && err == nil {
+		rec.held = append(rec.held, release)
+	}
+	return release, err
+}
+
+// ForFiles is [Shares.ForAnswer] for an answer with files of a session. It waits for the session first: one that starts or wakes reserves
+// nothing meanwhile. With session "", it waits for none.
+func (s *Shares) ForFiles(ctx context.Context, files belljar.Files, session string, n int64) (release func(), err error) {
+	var e *belljar.Error
+	if session != "" {
+		if _, err := files.Stat(ctx, session, "."); err != nil && (!errors.As(err, &e) || e.Details["path"] == nil) {
+			return nil, err
+		}
+	}
+	return s.ForAnswer(ctx, n)
+}
+
 // reserveAnswer reserves the caller's share for an answer of n bytes. The error is for the caller.
 func (e *Edge) reserveAnswer(r *http.Request, n int) (release func(), err error) {
 	rec := recordOf(r.Context())

@@ -32,6 +32,7 @@ type record struct {
 	caller atomic.Pointer[belljar.Caller]
 	route  atomic.Pointer[string]
 	reads  atomic.Bool // the request changes nothing, whatever its method
+	held   []func()    // release what the answer reserves until it is encoded
 }
 
 type recordKey struct{}
@@ -46,6 +47,14 @@ func OnlyReads(ctx context.Context) {
 	if rec := recordOf(ctx); rec != nil {
 		rec.reads.Store(true)
 	}
+}
+
+// encoded releases what the answer has reserved.
+func (rec *record) encoded() {
+	for _, release := range rec.held {
+		release()
+	}
+	rec.held = nil
 }
 
 // end ends the request, since its credentials were revoked.

@@ -19,10 +19,12 @@ type Shares struct {
 	freed chan struct{}    // closed and replaced by every release
 }
 
-// What answers reserve: the bytes of JSON for one byte of text, for an entry of a list of files, whose paths have at most 256 bytes on average,
-// and for a match of a search, with 512 of its path and 500 of its line.
+// What answers reserve: the bytes of JSON for one byte of text, and for one of JSON that is read, where an invalid byte becomes U+FFFD; for an
+// entry of a list of files, whose path and target have at most 256 bytes on average, and for a match of a search, with 512 of its path and 500
+// of its line.
 const (
 	Escaped    = 6
+	reread     = 3
 	EntryBytes = Escaped*256 + 128
 	MatchBytes = Escaped*(512+500) + 128
 )
@@ -96,11 +98,11 @@ func (s *Shares) release(user string, n int64) {
 }
 
 // OutputSize returns what an answer with the output of a run reserves: for what its log has, and at most for 1 MiB of each stream and 4 MiB of
-// results, which are JSON already.
-func OutputSize(run belljar.Run) int64 { return sizeOf(run, Escaped, (2*Escaped+4)<<20) }
+// results.
+func OutputSize(run belljar.Run) int64 { return sizeOf(run, Escaped, (2*Escaped+4*reread)<<20) }
 
-// ResultsSize returns what an answer with all results of a run reserves: at most 16 MiB.
-func ResultsSize(run belljar.Run) int64 { return sizeOf(run, 1, 16<<20) }
+// ResultsSize returns what an answer with all results of a run reserves: for what its log has, and at most for 16 MiB.
+func ResultsSize(run belljar.Run) int64 { return sizeOf(run, reread, reread*16<<20) }
 
 func sizeOf(run belljar.Run, times, most int64) int64 {
 	if run.ResourceUsage == nil {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http/httptest"
@@ -64,6 +65,28 @@ func TestAnnounced(t *testing.T) {
 	for _, c := range [][3]int64{{-1, 10, 10}, {3, 10, 3}, {0, 10, 0}, {11, 10, 10}} {
 		if got := BodySize(c[0], c[1]); got != c[2] {
 			t.Errorf("%d of %d: %d", c[0], c[1], got)
+		}
+	}
+}
+
+// Results whose log is read into memory take three times as much there, and in an answer, if their text is not UTF-8.
+func TestResultsSize(t *testing.T) {
+	text := strings.Repeat("\xff", 1000)
+	line := []byte(`{"type":"value","data":{"text/plain":"` + text + `"}}` + "\n")
+	results, _, err := belljar.Results(func(yield func(belljar.Frame, error) bool) {
+		yield(belljar.Frame{Seq: 1, Type: belljar.FrameResult, Output: line}, nil)
+	})
+	if err != nil || len(results) != 1 {
+		t.Fatal(results, err)
+	}
+	answer, err := json.Marshal(results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := belljar.Run{ResourceUsage: &belljar.ResourceUsage{LogBytes: int64(len(line))}}
+	for name, size := range map[string]func(belljar.Run) int64{"ResultsSize": ResultsSize, "OutputSize": OutputSize} {
+		if n := size(run); n < int64(len(answer)) {
+			t.Errorf("%s is %d for an answer of %d bytes", name, n, len(answer))
 		}
 	}
 }

@@ -77,6 +77,7 @@ func (w *writer) Write(b []byte) (written int, err error) {
 			w.refuse(err)
 		}
 	}
+	recordOf(w.request.Context()).encoded()
 	if w.refused || w.broken != nil {
 		return len(b), w.broken // an answer as a whole is as good as sent: the door has nothing to correct
 	}

@@ -79,3 +79,59 @@ func TestReadersOfARunTakeTurns(t *testing.T) {
 	close(book.read)
 	reading.Wait()
 }
+
+// shortBook has logs of live runs that are damaged after their first frame: what follows cannot be read.
+type shortBook struct{ logbook.Book }
+
+func (b shortBook) Create(id string) (logbook.Log, error) {
+	log, err := b.Book.Create(id)
+	return shortLog{log}, err
+}
+
+type shortLog struct{ logbook.Log }
+
+func (l shortLog) Read(ctx context.Context, from uint64) iter.Seq2[belljar.Frame, error] {
+	return func(yield func(belljar.Frame, error) bool) {
+		for f, err := range l.Log.Read(ctx, from) {
+			yield(f, err)
+			return
+		}
+	}
+}
+
+// The readers of a damaged log have what can be read, and keep no turn, while they wait for the end of its run.
+func TestReadersOfADamagedLogKeepNoTurn(t *testing.T) {
+	b := newBench(t, func(o *service.Options) { o.Logs = shortBook{o.Logs} })
+	run := b.start(shell("echo 1; echo 2 >&2; echo 3; echo 4 >&2; sleep 600"))
+	b.until(func() bool {
+		now, err := b.Get(b.context(), run.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.LastSeq > 3
+	})
+	first := make(chan struct{}, 5)
+	var reading sync.WaitGroup
+	defer reading.Wait()
+	for range 5 {
+		reading.Go(func() {
+			got := false
+			for range b.Frames(b.context(), run.ID, 1) {
+				if !got {
+					got = true
+					first <- struct{}{}
+				}
+			}
+		})
+	}
+	for range 5 {
+		select {
+		case <-first:
+		case <-b.context().Done():
+			t.Fatal("a reader waits for a turn until the run ends")
+		}
+	}
+	if err := b.Cancel(b.context(), run.ID); err != nil {
+		t.Error(err)
+	}
+}

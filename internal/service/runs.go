@@ -113,15 +113,18 @@ func (v runs) Cancel(ctx context.Context, id string) error {
 // Frames yields a run's log and follows it to its end.
 func (v runs) Frames(ctx context.Context, id string, from uint64) iter.Seq2[belljar.Frame, error] {
 	r, row, err := v.service.findRun(ctx, v.caller, id)
+	turns := func(ctx context.Context, log iter.Seq2[belljar.Frame, error], from, last uint64) iter.Seq2[belljar.Frame, error] {
+		return inTurns(ctx, v.service.logTurns, v.caller.ID, log, from, last)
+	}
 	switch {
 	case err != nil:
 		return failed(err)
 	case r != nil:
-		return inTurns(ctx, v.service.logTurns, v.caller.ID, v.service.runs.Follow(ctx, r, from), from, r.State().LastSeq)
+		return v.service.runs.Follow(ctx, r, from, turns)
 	case !row.Phase.Terminal():
 		return failed(elsewhere(id))
 	}
-	return inTurns(ctx, v.service.logTurns, v.caller.ID, v.service.runs.Replay(ctx, row, from), from, row.LastSeq)
+	return v.service.runs.Replay(ctx, row, from, turns)
 }
 
 // failed returns a log that yields only an error.

@@ -149,7 +149,7 @@ func (d *Door) files() {
 	handle(d, op("read-file", "POST", "read", "Read a file, or a part of it",
 		"Returns text if the content is UTF-8. For the raw bytes use GET fs/raw."),
 		func(c *call, p *sessionPath, body *readFile) (fileText, error) {
-			if err := c.reserve(d.opts.Bodies, api.Escaped*max(body.MaxBytes, 256<<10)); err != nil {
+			if err := c.reserve(d.opts.Bodies, p.ID, api.Escaped*max(body.MaxBytes, 256<<10)); err != nil {
 				return fileText{}, err
 			}
 			return readText(c, p.ID, *body)
@@ -157,7 +157,7 @@ func (d *Door) files() {
 	handle(d, op("list-files", "POST", "list", "List files",
 		"Sorted by path, which is relative to the workspace. Links are listed and not followed. For a file the list is the file itself."),
 		func(c *call, p *sessionPath, body *listFiles) (belljar.FileList, error) {
-			if err := c.reserve(d.opts.Bodies, int64(max(body.Limit, 1000))*api.EntryBytes); err != nil {
+			if err := c.reserve(d.opts.Bodies, p.ID, int64(max(body.Limit, 1000))*api.EntryBytes); err != nil {
 				return belljar.FileList{}, err
 			}
 			list, err := c.Files().List(c, p.ID, belljar.FileQuery{Path: body.Path, Recursive: body.Recursive, Limit: body.Limit})
@@ -192,7 +192,7 @@ func (d *Door) files() {
 		"Searches for at most 5 seconds. A name without a slash matches at any depth; content is text or an RE2 expression, "+
 			"and matches once per line. Binary files and links are skipped."),
 		func(c *call, p *sessionPath, body *belljar.FileSearch) (belljar.FileMatches, error) {
-			if err := c.reserve(d.opts.Bodies, int64(max(body.MaxResults, 100))*api.MatchBytes); err != nil {
+			if err := c.reserve(d.opts.Bodies, p.ID, int64(max(body.MaxResults, 100))*api.MatchBytes); err != nil {
 				return belljar.FileMatches{}, err
 			}
 			found, err := c.Files().Search(c, p.ID, *body)

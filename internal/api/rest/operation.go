@@ -140,11 +140,12 @@ type call struct {
 	status int // of a successful response
 }
 
-// reserve exchanges the body's share for that of a large response of a request that only reads, until it is written.
-func (c *call) reserve(of *api.Shares, bytes int64) error {
+// reserve exchanges the body's share for that of a large response of a request that only reads, until it is encoded. It
+// waits for the session, if there is one, first.
+func (c *call) reserve(of *api.Shares, session string, bytes int64) error {
 	c.releaseBody()
 	api.OnlyReads(c)
-	release, err := of.Take(c, api.CallerOf(c).ID, bytes)
+	release, err := of.ForFiles(c, c.Files(), session, bytes)
 	if err == nil {
 		c.written = release
 	}
@@ -153,7 +154,7 @@ func (c *call) reserve(of *api.Shares, bytes int64) error {
 
 // reread returns the function that reserves the share for the output of a run that is read again.
 func (c *call) reread(of *api.Shares) func(belljar.Run) error {
-	return func(run belljar.Run) error { return c.reserve(of, api.OutputSize(run)) }
+	return func(run belljar.Run) error { return c.reserve(of, "", api.OutputSize(run)) }
 }
 
 // none is the type of an absent body.

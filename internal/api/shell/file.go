@@ -129,7 +129,7 @@ func (c *call) files() error {
 		return err
 	}
 	query.Limit = int(limit)
-	release, err := c.reserve(max(limit, 1000) * api.EntryBytes)
+	release, err := c.reserve(c.id, max(limit, 1000)*api.EntryBytes)
 	if err != nil {
 		return err
 	}

@@ -97,8 +97,7 @@ func (c *call) required(fields ...[2]string) bool {
 	return true
 }
 
-// reserve reserves the caller's share for an answer of n bytes, until release.
-func (c *call) reserve(n int64) (release func(), err error) {
-	ctx := c.r.Context()
-	return c.door.opts.Bodies.Take(ctx, api.CallerOf(ctx).ID, n)
+// reserve reserves the caller's share for an answer of n bytes, until it is encoded or release. It waits for the session, unless it is "", first.
+func (c *call) reserve(session string, n int64) (release func(), err error) {
+	return c.door.opts.Bodies.ForFiles(c.r.Context(), c.Files(), session, n)
 }

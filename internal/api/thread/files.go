@@ -82,9 +82,11 @@ func (c *call) list() {
 	if !ok {
 		return
 	}
-	release, err := c.reserve(maxListed * api.EntryBytes)
+	release, err := c.reserve(session, maxListed*api.EntryBytes)
 	if err != nil {
-		c.fail(err)
+		if !c.gone(err, session) {
+			c.fail(err)
+		}
 		return
 	}
 	defer release()

@@ -134,7 +134,7 @@ const maxListed = 10000
 // usage returns the number and the total size of the files in a workspace. Above maxListed entries it returns the file
 // system's figures, which include folders.
 func (c *call) usage(id string) (files int, bytes int64, err error) {
-	release, err := c.reserve(maxListed * api.EntryBytes / api.Escaped) // the answer has only the sums
+	release, err := c.reserve(id, maxListed*api.EntryBytes/api.Escaped) // the answer has only the sums
 	if err != nil {
 		return 0, 0, err
 	}

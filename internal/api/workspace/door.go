@@ -185,9 +185,9 @@ type call struct {
 	sent   []func() // release what the answer has reserved
 }
 
-// reserve reserves n of the user's share for the answer, until it is sent.
+// reserve reserves n of the user's share for the answer, until it is encoded.
 func reserve(c *call, of *api.Shares, n int64) error {
-	release, err := of.Take(c.r.Context(), c.caller.ID, n)
+	release, err := of.ForAnswer(c.r.Context(), n)
 	if err == nil {
 		c.sent = append(c.sent, release)
 	}

@@ -11,7 +11,7 @@ import (
 
 const (
 	gitFresh  = 500 * time.Millisecond // how long an answer of git is reused
-	gitAtOnce = 8                      // requests for git of one user, until their answers are sent
+	gitAtOnce = 8                      // requests for git of one user, until their answers are encoded
 	gitWait   = 20 * time.Second       // how long a further one waits
 )
 

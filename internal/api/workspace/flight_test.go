@@ -213,3 +213,23 @@ func TestListsShareMemory(t *testing.T) {
 		release()
 	}
 }
+
+// A tree that waits for memory has its whole time to follow links.
+func TestTreeWaitsForMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := chatWith(t, linked{n: 100, looks: new(atomic.Int64)}, nil)
+		x.door.opts.Bodies = api.NewShares(1<<20, 4*lookTime)
+		release, err := x.door.opts.Bodies.Take(t.Context(), "", 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.AfterFunc(2*lookTime, release)
+		got, err := x.tree(".")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := got.(tagged).v.(tree); out.Truncated || len(out.Entries) != 100 || !out.Entries[0].Dir {
+			t.Errorf("%d entries, %+v", len(out.Entries), out.cut)
+		}
+	})
+}

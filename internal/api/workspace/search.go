@@ -51,12 +51,14 @@ func (c *call) search(p string) (any, error) {
 	if err != nil {
 		return nil, missing{{[]string{"query", "q"}, "Value is not a pattern", "value_error"}}
 	}
+	release, err := c.door.opts.Bodies.ForFiles(c.r.Context(), c.Engine.Files(), c.Session, maxFinds*api.MatchBytes)
+	if err != nil {
+		return nil, err
+	}
+	c.sent = append(c.sent, release)
 	found, reason, err := c.finds(p, text)
 	if err != nil {
 		return nil, explained(err, p)
-	}
-	if err := reserve(c, c.door.opts.Bodies, maxFinds*api.MatchBytes); err != nil {
-		return nil, err
 	}
 	out := finds{Results: []find{}, Pattern: pattern, Path: p, cut: reason}
 	for _, f := range found {

@@ -18,7 +18,7 @@ const (
 	maxNodes = 10_000 // entries that one request examines
 	maxLinks = 500    // links of a folder that are followed: each is a request to the other server in the mode remote
 	maxLooks = 8      // links that are followed at the same time
-	// lookTime limits the listing of a tree.
+	// lookTime limits the listing of a tree, and then the look at its links.
 	lookTime = 5 * time.Second
 )
 
@@ -56,6 +56,8 @@ func (c *call) tree(p string) (any, error) {
 	if err := reserve(c, c.door.opts.Bodies, sizeOf(list.Entries)); err != nil {
 		return nil, err
 	}
+	ctx, stop = context.WithTimeout(c.r.Context(), lookTime) // without the wait for memory
+	defer stop()
 	dirs, all := leadToDirs(ctx, c, p, list.Entries)
 	for i, dir := range dirs {
 		e := list.Entries[i]

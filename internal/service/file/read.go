@@ -136,7 +136,7 @@ func (v view) Stat(ctx context.Context, id, path string) (belljar.FileEntry, err
 	return entryOf(info), nil
 }
 
-// entryBytes bounds the average size of the paths in a listing: doors reserve memory for as many entries as a request allows.
+// entryBytes bounds the average size of the paths, and targets of links, in a listing: doors reserve memory for as many entries as a request allows.
 const entryBytes = 256
 
 // errListed ends a listing at its limit.

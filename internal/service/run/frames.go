@@ -14,9 +14,12 @@ import (
 
 func isEnd(f belljar.Frame) bool { return f.Type == belljar.FrameEvent && f.Event == belljar.EventEnd }
 
+// Turns yields a log from seq from on. It reads the frames up to last, which exist, in turns with other readers.
+type Turns func(ctx context.Context, log iter.Seq2[belljar.Frame, error], from, last uint64) iter.Seq2[belljar.Frame, error]
+
 // Follow yields the log of a live run from a frame on, and follows it to its end. It holds the end event back until the run's end is
 // on record. A log that ends in front of the frame yields its end.
-func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[belljar.Frame, error] {
+func (s *Runs) Follow(ctx context.Context, r *Run, from uint64, turns Turns) iter.Seq2[belljar.Frame, error] {
 	if from == belljar.Tail {
 		from = r.log.Last() + 1
 		r.mu.Lock()
@@ -29,7 +32,7 @@ func (s *Runs) Follow(ctx context.Context, r *Run, from uint64) iter.Seq2[bellja
 		reading, stop := context.WithCancelCause(ctx)
 		defer stop(nil)
 		defer context.AfterFunc(s.opts.Closed, func() { stop(fault.ShuttingDown()) })()
-		for f, err := range r.log.Read(reading, from) {
+		for f, err := range turns(reading, r.log.Read(reading, from), from, r.log.Last()) {
 			if err != nil {
 				yield(belljar.Frame{}, cause(reading, err))
 				return
@@ -74,7 +77,7 @@ func (r *Run) end() belljar.Frame {
 
 // Replay yields the log of an ended run from a frame on. A swept log yields only the end event, from the record. In a damaged log, a
 // mark replaces the lost frames.
-func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2[belljar.Frame, error] {
+func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64, turns Turns) iter.Seq2[belljar.Frame, error] {
 	end := outcome.EndFrame(row.Run, row.LastSeq)
 	// A slow reader must not keep the rest in memory, such as thousands of artifacts.
 	row = store.Run{Run: belljar.Run{ID: row.ID}, Log: row.Log, LogGone: row.LogGone}
@@ -87,15 +90,12 @@ func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2
 			return
 		}
 		next := max(from, 1)
-		var log iter.Seq2[belljar.Frame, error]
-		var err error
-		if row.Log != nil {
-			log = row.Frames()
-		} else if log, err = s.openLogOf(ctx, row, end.Seq, from); err != nil {
+		log, err := s.openLogOf(ctx, row, end.Seq, from)
+		if err != nil {
 			yield(belljar.Frame{}, err)
 			return
 		}
-		for f, err := range log {
+		for f, err := range turns(ctx, log, next, end.Seq) {
 			if errors.Is(err, store.ErrCorrupt) {
 				s.log.Error("log on record is damaged", "run_id", row.ID, "err", err)
 				break
@@ -115,10 +115,8 @@ func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2
 			}
 			next = f.Seq + 1
 		}
-		if next < end.Seq && !row.LogGone {
-			if !yield(belljar.Frame{Seq: next, Type: belljar.FrameTruncated, Reason: cutDamaged}, nil) {
-				return
-			}
+		if next < end.Seq && !row.LogGone && !yield(belljar.Frame{Seq: next, Type: belljar.FrameTruncated, Reason: cutDamaged}, nil) {
+			return
 		}
 		yield(end, nil)
 	}
@@ -126,6 +124,9 @@ func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64) iter.Seq2
 
 // openLogOf opens the log of an ended run, from a frame on. A missing log is empty.
 func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (iter.Seq2[belljar.Frame, error], error) {
+	if row.Log != nil {
+		return row.Frames(), nil
+	}
 	log, err := s.logs.Open(row.ID)
 	if errors.Is(err, logbook.ErrNotFound) {
 		return func(func(belljar.Frame, error) bool) {}, nil
@@ -133,8 +134,7 @@ func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (
 	if err != nil {
 		return nil, fault.Record("open the log of run "+row.ID, err)
 	}
-	if log.Last() < end {
-		// A power failure lost its last frames. No process writes to it any longer.
+	if log.Last() < end { // a power failure lost its last frames; no process writes to it any longer
 		if err := log.Seal(); err != nil {
 			s.log.Error("log cannot be sealed", "run_id", row.ID, "err", err)
 		}

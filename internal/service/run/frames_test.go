@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"encoding/json"
 	"iter"
 	"runtime"
@@ -11,6 +12,11 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/store"
 )
+
+// allAtOnce yields a log without turns.
+func allAtOnce(_ context.Context, log iter.Seq2[belljar.Frame, error], _, _ uint64) iter.Seq2[belljar.Frame, error] {
+	return log
+}
 
 // The reader of an ended run's log keeps none of the run's artifacts in memory.
 func TestReplayDropsArtifacts(t *testing.T) {
@@ -26,7 +32,7 @@ func TestReplayDropsArtifacts(t *testing.T) {
 	row := &store.Run{Run: belljar.Run{ID: belljar.NewID(), Phase: belljar.PhaseCompleted, FinishedAt: &now}, LastSeq: 3, Log: log}
 	row.SetArtifacts([]belljar.Artifact{{Path: "a", Size: 1}})
 	kept := weak.Make(&row.Artifacts[0])
-	next, stop := iter.Pull2(new(Runs).Replay(t.Context(), *row, 1))
+	next, stop := iter.Pull2(new(Runs).Replay(t.Context(), *row, 1, allAtOnce))
 	defer stop()
 	row = nil
 	for want := range uint64(3) {
