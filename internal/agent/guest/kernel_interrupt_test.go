@@ -71,8 +71,8 @@ time.sleep(1000)`))
 	l = n.exec(n.cell(`import os, signal
 said, heard = os.pipe()
 os.set_blocking(heard, False)
-print("up", flush=True)
 try:
+    print("up", flush=True)
     while True: pass
 except KeyboardInterrupt:
     signal.set_wakeup_fd(heard)
