@@ -31,7 +31,8 @@ func (s *Shares) ForAnswer(ctx context.Context, n int64) (release func(), err er
 func (s *Shares) ForFiles(ctx context.Context, files belljar.Files, session string, n int64) (release func(), err error) {
 	var e *belljar.Error
 	if session != "" {
-		if _, err := files.Stat(ctx, session, "."); err != nil && (!errors.As(err, &e) || e.Details["path"] == nil) {
+		_, err := files.Stat(ctx, session, ".")
+		if err != nil && (!errors.As(err, &e) || e.Details["path"] == nil || e.Code == belljar.CodeTimeout) { // not for the folder itself
 			return nil, err
 		}
 	}

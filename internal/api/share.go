@@ -101,8 +101,9 @@ func (s *Shares) release(user string, n int64) {
 // results.
 func OutputSize(run belljar.Run) int64 { return sizeOf(run, Escaped, (2*Escaped+4*reread)<<20) }
 
-// ResultsSize returns what an answer with all results of a run reserves: for what its log has, and at most for 16 MiB.
-func ResultsSize(run belljar.Run) int64 { return sizeOf(run, reread, reread*16<<20) }
+// ResultsSize returns what an answer with all results of a run reserves: for what its log has, and at most 16 MiB, which is what they can have
+// as text, so that two fit into a user's share.
+func ResultsSize(run belljar.Run) int64 { return sizeOf(run, reread, 16<<20) }
 
 func sizeOf(run belljar.Run, times, most int64) int64 {
 	if run.ResourceUsage == nil {

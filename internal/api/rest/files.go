@@ -149,7 +149,7 @@ func (d *Door) files() {
 	handle(d, op("read-file", "POST", "read", "Read a file, or a part of it",
 		"Returns text if the content is UTF-8. For the raw bytes use GET fs/raw."),
 		func(c *call, p *sessionPath, body *readFile) (fileText, error) {
-			if err := c.reserve(d.opts.Bodies, p.ID, api.Escaped*max(body.MaxBytes, 256<<10)); err != nil {
+			if err := c.reserve(d.opts.Bodies, "", api.Escaped*max(body.MaxBytes, 256<<10)); err != nil { // it waits for a session as long as that takes
 				return fileText{}, err
 			}
 			return readText(c, p.ID, *body)
