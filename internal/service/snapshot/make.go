@@ -84,7 +84,7 @@ func (s *Snapshots) save(ctx context.Context, w Workspace, keep bool) (*spool, e
 	b := w.Box()
 	send := func(to io.Writer) (frozen bool, err error) { return agent.Save(ctx, b.Agent, b.File("."), to) }
 	if keep {
-		send = s.received(send)
+		send = s.received(s.roomOf(ctx, w.Session().UserID), send)
 	}
 	p, err := s.spool(ctx, w.Session().UserID, keep, send)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	sent := make(chan error, 1)
 	go func() {
 		var err error
-		p.frozen, err = send(&bounded{w, s.opts.rawBytes()}) // the copy does not count entries that it leaves out
+		p.frozen, err = send(&bounded{w: w, left: s.opts.rawBytes(), room: s.roomOf(ctx, user)}) // the copy does not count entries that it leaves out
 		w.CloseWithError(err)
 		sent <- err
 	}()
@@ -113,14 +113,14 @@ func unnamed(dir string) (file *os.File, name string, err error) {
 }
 
 // received returns send with a file as a buffer. The programs of a workspace are paused until it is sent, and compressing it takes longer than that.
-func (s *Snapshots) received(send func(io.Writer) (bool, error)) func(io.Writer) (bool, error) {
+func (s *Snapshots) received(room func() error, send func(io.Writer) (bool, error)) func(io.Writer) (bool, error) {
 	return func(w io.Writer) (frozen bool, err error) {
 		raw, name, err := unnamed(s.opts.TempDir)
 		if err != nil {
 			return false, err
 		}
 		defer (&spool{file: raw, name: name, leave: func() {}}).close()
-		if frozen, err = send(&bounded{raw, s.opts.rawBytes()}); err == nil {
+		if frozen, err = send(&bounded{w: raw, left: s.opts.rawBytes(), room: room}); err == nil {
 			_, err = io.Copy(w, io.NewSectionReader(raw, 0, math.MaxInt64))
 		}
 		return frozen, err
@@ -133,15 +133,31 @@ const headBytes = 4 << 10
 // rawBytes bounds an archive that has not been checked yet.
 func (o Options) rawBytes() int64 { return o.archive().Bytes + int64(o.archive().Files)*headBytes }
 
-// bounded refuses an archive that is too long.
+// roomOf returns the check of the disk for a user.
+func (s *Snapshots) roomOf(ctx context.Context, user string) func() error {
+	return func() error { return s.opts.Accounts.Room(ctx, user) }
+}
+
+// lookEvery is how many bytes are written between two checks of the disk.
+const lookEvery = 4 << 20
+
+// bounded refuses an archive that is too long, or for which the disk has no room: a sparse file is small until it is in an archive.
 type bounded struct {
 	w    io.Writer
 	left int64
+	room func() error
+	look int64 // bytes until the next check
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, &belljar.Error{Code: belljar.CodeTooLarge, Message: "the workspace is larger than a snapshot may be"}
+	}
+	if b.look -= int64(len(p)); b.look < 0 {
+		if err := b.room(); err != nil {
+			return 0, err
+		}
+		b.look = lookEvery
 	}
 	return b.w.Write(p)
 }

@@ -26,8 +26,8 @@ func (m *meanwhile) Write(p []byte) (int, error) {
 func TestReceived(t *testing.T) {
 	s := &Snapshots{opts: Options{TempDir: t.TempDir(), Limits: Limits{MB: 1, Files: 1}}}
 	text := bytes.Repeat([]byte("0123456789abcdef"), 64<<10)
-	done := false
-	send := s.received(func(w io.Writer) (bool, error) {
+	done, full := false, error(nil)
+	send := s.received(func() error { return full }, func(w io.Writer) (bool, error) {
 		_, err := io.Copy(struct{ io.Writer }{w}, bytes.NewReader(text))
 		done = true
 		return true, err
@@ -36,6 +36,11 @@ func TestReceived(t *testing.T) {
 	if frozen, err := send(to); err != nil || !frozen || !bytes.Equal(to.Bytes(), text) {
 		t.Errorf("%v, %v, %d bytes", frozen, err, to.Len())
 	}
+	full = &belljar.Error{Code: belljar.CodeDiskFull}
+	if _, err := send(io.Discard); belljar.CodeOf(err) != belljar.CodeDiskFull {
+		t.Errorf("on a disk that fills: %v", err)
+	}
+	full = nil
 	text = append(text, make([]byte, 2*headBytes)...)
 	if _, err := send(io.Discard); belljar.CodeOf(err) != belljar.CodeTooLarge {
 		t.Errorf("one that is too long: %v", err)
