@@ -30,7 +30,7 @@ func TestWatch(t *testing.T) {
 	full := errors.New("full")
 	for left, want := range map[int]error{0: full, 1: full, 2: nil} {
 		s := &Shelf{Dir: filepath.Join(t.TempDir(), "shelf"), Keep: 1 << 30, Max: 1 << 30}
-		l, err := s.Put("a", nil, time.Now(), Watch(stream(t, file{name: "x", text: strings.Repeat("x", lookEvery)}), func() error {
+		l, err := s.Put("a", nil, time.Now(), Watch(stream(t, file{name: "x", text: strings.Repeat("x", LookEvery)}), func() error {
 			if left--; left < 0 {
 				return full
 			}

@@ -9,8 +9,8 @@ type watched struct {
 	left int64 // bytes until the next check
 }
 
-// lookEvery is how many bytes are read between two checks of the disk.
-const lookEvery = 4 << 20
+// LookEvery is how many bytes are read between two checks of the disk.
+const LookEvery = 4 << 20
 
 // Watch returns a reader of a layer's bytes that fails with the error of room, which it calls first and then again and again: a small archive may
 // unpack to gigabytes.
@@ -21,7 +21,7 @@ func (w *watched) Read(b []byte) (int, error) {
 		if err := w.room(); err != nil {
 			return 0, err
 		}
-		w.left = lookEvery
+		w.left = LookEvery
 	}
 	n, err := w.Reader.Read(b)
 	w.left -= int64(n)

@@ -18,9 +18,7 @@ func TestNodes(t *testing.T) {
 	if got := rootfs.Nodes(filepath.Join(dir, "missing")); got != "/dev" {
 		t.Errorf("without a place for them: %s", got)
 	}
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make device nodes")
-	}
+	need.Root(t)
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
 	for range 2 {

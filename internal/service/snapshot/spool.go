@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/blob"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/shelf"
 )
 
 // digestPrefix begins a digest.
@@ -138,9 +139,6 @@ func (s *Snapshots) roomOf(ctx context.Context, user string) func() error {
 	return func() error { return s.opts.Accounts.Room(ctx, user) }
 }
 
-// lookEvery is how many bytes are written between two checks of the disk.
-const lookEvery = 4 << 20
-
 // bounded refuses an archive that is too long, or for which the disk has no room: a sparse file is small until it is in an archive.
 type bounded struct {
 	w    io.Writer
@@ -157,7 +155,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 		if err := b.room(); err != nil {
 			return 0, err
 		}
-		b.look = lookEvery
+		b.look = shelf.LookEvery
 	}
 	return b.w.Write(p)
 }
