@@ -165,9 +165,11 @@ func (s *stdin) failed(ctx context.Context, err error) error {
 		return nil
 	}
 	select {
-	case <-s.watched: // it has the actual reason
-		return refusal(s.reason)
+	case <-s.closed:
 	case <-ctx.Done():
+	}
+	if reason := s.Reason(); reason != "" { // watch knows the reason before it stops s.ctx
+		return refusal(reason)
 	}
 	return refusal(reasonLost)
 }

@@ -289,6 +289,7 @@ func TestStdinFlush(t *testing.T) {
 	if _, out, err := belljar.Collect(within(t), c.Runs(), run.ID); err != nil || out.Stdout != long+"b" {
 		t.Errorf("%d bytes, %v", len(out.Stdout), err)
 	}
+	<-links[0].Closed() // the log's end came over another connection
 	if err := links[0].(interface{ Flush() error }).Flush(); belljar.CodeOf(err) != belljar.CodeConflict {
 		t.Errorf("after the end: %v", err)
 	}
