@@ -23,7 +23,7 @@ func overlays(caps *runtime.Capabilities) { caps.Overlay = true }
 // removed.
 func TestOverlayFallsBack(t *testing.T) {
 	t.Parallel()
-	kept := &shelf.Shelf{Dir: t.TempDir(), Max: 1 << 20}
+	kept := &shelf.Shelf{Dir: t.TempDir(), Keep: 1 << 20, Max: 1 << 20}
 	b := newBench(t, func(o *service.Options) {
 		o.Runtimes = []runtime.Runtime{claiming{o.Runtimes[0], overlays}}
 		o.Snapshots.Shelf = kept
@@ -199,6 +199,50 @@ func TestUnpackedOnAFullDisk(t *testing.T) {
 		t.Errorf("%q", r.stdout)
 	}
 	clean("a session")
+}
+
+// TestUnpackedInUse checks that sessions hold no more unpacked files than are kept: others get a copy, also if the snapshots were removed. Copies of a
+// session share their files with those of an earlier call.
+func TestUnpackedInUse(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "shelf")
+	b := newBench(t, unpacking(dir), func(o *service.Options) { o.Snapshots.Shelf.Keep = 5 << 20 })
+	want := func(what string, folders int) {
+		t.Helper()
+		if found, _ := filepath.Glob(filepath.Join(dir, "layer-*[0-9]")); len(found) != folders {
+			t.Errorf("%s: %q", what, found)
+		}
+	}
+	x := b.open()
+	var have []string
+	for i := range 3 {
+		b.in(x.ID, "yes "+string(rune('a'+i))+" | head -c 2M >f")
+		made, err := b.snapshots().Make(b.context(), x.ID, belljar.SnapshotSpec{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := b.from(made.ID)
+		if r := b.in(s.ID, "head -c 1 f"); r.stdout != string(rune('a'+i)) {
+			t.Errorf("session %d has %q", i, r.stdout)
+		}
+		have = append(have, s.ID)
+		want("in use", min(i+1, 2))
+		if err := b.snapshots().Remove(b.context(), made.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range have {
+		if err := b.mine().Delete(b.context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until(func() bool { left, _ := os.ReadDir(dir); return len(left) == 0 })
+	for range 2 {
+		if _, err := b.snapshots().Fork(b.context(), x.ID, belljar.ForkSpec{}); err != nil {
+			t.Fatal(err)
+		}
+		want("copies", 1)
+	}
 }
 
 // bare is a runtime that makes a workspace without its initial files.

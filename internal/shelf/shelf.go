@@ -26,9 +26,10 @@ type Shelf struct {
 	// Links permits links in layers whose entries were already checked: hard links, and symbolic links with any target. Only a sandbox follows them.
 	Links bool
 
-	mu      sync.Mutex
-	written int64 // room of all layers that got a key in this process
-	sweepAt int64 // value of written above which all layers may exceed Keep; 0 before the first sweep
+	mu       sync.Mutex
+	written  int64 // room of all layers that got a key in this process
+	sweepAt  int64 // value of written above which all layers may exceed Keep; 0 before the first sweep
+	reserved int64 // room of layers that are being made
 }
 
 // Layer is a folder that is held until Release.
@@ -92,10 +93,10 @@ const maxEntries = 200_000
 
 func (s *Shelf) in(name string) string { return filepath.Join(s.Dir, name) }
 
-// Get returns the layer with a key, held; nil if there is none.
+// Get returns the layer with a key, held, even if it was forgotten, as long as another use holds it; nil if there is none.
 func (s *Shelf) Get(key string) (*Layer, error) {
 	rec, err := s.read(key)
-	if errors.Is(err, fs.ErrNotExist) || rec.Gone {
+	if errors.Is(err, fs.ErrNotExist) || rec.lost() {
 		return nil, nil
 	}
 	if err != nil {
@@ -164,9 +165,12 @@ func (s *Shelf) read(key string) (rec record, err error) {
 	if err == nil && json.Unmarshal(raw, &rec) != nil {
 		err = fs.ErrNotExist // another version wrote it
 	}
-	rec.Gone = rec.Gone || rec.Boot != "" && rec.Boot != boot()
+	rec.Gone = rec.Gone || rec.lost()
 	return rec, err
 }
+
+// lost reports whether a power cut may have damaged a layer that was not synced.
+func (r record) lost() bool { return r.Boot != "" && r.Boot != boot() }
 
 // boot is the id of the machine's boot, "" if it is not known.
 func boot() string {
@@ -193,7 +197,7 @@ func (s *Shelf) write(key string, rec record) error {
 		}
 		s.mu.Lock()
 		old, _ = s.read(key)
-		if err = os.Rename(f.Name(), s.in(key+recordExt)); err == nil && !rec.Gone && (old.Gone || old.Folder != rec.Folder) {
+		if err = os.Rename(f.Name(), s.in(key+recordExt)); err == nil && !rec.Gone && old.Folder != rec.Folder {
 			s.written += rec.room()
 		}
 		s.mu.Unlock()
@@ -366,10 +370,13 @@ func inPlace(f *os.File) bool {
 	return err == nil && os.SameFile(its, named)
 }
 
-// Sweep removes layers without a key, and the least recently used ones above Keep. Held layers stay.
-func (s *Shelf) Sweep() {
+// Sweep removes layers without a key, and the least recently used ones above Keep. Held layers stay, and count, forgotten ones too.
+func (s *Shelf) Sweep() { s.sweep(0) }
+
+// sweep is Sweep that leaves room for another layer.
+func (s *Shelf) sweep(room int64) {
 	s.mu.Lock()
-	written := s.written
+	written, most := s.written, s.Keep-s.reserved-room
 	s.mu.Unlock()
 	entries, _ := os.ReadDir(s.Dir)
 	type kept struct {
@@ -391,15 +398,16 @@ func (s *Shelf) Sweep() {
 		case err != nil:
 			continue
 		case rec.Gone:
-			s.loosen(rec.Folder, key)
-			s.drop(rec, key)
+			if s.loosen(rec.Folder, key); !s.drop(rec, key) {
+				total += rec.room()
+			}
 		default:
 			all = append(all, kept{key, info.ModTime(), rec})
 			total += rec.room()
 		}
 		known[rec.Folder] = true
 	}
-	for total > s.Keep && len(all) > 0 {
+	for total > most && len(all) > 0 {
 		oldest := 0
 		for i := range all {
 			if all[i].used.Before(all[oldest].used) {

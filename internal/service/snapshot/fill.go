@@ -69,7 +69,7 @@ func (s *Snapshots) Layer(ctx context.Context, x belljar.Snapshot) (runtime.Laye
 			Code: belljar.CodeRuntimeUnavailable, Message: "snapshots cannot be unpacked here: there is no data folder", Details: map[string]any{"field": "snapshot"},
 		}
 	}
-	held, err := s.unpacked(ctx, x, blobID(x.Digest), s.opener(x), func(key string, r io.Reader) (*shelf.Layer, error) {
+	held, err := s.unpacked(ctx, x, blobID(x.Digest), false, s.opener(x), func(key string, r io.Reader) (*shelf.Layer, error) {
 		return s.opts.Shelf.Put(key, nil, s.opts.Now(), r)
 	})
 	if err != nil {
@@ -91,14 +91,21 @@ func (s *Snapshots) opener(x belljar.Snapshot) opener {
 	}
 }
 
-// unpacked returns the layer of a key, held, and unpacks an archive into it if there is none.
-func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string, open opener, put func(key string, r io.Reader) (*shelf.Layer, error)) (*shelf.Layer, error) {
+// unpacked returns the layer of a key, held, and unpacks an archive into it if there is none. bounded returns nil if the layers in use leave no room.
+func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string, bounded bool, open opener, put func(key string, r io.Reader) (*shelf.Layer, error)) (*shelf.Layer, error) {
 	if _, err := hex.DecodeString(blobID(x.Digest)); err != nil || !IsBlob(blobID(x.Digest)) {
 		return nil, damaged(x, errors.New("its record has no digest"))
 	}
 	defer s.lock("", x.Digest)() // one call unpacks it, and others wait
 	held, err := s.opts.Shelf.Get(key)
 	if err == nil && held == nil {
+		if bounded {
+			release, ok := s.opts.Shelf.Reserve(x.Bytes, int64(x.Files))
+			if !ok {
+				return nil, nil
+			}
+			defer release()
+		}
 		var r io.ReadCloser
 		if r, err = open(ctx); err != nil {
 			return nil, err

@@ -45,14 +45,14 @@ const (
 func (f *Source) Live() bool { return IsLive(f.of) }
 
 // Lay unpacks the content of a new sandbox: a saved state, or files for a workspace that supports them without a copy. The layer is held; nil
-// means that the files must be copied ([Source.Fill]).
+// means that the files must be copied ([Source.Fill]), as when layers in use fill the shelf: they count to no user, a copy to its sandbox.
 func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, error) {
 	s := f.all
 	switch {
 	case f.state != nil:
 		return s.opts.Shelf.Hold(f.state.Dir)
 	case f.Live() && s.opts.Shelf != nil:
-		return s.unpacked(ctx, f.of, blobID(f.of.Digest), f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
+		return s.unpacked(ctx, f.of, blobID(f.of.Digest), false, f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
 			return s.opts.Shelf.PutState(key, s.opts.Now(), r)
 		})
 	}
@@ -60,7 +60,7 @@ func (f *Source) Lay(ctx context.Context, p placement.Placement) (*shelf.Layer, 
 		return nil, nil
 	}
 	uid, gid := box.User(p.Image)
-	held, err := s.unpacked(ctx, f.of, ownKey(f.of.Digest, uid, gid), f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
+	held, err := s.unpacked(ctx, f.of, ownKey(f.of.Digest, uid, gid), true, f.open, func(key string, r io.Reader) (*shelf.Layer, error) {
 		return s.opts.Shelf.PutTree(key, uid, gid, s.opts.Now(), r)
 	})
 	if err != nil && ctx.Err() == nil && belljar.CodeOf(err) != belljar.CodeConflict {
