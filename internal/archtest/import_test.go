@@ -110,7 +110,7 @@ func rules() []rule {
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
 					imported == "internal/archive" || imported == "internal/char" || imported == "internal/egress" || imported == "internal/keylock" ||
-					imported == "internal/shelf" || imported == "internal/trace" || under(imported, "internal/secret") || under(imported, "internal/service")
+					imported == "internal/room" || imported == "internal/shelf" || imported == "internal/trace" || under(imported, "internal/secret") || under(imported, "internal/service")
 			},
 		},
 		{

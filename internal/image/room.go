@@ -5,36 +5,15 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/image/fault"
+	"github.com/belljar/belljar/internal/room"
 )
 
-// watched reads data on its way to the disk. It fails before the disk has less than the reserved room: three megabytes
-// from a registry may unpack to gigabytes.
-type watched struct {
-	r    io.Reader
-	o    *Options
-	left int64 // bytes until the next check
-}
-
-// lookEvery is how many bytes are read between two checks of the disk.
-const lookEvery = 4 << 20
-
+// watch returns a reader that fails before the disk has less than the reserved room.
 func (d *disk) watch(r io.Reader) io.Reader {
 	if d.o.Free == nil || d.o.MinFree == 0 {
 		return r
 	}
-	return &watched{r: r, o: d.o}
-}
-
-func (w *watched) Read(p []byte) (int, error) {
-	if w.left <= 0 {
-		if err := w.o.room(); err != nil {
-			return 0, err
-		}
-		w.left = lookEvery
-	}
-	n, err := w.r.Read(p)
-	w.left -= int64(n)
-	return n, err
+	return room.Reader(r, d.o.room)
 }
 
 // filesKept is the reserved part of a disk's files: one in filesKept.

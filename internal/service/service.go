@@ -181,7 +181,7 @@ func (s *Service) assemble(reach *admission.Egress, asks *admission.ApprovalRule
 		Egress: o.Egress, Disks: s.volumes,
 	}
 	s.boxes.Egress.Count = s.countEgress
-	s.cloner = &git.Cloner{Boxes: s.boxes, TempDir: o.TempDir, CA: o.Egress.CA}
+	s.cloner = &git.Cloner{Boxes: s.boxes, TempDir: o.TempDir, Room: s.accounts.Room, CA: o.Egress.CA}
 	s.packages = install.New(install.Options{
 		Shelf: o.Packages.Shelf, Boxes: s.boxes, Egress: reach, Mirrors: mirrors, TTL: o.Packages.TTL, Time: o.Packages.Time, MB: o.Packages.MB,
 		Room: s.accounts.Room, Now: s.clock.Now, Log: s.log,

@@ -75,7 +75,7 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 		return full
 	case errors.As(err, &refused) && refused.Code == wire.CodeTooLarge:
 		return full
-	case fault.Full(err):
+	case fault.Full(err), belljar.CodeOf(err) == belljar.CodeDiskFull:
 		return failed(belljar.CodeDiskFull, "git", "free space on the host", "the server's disk has no room for the repository")
 	case errors.As(err, &exit) && exit.Exit.Reason == runtime.ExitOOM:
 		return outOfMemory(limits)

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"errors"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -20,10 +21,12 @@ func TestHardLimit(t *testing.T) {
 	}
 }
 
-// A disk on which the server's quota is used up is full.
-func TestDiskQuota(t *testing.T) {
-	err := explain(&fs.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}, Order{Placement: &placement.Placement{}}, nil, 0)
-	if belljar.CodeOf(err) != belljar.CodeDiskFull {
-		t.Error(err)
+// A disk on which the server's quota is used up is full, and so is one at its watermark.
+func TestDiskFull(t *testing.T) {
+	for _, full := range []error{&fs.PathError{Op: "write", Path: "x", Err: syscall.EDQUOT}, &belljar.Error{Code: belljar.CodeDiskFull}} {
+		err := explain(full, Order{Placement: &placement.Placement{}}, nil, 0)
+		if e := (*Error)(nil); !errors.As(err, &e) || e.Err.Code != belljar.CodeDiskFull || e.Reason != belljar.ReasonCloneFailed {
+			t.Error(err)
+		}
 	}
 }

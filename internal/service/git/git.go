@@ -36,8 +36,9 @@ const leastTime = 2 * time.Minute
 // Cloner clones repositories.
 type Cloner struct {
 	Boxes   *box.Maker
-	TempDir string // holds a tree until its sandbox is made; "" is the system's
-	CA      []byte // additional certificates to trust, in PEM
+	TempDir string                                       // holds a tree until its sandbox is made; "" is the system's
+	Room    func(ctx context.Context, user string) error // refuses to use the disk while it is full
+	CA      []byte                                       // additional certificates to trust, in PEM
 }
 
 // Order is an order to clone one repository.
@@ -64,7 +65,7 @@ func (c *Cloner) Clone(ctx context.Context, o Order) (*Tree, *belljar.EgressRepo
 	var tree *Tree
 	report, err := c.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: o.Placement, Made: o.Made, Egress: o.Egress, Time: limit},
 		func(ctx context.Context, b *box.Box) (err error) {
-			w := &clone{box: b, spec: o.Spec, place: o.Placement, ca: c.CA}
+			w := &clone{box: b, spec: o.Spec, place: o.Placement, ca: c.CA, room: func() error { return c.Room(ctx, o.Caller.ID) }}
 			if broker := o.Placement.Broker; broker != nil { // the gate terminates git's TLS, and verifies the server
 				w.ca = broker.Egress.Authority.PEM()
 			}
@@ -85,6 +86,7 @@ type clone struct {
 	spec  *belljar.GitSpec
 	place *placement.Placement
 	ca    []byte
+	room  func() error
 }
 
 func (w *clone) run(ctx context.Context, tempDir string) (*Tree, error) {
@@ -259,7 +261,7 @@ func (w *clone) pack(ctx context.Context, commit string, links map[string]bool, 
 	t := &Tree{Commit: commit}
 	s := &sorter{
 		tree: t, links: links, below: strings.TrimPrefix(strings.TrimPrefix(root, checkout), "/"), ignore: ignore, git: w.spec.KeepGit,
-		bytes: int64(w.place.Limits.WorkspaceMB) << 20, files: w.place.Limits.Inodes,
+		bytes: int64(w.place.Limits.WorkspaceMB) << 20, files: w.place.Limits.Inodes, room: w.room,
 	}
 	if err := s.spool(ctx, files, tempDir); err != nil {
 		t.Close()

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/room"
 	"github.com/belljar/belljar/internal/service/placement"
 )
 
@@ -161,6 +162,21 @@ func TestSorterCaps(t *testing.T) {
 		t.Errorf("sizes beyond 64 bits: %v", err)
 	}
 	s.tree.Close()
+}
+
+// TestSorterRoom checks that a tree stops at the watermark of the server's disk.
+func TestSorterRoom(t *testing.T) {
+	left := 2
+	s := sorter{bytes: 1 << 30, files: 9, room: func() error {
+		if left--; left < 0 {
+			return &belljar.Error{Code: belljar.CodeDiskFull}
+		}
+		return nil
+	}}
+	large := strings.Repeat("x", room.Every)
+	if _, err := sorted(t, &s, file("a", large), file("b", large)); belljar.CodeOf(err) != belljar.CodeDiskFull || s.tree.Files != 2 {
+		t.Errorf("%d files, %v", s.tree.Files, err)
+	}
 }
 
 // TestSorterHeaders checks that a header writes no more to the host's disk than a workspace keeps of it.

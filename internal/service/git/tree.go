@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/room"
 	"github.com/belljar/belljar/internal/service/box"
 )
 
@@ -86,6 +87,7 @@ type sorter struct {
 	git    bool            // .git is included
 	bytes  int64           // maximum of the files
 	files  int
+	room   func() error // of the server's disk; may be nil
 
 	entries int // so far, with folders
 	names   int // total bytes of names
@@ -103,6 +105,7 @@ func (s *sorter) spool(ctx context.Context, r io.Reader, dir string) error {
 	if os.Remove(f.Name()) == nil { // only Unix can remove an open file
 		s.tree.name = ""
 	}
+	r = room.Reader(r, s.room)
 	buffer := bufio.NewWriterSize(f, wire.MaxData)
 	out, in := tar.NewWriter(buffer), tar.NewReader(r)
 	for {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/egress"
+	"github.com/belljar/belljar/internal/room"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
@@ -334,7 +335,7 @@ func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o 
 			return err
 		}
 		defer files.Close()
-		l, err = i.opts.Shelf.Put(key, lock, now, shelf.Watch(files, func() error { return i.opts.Room(ctx, "") }))
+		l, err = i.opts.Shelf.Put(key, lock, now, room.Reader(files, func() error { return i.opts.Room(ctx, "") }))
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/room"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
 	"github.com/belljar/belljar/internal/service/fault"
@@ -112,7 +113,7 @@ func (s *Snapshots) unpacked(ctx context.Context, x belljar.Snapshot, key string
 		}
 		defer r.Close()
 		// Unpacked files count to no user, so a full disk refuses them to all.
-		to := shelf.Watch(r, func() error { return s.opts.Accounts.Room(ctx, "") })
+		to := room.Reader(r, func() error { return s.opts.Accounts.Room(ctx, "") })
 		if held, err = put(key, to); err != nil {
 			err = cmp.Or(cause(to), err)
 		}

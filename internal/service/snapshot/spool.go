@@ -17,8 +17,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/archive"
 	"github.com/belljar/belljar/internal/blob"
+	"github.com/belljar/belljar/internal/room"
 	"github.com/belljar/belljar/internal/service/fault"
-	"github.com/belljar/belljar/internal/shelf"
 )
 
 // digestPrefix begins a digest.
@@ -58,7 +58,7 @@ func (s *Snapshots) spool(ctx context.Context, user string, keep bool, send func
 	sent := make(chan error, 1)
 	go func() {
 		var err error
-		p.frozen, err = send(&bounded{w: w, left: s.opts.rawBytes(), room: s.roomOf(ctx, user)}) // the copy does not count entries that it leaves out
+		p.frozen, err = send(&bounded{w: w, left: s.opts.rawBytes(), room: room.Watch{Check: s.roomOf(ctx, user)}}) // the copy does not count entries that it leaves out
 		w.CloseWithError(err)
 		sent <- err
 	}()
@@ -114,14 +114,14 @@ func unnamed(dir string) (file *os.File, name string, err error) {
 }
 
 // received returns send with a file as a buffer. The programs of a workspace are paused until it is sent, and compressing it takes longer than that.
-func (s *Snapshots) received(room func() error, send func(io.Writer) (bool, error)) func(io.Writer) (bool, error) {
+func (s *Snapshots) received(check func() error, send func(io.Writer) (bool, error)) func(io.Writer) (bool, error) {
 	return func(w io.Writer) (frozen bool, err error) {
 		raw, name, err := unnamed(s.opts.TempDir)
 		if err != nil {
 			return false, err
 		}
 		defer (&spool{file: raw, name: name, leave: func() {}}).close()
-		if frozen, err = send(&bounded{w: raw, left: s.opts.rawBytes(), room: room}); err == nil {
+		if frozen, err = send(&bounded{w: raw, left: s.opts.rawBytes(), room: room.Watch{Check: check}}); err == nil {
 			_, err = io.Copy(w, io.NewSectionReader(raw, 0, math.MaxInt64))
 		}
 		return frozen, err
@@ -143,19 +143,15 @@ func (s *Snapshots) roomOf(ctx context.Context, user string) func() error {
 type bounded struct {
 	w    io.Writer
 	left int64
-	room func() error
-	look int64 // bytes until the next check
+	room room.Watch
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, &belljar.Error{Code: belljar.CodeTooLarge, Message: "the workspace is larger than a snapshot may be"}
 	}
-	if b.look -= int64(len(p)); b.look < 0 {
-		if err := b.room(); err != nil {
-			return 0, err
-		}
-		b.look = shelf.LookEvery
+	if err := b.room.Add(len(p)); err != nil {
+		return 0, err
 	}
 	return b.w.Write(p)
 }
