@@ -32,6 +32,10 @@ const (
 // JSONShares returns the shares for JSON bodies: 32 MiB per user, and a wait of at most 20 s.
 func JSONShares() *Shares { return NewShares(32<<20, 20*time.Second) }
 
+// ListShares returns the shares for lists whose size is unknown before they are read, and which can take hundreds of MiB as records and as text:
+// two of a user at the same time, and a wait of at most 20 s.
+func ListShares() *Shares { return NewShares(2, 20*time.Second) }
+
 // NewShares gives every user a share of limit bytes. A request that exceeds it waits for at most maxWait.
 func NewShares(limit int64, maxWait time.Duration) *Shares {
 	return &Shares{limit: limit, maxWait: maxWait, used: map[string]int64{}, freed: make(chan struct{})}
@@ -101,9 +105,15 @@ func (s *Shares) release(user string, n int64) {
 // results.
 func OutputSize(run belljar.Run) int64 { return sizeOf(run, Escaped, (2*Escaped+4*reread)<<20) }
 
-// ResultsSize returns what an answer with all results of a run reserves: for what its log has, and at most 16 MiB, which is what they can have
-// as text, so that two fit into a user's share.
-func ResultsSize(run belljar.Run) int64 { return sizeOf(run, reread, 16<<20) }
+// ResultsSize returns what an answer with all results of a run up to its LastSeq reserves: for what its log has, or its frames at most while it
+// runs, and at most 16 MiB, which is what they can have as text, so that two fit into a user's share.
+func ResultsSize(run belljar.Run) int64 {
+	const most = 16 << 20
+	if run.ResourceUsage == nil && run.LastSeq > 0 {
+		return min(reread*belljar.MaxFrameBytes*int64(min(run.LastSeq, most)), most)
+	}
+	return sizeOf(run, reread, most)
+}
 
 func sizeOf(run belljar.Run, times, most int64) int64 {
 	if run.ResourceUsage == nil {

@@ -89,6 +89,11 @@ func TestResultsSize(t *testing.T) {
 			t.Errorf("%s is %d for an answer of %d bytes", name, n, len(answer))
 		}
 	}
+	for seq, want := range map[uint64]int64{0: 16 << 20, 2: 2 * 3 * belljar.MaxFrameBytes, 1 << 60: 16 << 20} {
+		if n := ResultsSize(belljar.Run{LastSeq: seq}); n != want {
+			t.Errorf("a live run with %d frames reserves %d, want %d", seq, n, want)
+		}
+	}
 }
 
 // TestChunkedBodies checks that a body without a length holds only its actual size of the share once it is read.

@@ -205,10 +205,16 @@ func usageError(err error) error {
 	near := strings.FieldsFunc(strings.TrimPrefix(suggestion, "one of "), func(c rune) bool { return strings.ContainsRune(`", ?`, c) })
 	if unexpected { // the other names are only guesses
 		near = slices.DeleteFunc(near, func(name string) bool { return word == "" || name[0] != word[0] })
+		if same := grouped(at, word); same != nil {
+			near = same
+		}
 	}
-	if flag, ok := strings.CutPrefix(message, "unknown flag -"); suggested && ok && len(flag) == 1 { // so is another short flag
+	flag, unknown := strings.CutPrefix(message, "unknown flag -")
+	if command := commandIn(at); unknown && command != nil {
+		hint = fmt.Sprintf("write the flags of %s after it: belljar %s -%s", command.Name, commandOf(command), flag)
+	} else if unknown && suggested && len(flag) == 1 { // so is another short flag
 		if selected != nil && len(selected.Positional) > 0 {
-			hint = "put arguments that start with a dash after --"
+			hint += "; put arguments that start with a dash after --"
 		}
 	} else if unexpected && selected == nil && strings.ContainsAny(word, "./") { // no command has a name like that
 		hint = "to run a file: belljar run " + show.Word(word)
@@ -216,6 +222,38 @@ func usageError(err error) error {
 		hint = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return &belljar.Error{Code: belljar.CodeInvalidRequest, Message: message, Hint: hint}
+}
+
+// grouped returns the commands of groups that have a name, such as session exec for exec: three at most, as more are no hint.
+func grouped(at *kong.ParseError, name string) (all []string) {
+	if at == nil || at.Context.Selected() != nil {
+		return nil
+	}
+	for _, group := range at.Context.Model.Children {
+		for _, command := range group.Children {
+			if command.Name == name {
+				all = append(all, "belljar "+commandOf(command))
+			}
+		}
+	}
+	if len(all) > 3 {
+		return nil
+	}
+	return all
+}
+
+// commandIn returns the command that a later argument names, if the flags before it come too early; else nil.
+func commandIn(at *kong.ParseError) *kong.Node {
+	if at == nil {
+		return nil
+	}
+	group := cmp.Or(at.Context.Selected(), at.Context.Model.Node)
+	for _, arg := range at.Context.Args {
+		if i := slices.IndexFunc(group.Children, func(c *kong.Node) bool { return c.Name == arg }); i >= 0 {
+			return group.Children[i]
+		}
+	}
+	return nil
 }
 
 // ownFlags lists the long flags of a command as the user types them, and the short flags for limits. It omits --help and other short

@@ -16,9 +16,10 @@ import (
 
 // Exit statuses as in timeout(1) and the shell (docs/cli.md).
 const (
-	exitTimeout  = 124
-	exitNotFound = 127
-	exitOOM      = 137
+	exitTimeout       = 124
+	exitNotExecutable = 126
+	exitNotFound      = 127
+	exitOOM           = 137
 )
 
 // conclude reports how a run ended and returns the exit status. early are the warnings already printed.
@@ -77,11 +78,14 @@ func conclude(c *console, run belljar.Run, signal syscall.Signal, early ...strin
 		if limits.NProc != 0 && limits.NProc < limits.Pids {
 			most, flag = limits.NProc, "--nproc"
 		}
-		c.Print("hit the limit of %d processes and threads", most)
+		c.Print("%s", messageOf(run)) // the message includes the limit, and whether it may be the host's
 		c.Hint("%s %d %s", flag, 2*most, more)
 	case belljar.ReasonSignaled:
 		c.Note("ended by %s", run.Signal)
 	case belljar.ReasonNonZeroExit, "":
+		if status == exitNotExecutable && run.Hint != "" { // a file in /workspace, perhaps
+			c.Hint("%s", run.Hint)
+		}
 	default:
 		c.Print("%s", messageOf(run))
 		if status == exitNotFound && run.SessionID == "" && len(run.Command) > 0 && transfer.IsLocal(run.Command[0]) {

@@ -24,6 +24,7 @@ func TestConclude(t *testing.T) {
 	}{
 		{"success", belljar.Run{Phase: "completed", ExitCode: code(0)}, 0, 0, ""},
 		{"its own status", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(3)}, 0, 3, ""},
+		{"not executable", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(126)}, 0, 126, "hint: advice\n"},
 		{"long stack", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(1), Failure: failureOf(longTrace)}, 0, 1, "hint: it failed at main.py:12 in load\n"},
 		{"short stack", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNonZeroExit, ExitCode: code(1), Failure: failureOf(longTrace - 1)}, 0, 1, ""},
 		{"signal", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonSignaled, Signal: "SIGSEGV", ExitCode: code(139)}, 0, 139, "belljar: ended by SIGSEGV\n"},
@@ -32,7 +33,7 @@ func TestConclude(t *testing.T) {
 		{"CPU time in a session", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonCPUTimeExceeded, SessionID: "s"}, 0, 124, "belljar: used more than 0s of CPU time\nhint: --cpu-time of the session gives all its runs more\n"},
 		{"startup timeout", belljar.Run{Phase: "timed_out", ReasonCode: belljar.ReasonStartupTimeout, Message: "not ready: the engine is away"}, 0, 124, "belljar: not ready: the engine is away\nhint: advice\n"},
 		{"memory", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonOOMKilled, ExitCode: code(1), Message: "ran out of memory (limit 100 MiB)"}, 0, 137, "belljar: ran out of memory (limit 100 MiB)\nhint: --memory 200m gives it more\n"},
-		{"pids", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonPidsLimit, ExitCode: code(2)}, 0, 2, "belljar: hit the limit of 256 processes and threads\nhint: --pids 512 gives it more\n"},
+		{"pids", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonPidsLimit, ExitCode: code(2), Message: "reached the limit of 256 processes and threads, or the host has no more"}, 0, 2, "belljar: reached the limit of 256 processes and threads, or the host has no more\nhint: --pids 512 gives it more\n"},
 		{"not found", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonExecFailed, ExitCode: code(127), Message: "x: not found"}, 0, 127, "belljar: x: not found\nhint: advice\n"},
 		{"our fault", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonProvisionFailed, Message: "mount: no\n\x1b[2J"}, 0, 125, "belljar: mount: no ?[2J\nhint: advice\n"},
 		{"no message", belljar.Run{Phase: "failed", ReasonCode: belljar.ReasonNodeLost}, 0, 125, "belljar: node lost\nhint: advice\n"},

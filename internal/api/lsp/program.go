@@ -29,14 +29,17 @@ spec.loader.exec_module(module)
 loader = unittest.defaultTestLoader
 suite = unittest.TestSuite()
 if name:
-    first = getattr(module, name.split("::")[0])
-    if isinstance(first, type) and issubclass(first, unittest.TestCase):
+    outer, inner = None, module
+    for part in name.split("::"):
+        outer, inner = inner, getattr(inner, part)
+    holder = inner if isinstance(inner, type) else outer
+    if isinstance(holder, type) and issubclass(holder, unittest.TestCase):
         suite.addTest(loader.loadTestsFromName(name.replace("::", "."), module))
-    elif isinstance(first, type):
-        wanted = [name.split("::")[1]] if "::" in name else [n for n in dir(first) if n.startswith("test")]
-        suite.addTests(unittest.FunctionTestCase(getattr(first(), n)) for n in wanted)
+    elif isinstance(holder, type):
+        wanted = [n for n in dir(holder) if n.startswith("test")] if holder is inner else [part]
+        suite.addTests(unittest.FunctionTestCase(getattr(holder(), n)) for n in wanted)
     else:
-        suite.addTest(unittest.FunctionTestCase(first))
+        suite.addTest(unittest.FunctionTestCase(inner))
 else:
     suite.addTests(loader.loadTestsFromModule(module))
     suite.addTests(unittest.FunctionTestCase(f) for n, f in vars(module).items() if n.startswith("test_") and callable(f))

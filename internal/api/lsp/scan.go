@@ -90,12 +90,20 @@ type scanner struct {
 	line, at int    // of the current line
 	original string // the line with its strings and comments
 
-	main    bool   // in Go: the package is main; in JavaScript: the file's main is marked
-	class   string // of tests in Python and Java
-	header  bool   // in Python: the class statement continues on the next line
-	margin  string // in Python: the indentation of the class's members; "" before the first
-	tested  bool   // in Java: @Test precedes
-	testing bool   // in JavaScript: the file has tests
+	main    bool    // in Go: the package is main; in JavaScript: the file's main is marked
+	class   string  // of tests in Java
+	classes []suite // of tests in Python, around the line, the outermost first
+	header  bool    // in Python: the class statement continues on the next line
+	tested  bool    // in Java: @Test precedes
+	testing bool    // in JavaScript: the file has tests
+}
+
+// suite is a class of tests in Python.
+type suite struct {
+	name    string // as pytest knows it, below the file
+	at      int    // the width of its indentation
+	members string // the indentation of its members; "" before the first
+	closed  bool   // it is a TestCase, whose inner classes no runner collects
 }
 
 // add marks a part of the line.
@@ -151,10 +159,14 @@ func (s *scanner) python(line string) {
 	case body == "":
 	case s.header && (margin != "" || body[0] == ')'):
 		s.header = !strings.HasSuffix(strings.TrimRight(body, " \t"), ":")
-	case margin == "":
-		s.class, s.header, s.margin = "", false, ""
-	case s.margin == "":
-		s.margin = margin
+	default:
+		s.header = false
+		for len(s.classes) > 0 && len(margin) <= s.classes[len(s.classes)-1].at {
+			s.classes = s.classes[:len(s.classes)-1]
+		}
+		if n := len(s.classes); n > 0 && s.classes[n-1].members == "" {
+			s.classes[n-1].members = margin
+		}
 	}
 	if !pythonTests(s.file) || !strings.Contains(line, "def") && !strings.Contains(line, "class") {
 		return
@@ -163,15 +175,24 @@ func (s *scanner) python(line string) {
 	if m == nil {
 		return
 	}
-	name, top := line[m[6]:m[7]], m[2] == m[3]
+	name, rest, prefix, closed := line[m[6]:m[7]], line[m[8]:], "test_", false
+	test := name
+	if n := len(s.classes); n > 0 {
+		in := s.classes[n-1]
+		if line[m[2]:m[3]] != in.members {
+			return
+		}
+		test, prefix, closed = in.name+"::"+name, "test", in.closed
+	} else if m[2] != m[3] {
+		return
+	}
+	isCase := strings.Contains(rest, "TestCase")
 	switch is := line[m[4]:m[5]]; {
-	case is == "class" && top && (strings.HasPrefix(name, "Test") || strings.Contains(line[m[8]:], "TestCase")):
-		s.class, s.header = name, !strings.Contains(line[m[8]:], ":")
-		s.add(m[6], m[7], name)
-	case is == "def" && top && strings.HasPrefix(name, "test_"):
-		s.add(m[6], m[7], name)
-	case is == "def" && s.class != "" && line[m[2]:m[3]] == s.margin && strings.HasPrefix(name, "test"):
-		s.add(m[6], m[7], s.class+"::"+name)
+	case is == "class" && !closed && (strings.HasPrefix(name, "Test") || isCase):
+		s.classes, s.header = append(s.classes, suite{name: test, at: m[3] - m[2], closed: isCase}), !strings.Contains(rest, ":")
+		s.add(m[6], m[7], test)
+	case is == "def" && strings.HasPrefix(name, prefix):
+		s.add(m[6], m[7], test)
 	}
 }
 

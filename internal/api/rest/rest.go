@@ -77,7 +77,7 @@ type Door struct {
 	routes []route
 	bodies []bodies
 
-	spools *api.Shares
+	spools, lists *api.Shares
 }
 
 // route is an http.ServeMux pattern and its handler.
@@ -103,9 +103,7 @@ func New(opts Options) (*Door, error) {
 	opts.MaxImage = cmp.Or(opts.MaxImage, 16<<30)
 	opts.Bodies = cmp.Or(opts.Bodies, api.JSONShares())
 	opts.MaxWait = cmp.Or(opts.MaxWait, 10*time.Minute)
-	d := &Door{
-		opts: opts, spools: api.NewShares(uploadsAtOnce*(opts.MaxUpload+framing), spoolWait),
-	}
+	d := &Door{opts: opts, spools: api.NewShares(uploadsAtOnce*(opts.MaxUpload+framing), spoolWait), lists: api.ListShares()}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
 	d.terminals()

@@ -104,15 +104,10 @@ func (d *Door) start(c *call, p *startParams, body *belljar.RunSpec) (startedRun
 // wait returns how long a request to start a run waits for its end.
 func (d *Door) wait(given string) (time.Duration, error) {
 	wait := time.Duration(0)
-	switch given {
-	case "true":
+	switch {
+	case given == "true", given == "" && d.opts.Foreground:
 		wait = d.opts.MaxWait
-	case "false":
-	case "":
-		if d.opts.Foreground {
-			wait = d.opts.MaxWait
-		}
-	default:
+	case given != "false" && given != "":
 		var err error
 		if wait, err = time.ParseDuration(given); err != nil {
 			var sec float64

@@ -59,10 +59,14 @@ func leaves(root *kong.Node) (all []leaf) {
 	return all
 }
 
-// steps returns a shell case for each command. It maps the group and the next word to the command.
+// steps returns a shell case for each command. It maps the group and the next word to the command. help changes nothing: what follows it is
+// completed as without it.
 func steps(root *kong.Node) string {
 	var b strings.Builder
 	for _, at := range leaves(root) {
+		if at.words == "help" {
+			continue
+		}
 		group, _, nested := strings.Cut(at.words, " ")
 		if !nested {
 			group = ""

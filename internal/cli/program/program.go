@@ -103,7 +103,11 @@ func (a *Arguments) file(ctx context.Context, name string, args []string) (Progr
 	switch {
 	case err != nil:
 		hint := ""
-		if found := Find(name); found != "" && !strings.ContainsRune(name, '/') {
+		command, _, line := strings.Cut(name, " ")
+		switch local := !strings.ContainsRune(name, '/') && Find(name) != ""; {
+		case line && Find(command) != "":
+			hint = "to run a line of a shell: " + a.usage("-- sh -c "+show.Word(name))
+		case local, len(args) > 0 && !strings.ContainsAny(name, "/. "):
 			hint = "to run the command " + name + ": " + a.usage("-- "+show.Word(name))
 		}
 		return Program{}, mistake.New(hint, "%s: %s", name, mistake.Reason(err))
@@ -143,7 +147,7 @@ func (a *Arguments) file(ctx context.Context, name string, args []string) (Progr
 	if extension == "" || extension == src.Dst {
 		what = src.Dst + ", which has no extension and no #! line"
 	}
-	return Program{}, mistake.New("say it with --lang, one of: "+knownExtensions(), "no interpreter is known for %s", what)
+	return Program{}, mistake.New("name one with --lang: "+knownExtensions(), "no interpreter is known for %s", what)
 }
 
 // maxStdinProgram is the largest program, in bytes, that is read from standard input.

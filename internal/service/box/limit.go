@@ -17,12 +17,21 @@ const Crowded = "the host has no more processes for sandboxes"
 // FullRetrySec is the Retry-After in seconds of a refusal because the host has no room, until a sandbox or its processes end.
 const FullRetrySec = 5
 
+// OrCrowded is what a message about a sandbox's own limit on processes adds if the sandbox has no figure of its highest number, so that
+// the host may be the reason: unprivileged, and before Linux 6.1.
+func OrCrowded(u runtime.Usage) string {
+	if u.Sources["peak_pids"] != "" {
+		return ""
+	}
+	return ", or " + Crowded
+}
+
 // NoProcess is the message and the hint for a session's sandbox in which no more processes can start, by its usage.
 func NoProcess(l belljar.Limits, u runtime.Usage) (message, hint string) {
 	if u.PidsBelow {
 		return Crowded, "try again later, when fewer run in other sandboxes"
 	}
-	return fmt.Sprintf("the sandbox has as many processes as it may have (%d)", MaxProcesses(l)),
+	return fmt.Sprintf("the sandbox has as many processes as it may have (%d)%s", MaxProcesses(l), OrCrowded(u)),
 		"end what runs in it, or make the session with more " + ProcessLimit(l)
 }
 

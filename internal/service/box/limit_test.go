@@ -19,8 +19,12 @@ func TestNoProcess(t *testing.T) {
 		name              string
 	}{{64, 32, 32, "--nproc"}, {32, 64, 32, "--pids"}, {16, 16, 16, "--pids"}} {
 		message, hint := box.NoProcess(belljar.Limits{Pids: tt.pids, NProc: tt.nproc}, runtime.Usage{})
-		if !strings.Contains(message, fmt.Sprintf("(%d)", tt.most)) || !strings.Contains(hint, tt.name) {
+		if !strings.Contains(message, fmt.Sprintf("(%d), or the host has no more", tt.most)) || !strings.Contains(hint, tt.name) {
 			t.Errorf("%+v: %q, %q", tt, message, hint)
+		}
+		message, _ = box.NoProcess(belljar.Limits{Pids: tt.pids, NProc: tt.nproc}, runtime.Usage{Sources: map[string]string{"peak_pids": "cgroup2 pids.peak"}})
+		if strings.Contains(message, "host") {
+			t.Errorf("%+v with figures: %q", tt, message)
 		}
 	}
 }

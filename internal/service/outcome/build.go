@@ -38,7 +38,7 @@ func (e Ending) byBuild() Outcome {
 		}
 		failed(fmt.Sprintf("%s ran out of memory (limit %d MiB)", name, cmp.Or(l.BuildMemoryMB, l.MemoryMB)), hint)
 	case refused > 0 && !e.Usage.PidsBelow:
-		failed(fmt.Sprintf("%s reached the limit of %d processes and threads", name, box.MaxProcesses(l)), e.more(box.ProcessLimit(l)))
+		failed(fmt.Sprintf("%s reached the limit of %d processes and threads%s", name, box.MaxProcesses(l), box.OrCrowded(e.Usage)), e.more(box.ProcessLimit(l)))
 	case e.LeftBehind:
 		failed(fmt.Sprintf("%s left more memory in use than the program may have (%d MiB)", name, l.MemoryMB), "allow the program more with memory_mb (--memory)")
 	case e.Build == nil:

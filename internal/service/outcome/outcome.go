@@ -91,7 +91,7 @@ func (e Ending) byExit() Outcome {
 		ooms = 0
 	case failed && refused > 0 && !e.Usage.PidsBelow:
 		o.set(belljar.PhaseFailed, belljar.ReasonPidsLimit,
-			fmt.Sprintf("reached the limit of %d processes and threads", box.MaxProcesses(e.Limits)))
+			fmt.Sprintf("reached the limit of %d processes and threads%s", box.MaxProcesses(e.Limits), box.OrCrowded(e.Usage)))
 		o.Hint = e.more(box.ProcessLimit(e.Limits))
 		refused = 0
 	case e.Exit.Cause == wire.CauseLost:
@@ -118,7 +118,7 @@ func (e Ending) byExit() Outcome {
 	case refused > 0 && e.Usage.PidsBelow:
 		o.Warn("%s refused because %s", processes(refused, "new "), box.Crowded)
 	case refused > 0:
-		o.Warn("%s refused (limit %d)", processes(refused, "new "), box.MaxProcesses(e.Limits))
+		o.Warn("%s refused (limit %d%s)", processes(refused, "new "), box.MaxProcesses(e.Limits), box.OrCrowded(e.Usage))
 	}
 	if e.Exit.Dropped > 0 {
 		o.Warn("output beyond %d bytes was dropped (%d bytes)", e.Limits.LogBytes, e.Exit.Position+e.Exit.Dropped-e.Limits.LogBytes)

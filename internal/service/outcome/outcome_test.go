@@ -32,6 +32,7 @@ func TestJudge(t *testing.T) {
 	sum := int64(400 << 20)
 	total := runtime.Usage{OOMKills: &one, MemoryTotal: &sum}
 	oom, pids := runtime.Usage{OOMKills: &one}, runtime.Usage{PidsRefused: &one}
+	counted := runtime.Usage{PidsRefused: &one, Sources: map[string]string{"peak_pids": "cgroup2 pids.peak"}}
 	crowded := runtime.Usage{PidsRefused: &one, PidsBelow: true}
 	both := runtime.Usage{OOMKills: &one, PidsRefused: &one}
 	zero := int64(0)
@@ -84,13 +85,13 @@ func TestJudge(t *testing.T) {
 		{"agent out of the node's memory", Ending{Started: true, Sandbox: &runtime.Exit{Reason: runtime.ExitOOM}, Usage: starved}, "failed", 137, "SIGKILL", "node_out_of_memory", "", "", 0},
 		{"ended for the others' memory", Ending{Started: true, Sandbox: lost, Stopped: &admission.MemoryError{Used: 90 << 20, Share: 30 << 20}}, "failed", 137, "SIGKILL", "node_out_of_memory", "it used 90 MiB, files in memory included, and its share was 30 MiB", "", 0},
 		{"agent out of memory", Ending{Started: true, Sandbox: &runtime.Exit{Reason: runtime.ExitOOM}}, "failed", 137, "SIGKILL", "oom_killed", "", "", 0},
-		{"too many processes", Ending{Exit: exited(2), Usage: pids}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "--pids", 0},
+		{"too many processes", Ending{Exit: exited(2), Usage: pids}, "failed", 2, "", "pids_limit_exceeded", "limit of 9 processes and threads, or the host has no more", "--pids", 0},
 		{"too many processes, all well", Ending{Exit: exited(0), Usage: pids}, "completed", 0, "", "", "", "", 1},
 		{"the host out of processes", Ending{Exit: exited(2), Usage: crowded}, "failed", 2, "", "nonzero_exit", "status 2", "", 1},
 		{"the host out of processes for a program", Ending{Err: refused(11), Command: "x", Usage: crowded}, "failed", 126, "", "exec_failed", "x: the host has no more processes", "try again later", 0},
 		{"the host out of processes for a compiler", Ending{Building: true, Build: exited(2), Usage: crowded}, "failed", none, "", "compile_failed", "exited with status 2", "", 0},
 		{"out of memory in a session", Ending{Exit: signalled(9), Usage: oom, InSession: true}, "failed", 137, "SIGKILL", "oom_killed", "limit 64 MiB", "make the session with more memory_mb (--memory)", 0},
-		{"too many processes in a session", Ending{Exit: exited(2), Usage: pids, InSession: true}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "make the session with more pids (--pids)", 0},
+		{"too many processes in a session", Ending{Exit: exited(2), Usage: counted, InSession: true}, "failed", 2, "", "pids_limit_exceeded", "limit of 9", "make the session with more pids (--pids)", 0},
 		{"exit 126 in a session", Ending{Exit: exited(126), InSession: true}, "failed", 126, "", "nonzero_exit", "126", "unless the session allows it", 0},
 		{"memory and processes", Ending{Exit: exited(2), Usage: both}, "failed", 2, "", "oom_killed", "", "", 1},
 
