@@ -15,6 +15,7 @@ const (
 
 // NewListener returns l with an Accept that fails only after Close. The server would end with any other error, and a program in a sandbox can
 // cause some: those for what the kernel gives each user a number of, such as ENOSPC for epoll watches, where sandboxes have the server's user.
+// Its TCP connections keep little in the kernel for a client that does not read, and nothing once it was late.
 func NewListener(l net.Listener, log *slog.Logger) net.Listener {
 	return &listener{Listener: l, log: log, closed: make(chan struct{})}
 }
@@ -33,6 +34,9 @@ type listener struct {
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
+		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
+			return newClientConn(tcp), nil
+		}
 		if err == nil || errors.Is(err, net.ErrClosed) {
 			return conn, err
 		}

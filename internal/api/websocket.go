@@ -74,7 +74,8 @@ func ForeignOrigin(what string) error {
 	}
 }
 
-// ConnWrapper is a response writer that wraps the connection when a WebSocket takes it over.
+// ConnWrapper is a response writer that wraps the connection when a WebSocket takes it over. With a nil Wrap, only net/http's wrapper
+// goes, which ends the request's context when a write fails.
 type ConnWrapper struct {
 	http.ResponseWriter
 	Wrap func(net.Conn) net.Conn
@@ -86,21 +87,9 @@ func (w *ConnWrapper) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	conn = w.Wrap(conn)
+	if w.Wrap != nil {
+		conn = w.Wrap(conn)
+	}
 	rw.Writer.Reset(conn)
 	return conn, rw, nil
-}
-
-// TCPOf returns the TCP connection under conn; nil if there is none.
-func TCPOf(conn net.Conn) *net.TCPConn {
-	for {
-		switch c := conn.(type) {
-		case *net.TCPConn:
-			return c
-		case interface{ NetConn() net.Conn }: // TLS
-			conn = c.NetConn()
-		default:
-			return nil
-		}
-	}
 }

@@ -5,7 +5,6 @@ package socket
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/event"
 )
-
-// kernelBytes is the size of the kernel's send buffer of a connection.
-const kernelBytes = 128 << 10
 
 // Emit sends a message to the client: a []byte unchanged, any other value as JSON.
 type Emit func(m any) error
@@ -96,7 +92,7 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, route Route) {
 		return
 	}
 	defer leave()
-	ws, err := websocket.Accept(&api.ConnWrapper{ResponseWriter: w, Wrap: limitSendBuffer}, r, &websocket.AcceptOptions{
+	ws, err := websocket.Accept(&api.ConnWrapper{ResponseWriter: w}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // OriginAllowed has checked the origin
 		CompressionMode:    websocket.CompressionDisabled,
 	})
@@ -148,12 +144,4 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) (with *http.Reque
 		err = s.opts.Connect(r)
 	}
 	return r, unknown, err
-}
-
-// limitSendBuffer limits the kernel's send buffer of a connection.
-func limitSendBuffer(c net.Conn) net.Conn {
-	if tcp := api.TCPOf(c); tcp != nil {
-		_ = tcp.SetWriteBuffer(kernelBytes) // an error only costs memory
-	}
-	return c
 }

@@ -5,16 +5,10 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/belljar/belljar/internal/api"
 )
 
-const (
-	// controlBytes bounds the pongs that wait while the reader does not take a message.
-	controlBytes = 4 << 10
-	// kernelBytes bounds a connection's output in the kernel.
-	kernelBytes = 128 << 10
-)
+// controlBytes bounds the pongs that wait while the reader does not take a message.
+const controlBytes = 4 << 10
 
 // errFlood ends a connection whose reader sends pings but reads nothing.
 var errFlood = errors.New("reader takes nothing")
@@ -44,9 +38,6 @@ type wire struct {
 func newWire(conn net.Conn, timeout, grace time.Duration, buffers *bufferPool, onSlow func()) *wire {
 	w := &wire{Conn: conn, timeout: timeout, grace: grace, buffers: buffers, onSlow: onSlow}
 	w.idle.L = &w.mu
-	if tcp := api.TCPOf(conn); tcp != nil {
-		_ = tcp.SetWriteBuffer(kernelBytes) // without it, the kernel uses more memory
-	}
 	return w
 }
 
@@ -178,8 +169,7 @@ func (w *wire) boundClose(d time.Duration) {
 	_ = w.SetReadDeadline(time.Now().Add(d)) // as above
 }
 
-// Close waits at most a second for what is being sent, and closes the connection. It resets the connection of a reader that did
-// not receive everything, so that the kernel does not retry.
+// Close waits at most a second for what is being sent, and closes the connection, which resets itself if that was late ([api.NewListener]).
 func (w *wire) Close() error {
 	w.mu.Lock()
 	if w.sending {
@@ -192,8 +182,6 @@ func (w *wire) Close() error {
 	}
 	if w.err == nil {
 		w.err = net.ErrClosed
-	} else if tcp := api.TCPOf(w.Conn); tcp != nil {
-		_ = tcp.SetLinger(0)
 	}
 	w.mu.Unlock()
 	return w.Conn.Close()

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
 	"time"
@@ -103,7 +102,7 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer leave()
-	ws, err := websocket.Accept(&api.ConnWrapper{ResponseWriter: w, Wrap: func(c net.Conn) net.Conn { return c }}, r, &websocket.AcceptOptions{
+	ws, err := websocket.Accept(&api.ConnWrapper{ResponseWriter: w}, r, &websocket.AcceptOptions{
 		InsecureSkipVerify: true, // OriginAllowed has checked the origin
 		CompressionMode:    websocket.CompressionDisabled,
 	})

@@ -170,6 +170,9 @@ func (o *Outcome) Warn(format string, args ...any) {
 	o.Warnings = append(o.Warnings, fmt.Sprintf(format, args...))
 }
 
+// anotherKey ends the hint to send a run again that is on record: a request with its key would only return it.
+const anotherKey = ", with a new Idempotency-Key if it had one"
+
 func (o *Outcome) stopped(why error) {
 	o.set(belljar.PhaseKilled, belljar.ReasonCanceledByUser, string(belljar.ReasonCanceledByUser))
 	var expired *fault.ExpiredError
@@ -187,7 +190,7 @@ func (o *Outcome) stopped(why error) {
 		o.Message = fault.ErrShutdown.Error()
 	case errors.Is(why, fault.ErrQueueTTL):
 		o.set(belljar.PhaseFailed, belljar.ReasonQueueTTLExpired, fault.ErrQueueTTL.Error())
-		o.Hint = "send it again when the server is less busy"
+		o.Hint = "send it again when the server is less busy" + anotherKey
 	case errors.As(why, &own): // its approval could not be put on record
 		o.set(belljar.PhaseFailed, belljar.ReasonProvisionFailed, own.Error())
 		o.Hint = own.Hint
@@ -198,7 +201,7 @@ func (o *Outcome) notApproved(why *fault.ApprovalError) {
 	o.set(belljar.PhaseFailed, belljar.ReasonPolicyDenied, why.Error())
 	o.Hint = "ask for less, or ask the operator"
 	if why.Approval.State == belljar.ApprovalExpired {
-		o.Reason, o.Hint = belljar.ReasonApprovalExpired, "send it again when an operator is there"
+		o.Reason, o.Hint = belljar.ReasonApprovalExpired, "send it again when an operator is there"+anotherKey
 	}
 }
 
@@ -236,7 +239,7 @@ func (o *Outcome) killedByNode(limit int) {
 
 func (o *Outcome) nodeOutOfMemory(message string) {
 	o.set(belljar.PhaseFailed, belljar.ReasonNodeOutOfMemory, message)
-	o.Hint = "send it again when the server is less busy; an operator can allow all sandboxes more with SANDBOX_NODE_MEMORY_MB"
+	o.Hint = "send it again when the server is less busy" + anotherKey + "; an operator can allow all sandboxes more with SANDBOX_NODE_MEMORY_MB"
 }
 
 func (o *Outcome) outOfMemory(e Ending) {

@@ -1,0 +1,53 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+)
+
+// unsentBytes bounds what waits in the kernel for a client that does not read, as all sockets of the host share one limit
+// (net.ipv4.tcp_mem). What is on its way to the client comes on top, so that a distant client still receives at full speed.
+const unsentBytes = 64 << 10
+
+// clientConn is a client's TCP connection. It embeds the type, not [net.Conn], so that the kernel can still send files itself.
+type clientConn struct {
+	*net.TCPConn
+	late atomic.Bool // a write did not end by its deadline
+}
+
+func newClientConn(tcp *net.TCPConn) *clientConn {
+	limitUnsent(tcp)
+	return &clientConn{TCPConn: tcp}
+}
+
+// Write implements [net.Conn].
+func (c *clientConn) Write(b []byte) (int, error) {
+	n, err := c.TCPConn.Write(b)
+	c.note(err)
+	return n, err
+}
+
+// ReadFrom implements [io.ReaderFrom].
+func (c *clientConn) ReadFrom(r io.Reader) (int64, error) {
+	n, err := c.TCPConn.ReadFrom(r)
+	c.note(err)
+	return n, err
+}
+
+func (c *clientConn) note(err error) {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		c.late.Store(true)
+	}
+}
+
+// Close implements [net.Conn]. It resets the connection of a client that did not read in time: otherwise the kernel keeps what is unsent,
+// and offers it for minutes.
+func (c *clientConn) Close() error {
+	if c.late.Load() {
+		_ = c.SetLinger(0) // an error only costs memory
+	}
+	return c.TCPConn.Close()
+}
