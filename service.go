@@ -85,7 +85,7 @@ type Stdin interface {
 	// End closes the program's input for all handles: the program reads end of file.
 	End() error
 	// Closed returns a channel that is closed when input has ended. Reason then returns why: client, run_ended, stdin_max_frame_bytes,
-	// stdin_max_bytes, stdin_bps, stdin_idle_timeout_sec.
+	// stdin_max_bytes, stdin_bps, stdin_idle_timeout_sec, connection_lost.
 	Closed() <-chan struct{}
 	Reason() string
 	// Close releases this handle. The program's input stays open.

@@ -81,7 +81,7 @@ type Client struct {
 	http *http.Client
 	sock *http.Client    // for WebSockets
 	own  *http.Transport // closed with the client; nil if it is the caller's
-	met  atomic.Bool     // the server has responded once
+	met  atomic.Bool     // the address has accepted a connection once
 
 	local *local // this client's own server; nil for others
 

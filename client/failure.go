@@ -67,8 +67,11 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	switch {
 	case refused && !c.met.Load(): // most likely a wrong address
 		return callerError(err)
-	case refused && errors.As(err, &p):
+	case !errors.As(err, &p):
+	case refused:
 		p.undone = true
+	case !errors.Is(err, errSilent): // which may have been before it was connected
+		c.met.Store(true)
 	}
 	return err
 }

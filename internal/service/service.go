@@ -117,16 +117,16 @@ func New(opts Options) (*Service, error) {
 		Record: s.emit, Slack: opts.Slack, Retry: s.retry, Work: &s.work, Clock: s.clock, Log: s.log,
 	})
 	s.files = file.New(file.Options{
-		Acquire: s.useSession, Ended: session.Unusable, Room: s.accounts.Room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,
+		Acquire: s.useSession, Ended: session.Ended, Room: s.accounts.Room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,
 	})
 	s.terminals = terminal.New(terminal.Options{
-		Limits: opts.Terminals, Acquire: s.useTerminals, Living: s.living, Ended: session.Unusable, Refused: s.refused, Destroy: s.boxes.Destroy,
+		Limits: opts.Terminals, Acquire: s.useTerminals, Living: s.living, Ended: session.Ended, Refused: s.refused, Destroy: s.boxes.Destroy,
 		Record: s.emit, Slack: opts.Slack, Work: &s.work, Clock: opts.Clock, Log: opts.Logger,
 	})
 	s.ports = port.New(port.Options{
-		Limits: opts.Ports, Acquire: s.usePorts, Check: checkSession(s), Ended: session.Unusable, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
+		Limits: opts.Ports, Acquire: s.usePorts, Check: checkSession(s), Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now, AfterFunc: s.clock.AfterFunc,
 	})
-	s.kernels = kernel.New(kernel.Options{Acquire: useContexts(s), Stop: s.runs.StopContext, Ended: session.Unusable, Refused: s.refused, Record: s.emit, Now: s.now})
+	s.kernels = kernel.New(kernel.Options{Acquire: useContexts(s), Stop: s.runs.StopContext, Ended: session.Ended, Refused: s.refused, Record: s.emit, Now: s.now})
 	s.meter = meter.New(meter.Options{Living: s.memory.Living, Now: s.clock.Now, AfterFunc: s.clock.AfterFunc})
 	return s, nil
 }

@@ -23,7 +23,7 @@ func newSnapshots(s *Service) *snapshot.Snapshots {
 	o := s.opts
 	return snapshot.New(snapshot.Options{
 		Limits: o.Snapshots.SnapshotLimits, Store: o.Store.Snapshots(), Blobs: o.Blobs, Accounts: s.accounts, Shelf: o.Snapshots.Shelf, TempDir: o.TempDir,
-		Ended: session.Unusable, Record: s.emit, Now: s.now,
+		Ended: session.Ended, Record: s.emit, Now: s.now,
 		Acquire: func(ctx context.Context, caller belljar.Caller, id string) (snapshot.Workspace, error) {
 			return useInside(ctx, s, caller, id)
 		},

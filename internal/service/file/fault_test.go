@@ -32,7 +32,7 @@ func (p place) Release()                 {}
 
 // using returns a use of a workspace: op ends with the operation, session with the session.
 func using(op, session context.Context) *use {
-	files := New(Options{Ended: func(belljar.Session) *belljar.Error {
+	files := New(Options{Ended: func(context.Context, belljar.Session) error {
 		return &belljar.Error{Code: belljar.CodeConflict, Message: "the session has ended"}
 	}})
 	return &use{Workspace: place{session, belljar.Session{ID: "s1"}}, Box: &box.Box{Agent: agent.New(answering)}, files: files, ctx: op}

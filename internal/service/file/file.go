@@ -33,8 +33,8 @@ type Workspace interface {
 type Options struct {
 	// Acquire counts a use of a session that the caller may see and returns its workspace.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (Workspace, error)
-	// Ended returns the error for a session that has ended.
-	Ended func(belljar.Session) *belljar.Error
+	// Ended returns the error for a session whose context has ended, or whose sandbox has died.
+	Ended func(context.Context, belljar.Session) error
 	// Room returns an error if the disk has no room for a user's upload.
 	Room func(ctx context.Context, userID string) error
 	// Uploads bounds one upload. TempDir holds it while it is checked.

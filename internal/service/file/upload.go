@@ -130,7 +130,7 @@ func (u *use) mergeError(err error) error {
 			if !state.State.Ended() { // its end will be detected soon
 				state.State = belljar.SessionCrashed
 			}
-			return u.files.opts.Ended(state)
+			return u.files.opts.Ended(u.Context(), state)
 		}
 		return err
 	}

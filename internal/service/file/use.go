@@ -80,7 +80,7 @@ func (u *use) flows(last time.Time) time.Time {
 }
 
 // ended returns the error of an operation whose session has ended.
-func (u *use) ended() error { return u.files.opts.Ended(u.Session()) }
+func (u *use) ended() error { return u.files.opts.Ended(u.Context(), u.Session()) }
 
 // wrote records that files were written to a workspace.
 func (v view) wrote(u *use, bytes, files int64) {

@@ -40,8 +40,8 @@ type Options struct {
 	Acquire func(ctx context.Context, caller belljar.Caller, id string, execute bool) (x Session, release func(), err error)
 	// Stop cancels the runs of a context.
 	Stop func(session, context string)
-	// Ended returns the error for a session that has ended.
-	Ended func(belljar.Session) *belljar.Error
+	// Ended returns the error for a session whose context has ended, or whose sandbox has died.
+	Ended func(context.Context, belljar.Session) error
 	// Refused converts an error for the caller, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Record records an event and fills in its time and component.
@@ -85,12 +85,8 @@ func (v view) with(ctx context.Context, execute bool, doing, sessionID string, l
 	if err == nil {
 		ctx, cancel := context.WithTimeout(ctx, limit)
 		err = do(ctx, x)
-		switch {
-		case err == nil || x.Context().Err() == nil:
-		case errors.Is(context.Cause(x.Context()), fault.ErrDetached):
-			err = fault.ShuttingDown()
-		default: // any other error
-			err = v.opts.Ended(x.Session())
+		if err != nil && x.Context().Err() != nil { // any other error
+			err = v.opts.Ended(x.Context(), x.Session())
 		}
 		cancel()
 		release()

@@ -1,7 +1,6 @@
 package port
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent"
 	"github.com/belljar/belljar/internal/event"
-	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // touchEvery is how often traffic of a connection counts as a use of its session.
@@ -98,10 +96,7 @@ func (c *conn) explain(err error) error {
 	if err == nil || c.session.Context().Err() == nil {
 		return err
 	}
-	if errors.Is(context.Cause(c.session.Context()), fault.ErrDetached) {
-		return fault.ShuttingDown()
-	}
-	return c.all.opts.Ended(c.session.Session())
+	return c.all.opts.Ended(c.session.Context(), c.session.Session())
 }
 
 // Close delivers the written bytes and ends the connection.

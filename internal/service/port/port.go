@@ -46,8 +46,8 @@ type Options struct {
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
 	// Check returns an error unless the caller may see the session and it has not ended. It is no use, and does not wake the session.
 	Check func(caller belljar.Caller, id string) error
-	// Ended returns the error for a session that has ended.
-	Ended func(belljar.Session) *belljar.Error
+	// Ended returns the error for a session whose context has ended, or whose sandbox has died.
+	Ended func(context.Context, belljar.Session) error
 	// Refused converts an error for the caller, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Record records an event and fills in its time and component.
@@ -171,7 +171,7 @@ func (p *Ports) fault(x Session, port int, err error) error {
 		if !state.State.Ended() { // its end will be detected soon
 			state.State = belljar.SessionCrashed
 		}
-		return p.opts.Ended(state)
+		return p.opts.Ended(x.Context(), state)
 	case errors.Is(err, context.DeadlineExceeded):
 		return &belljar.Error{Code: belljar.CodeTimeout, Message: "the sandbox did not answer in time", Details: map[string]any{"session_id": state.ID}, Err: err}
 	}

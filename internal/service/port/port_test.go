@@ -78,7 +78,7 @@ func newWorld(t *testing.T, limits Limits) *world {
 			}
 			return w, func() {}, nil
 		},
-		Ended:     func(belljar.Session) *belljar.Error { return &belljar.Error{Code: belljar.CodeConflict} },
+		Ended:     func(context.Context, belljar.Session) error { return &belljar.Error{Code: belljar.CodeConflict} },
 		Refused:   func(_ belljar.Caller, _ string, err error) error { return err },
 		Record:    func(e event.Event) { w.events <- e },
 		Now:       time.Now,

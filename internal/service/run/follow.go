@@ -19,8 +19,8 @@ import (
 func (c *execution) follow() {
 	fed := stdin.NewPipe(c.proc)
 	if c.plan.request.Interactive && c.plan.request.Input == nil {
-		c.run.attachStdin(c.proc.Started(), fed)
-		defer c.run.detachStdin(stdin.EndedWithRun) // the stream is closed by then: a detached command keeps its input
+		in := c.run.attachStdin(c.proc.Started(), fed)
+		defer func() { in.Leave(c.end.Err) }() // the stream is closed by then: a detached command keeps its input
 	} else if r := c.stdin(); r != nil {
 		go stdin.Feed(fed, r)
 	}

@@ -30,16 +30,16 @@ func (s *admitter) admitStdin(p *plan) error {
 // attachStdin connects an interactive run's input to its command: all input that callers write from now on, or have been waiting to
 // write since the run was queued. The command must have been started with a standard input, and its output must be read. For a
 // command of a previous process, the input continues after the bytes already sent.
-func (r *Run) attachStdin(started wire.Started, to stdin.Sink) {
+func (r *Run) attachStdin(started wire.Started, to stdin.Sink) *stdin.Input {
 	r.mu.Lock()
 	in, x := r.stdin(), r.plan.session
 	r.mu.Unlock()
 	in.Resume(started.Stdin, started.StdinClosed)
 	if x != nil {
-		in.Attach(&touchingSink{to, x})
-		return
+		to = &touchingSink{to, x}
 	}
 	in.Attach(to)
+	return in
 }
 
 // touchingSink is the destination of the input of a run in a session: input is a use of the session.
@@ -52,17 +52,6 @@ type touchingSink struct {
 func (s *touchingSink) Write(b []byte) (int, error) {
 	s.session.Touch()
 	return s.Sink.Write(b)
-}
-
-// detachStdin closes the input of a run whose command has ended, or was never started. Open handles get the reason,
-// [stdin.EndedWithRun] if there is no more specific one. It may be called twice, and for a run that is not interactive.
-func (r *Run) detachStdin(reason string) {
-	r.mu.Lock()
-	in := r.input
-	r.mu.Unlock()
-	if in != nil {
-		in.End(reason)
-	}
 }
 
 // stdin returns the input of a run that has not ended, and creates it on first use. The caller holds the lock.

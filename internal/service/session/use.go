@@ -89,5 +89,14 @@ func (u Use) Release() { u.session.Release() }
 // Life returns a context that ends when the session ends, or is left to the next process. It does not count as a use of the session.
 func Life(x *Session) context.Context { return x.ctx }
 
+// Ended returns why uses of a session have ended with ctx, their [Use.Context]: belljar is shutting down, and leaves the session to the next
+// process, or the session is [Unusable].
+func Ended(ctx context.Context, s belljar.Session) error {
+	if errors.Is(context.Cause(ctx), fault.ErrDetached) {
+		return fault.ShuttingDown()
+	}
+	return Unusable(s)
+}
+
 // Detached reports whether a session whose [Life] has ended is left to the next process.
 func Detached(x *Session) bool { return errors.Is(context.Cause(x.ctx), fault.ErrDetached) }

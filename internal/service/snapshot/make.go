@@ -101,10 +101,8 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 	id := w.Session().ID
 	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the workspace could not be saved", Err: err, Details: map[string]any{"session_id": id}}
 	switch {
-	case errors.Is(context.Cause(w.Context()), fault.ErrDetached):
-		return fault.ShuttingDown()
 	case w.Context().Err() != nil: // any other error
-		return s.opts.Ended(w.Session())
+		return s.opts.Ended(w.Context(), w.Session())
 	case errors.As(err, &own):
 		return own
 	case ctx.Err() != nil:

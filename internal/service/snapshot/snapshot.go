@@ -73,8 +73,8 @@ type Options struct {
 	TempDir string
 	// Acquire counts a use of a session that the caller may see.
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (Workspace, error)
-	// Ended returns the error for a session that has ended.
-	Ended func(belljar.Session) *belljar.Error
+	// Ended returns the error for a session whose context has ended, or whose sandbox has died.
+	Ended func(context.Context, belljar.Session) error
 	// Copy makes a session with the properties of another one and the files of from, without its secrets and scope. Discard ends it again.
 	Copy    func(ctx context.Context, caller belljar.Caller, of string, from *Source) (belljar.Session, error)
 	Discard func(id string)

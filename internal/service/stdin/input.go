@@ -1,6 +1,7 @@
 package stdin
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,13 +10,15 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/service/clock"
+	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/pace"
 )
 
 // Reasons for closing the input of an interactive run. An exceeded limit is a reason, too.
 const (
-	EndedByClient = "client"    // a caller ended it
-	EndedWithRun  = "run_ended" // the command has ended
+	EndedByClient = "client"          // a caller ended it
+	EndedWithRun  = "run_ended"       // the command has ended
+	Detached      = "connection_lost" // the command is left to the next process, with its input open
 )
 
 // The limits of an interactive run's input, with their names in the API.
@@ -150,6 +153,14 @@ func (in *Input) End(reason string) {
 	in.finish(reason)
 }
 
+// Leave closes the input when its command is no longer followed: it has ended, or err is [fault.ErrDetached].
+func (in *Input) Leave(err error) {
+	if errors.Is(err, fault.ErrDetached) {
+		in.End(Detached)
+	}
+	in.End(EndedWithRun) // the first reason wins
+}
+
 // finish is End with the lock held.
 func (in *Input) finish(reason string) {
 	if in.reason != "" {
@@ -224,6 +235,8 @@ func (in *Input) refusal() error {
 		Details: map[string]any{"reason": in.reason},
 	}
 	switch in.reason {
+	case Detached:
+		return fault.ShuttingDown()
 	case limitFrameBytes:
 		e.Code, e.Details["maximum"] = belljar.CodeTooLarge, in.limits.MaxFrameBytes
 	case limitBytes:

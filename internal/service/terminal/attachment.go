@@ -43,7 +43,7 @@ func (t *terminal) attach() (*attachment, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last != nil && t.last.Kind != belljar.TerminalExit {
-		return nil, notFound(t.id)
+		return nil, t.all.missing(t.id)
 	}
 	if t.state.Shared && len(t.attached) >= t.limits.Attached {
 		return nil, &belljar.Error{

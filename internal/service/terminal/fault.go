@@ -23,7 +23,7 @@ func (t *terminal) startError(ctx context.Context, err error) error {
 		if !state.State.Ended() { // its end will be detected soon
 			state.State = belljar.SessionCrashed
 		}
-		return t.all.opts.Ended(state)
+		return t.all.opts.Ended(t.session.Context(), state)
 	case !errors.As(err, &failed):
 		return err
 	case failed.Code == wire.CodeExecFailed && failed.Step == "pty" && failed.Errno == wire.ENOSPC:

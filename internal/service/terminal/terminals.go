@@ -45,8 +45,8 @@ type Options struct {
 	Acquire func(ctx context.Context, caller belljar.Caller, id string) (x Session, release func(), err error)
 	// Living reports whether a session that the caller may see is live.
 	Living func(ctx context.Context, caller belljar.Caller, id string) (bool, error)
-	// Ended returns the error for a session that has ended.
-	Ended func(belljar.Session) *belljar.Error
+	// Ended returns the error for a session whose context has ended, or whose sandbox has died.
+	Ended func(context.Context, belljar.Session) error
 	// Refused converts an error for the caller, and records a refusal.
 	Refused func(caller belljar.Caller, doing string, err error) error
 	// Destroy removes the sandbox of a session.
@@ -155,6 +155,9 @@ func (v view) List(ctx context.Context, sessionID string) ([]belljar.Terminal, e
 			list = append(list, t.snapshot())
 		}
 	}
+	if v.opts.Work.Closing().Err() != nil { // after the loop: it closes terminals that continue in the next process
+		return nil, fault.ShuttingDown()
+	}
 	return list, nil
 }
 
@@ -198,7 +201,16 @@ func (v view) Close(ctx context.Context, id string) error {
 func (v view) find(id string) (*terminal, error) {
 	t := v.table.get(id)
 	if t == nil || !v.caller.Sees(t.owner.ID) || t.closed() {
-		return nil, notFound(id)
+		return nil, v.missing(id)
 	}
 	return t, nil
+}
+
+// missing returns the error for a terminal that does not exist, or that the caller may not see. While the service closes, it may be one
+// that continues in the next process.
+func (s *Terminals) missing(id string) error {
+	if s.opts.Work.Closing().Err() != nil {
+		return fault.ShuttingDown()
+	}
+	return notFound(id)
 }

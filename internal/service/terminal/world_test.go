@@ -59,7 +59,7 @@ func newWorld(t *testing.T) *world {
 			return w.session, func() {}, nil
 		},
 		Living:  func(context.Context, belljar.Caller, string) (bool, error) { return true, nil },
-		Ended:   func(belljar.Session) *belljar.Error { return &belljar.Error{Code: belljar.CodeConflict} },
+		Ended:   func(context.Context, belljar.Session) error { return &belljar.Error{Code: belljar.CodeConflict} },
 		Refused: func(_ belljar.Caller, _ string, err error) error { return err },
 		Destroy: func(_ string, sandbox runtime.Sandbox) { _ = sandbox.Destroy(context.Background()) },
 		Record:  func(event.Event) {},

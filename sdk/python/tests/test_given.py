@@ -86,6 +86,24 @@ async def test_patience_starts_at_the_first_failure(connect: Any, stage: Any, mo
     assert len(s.requests) == 1  # the caller is about to exit
 
 
+async def test_a_first_request_survives_a_restart_of_the_server(connect: Any, stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    s = stage(lambda a: a.request(), ok(RUN))
+    client = connect(s.url)
+    kind = one.AsyncWire if isinstance(client, b.AsyncBelljar) else two.Wire
+    usual, dials = kind.dial, 0
+
+    def dial(*args: Any) -> Any:
+        nonlocal dials
+        dials += 1
+        if dials in (2, 3):
+            raise ConnectionRefusedError("connection refused")
+        return usual(*args)
+
+    monkeypatch.setattr(kind, "dial", dial)
+    await got(client.run(["true"]))
+    assert (len(s.requests), dials, len(keys(s))) == (2, 4, 1)
+
+
 FULL = once(429, error("rate_limited", "the queue is full"), "Retry-After: 5\r\n")
 STOPS = once(503, error("runtime_unavailable", "belljar is shutting down", details={"retry_after_sec": 5}), "Retry-After: 5\r\n")
 OUTLIVED = once(503, error("runtime_unavailable", "belljar is shutting down", details={"run_id": "r1"}), "Retry-After: 5\r\n")

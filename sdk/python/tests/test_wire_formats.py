@@ -196,6 +196,15 @@ def test_head_and_tail_of_long_output(seed: int) -> None:
         assert _frame.INLINE - 8 < len(kept) <= _frame.INLINE
 
 
+def test_the_last_byte_before_a_gap_stays_unless_it_begins_a_character() -> None:
+    for byte in range(0x80, 0x100):
+        head = b"x" * (_frame.INLINE // 2 - 1) + bytes([byte])
+        excerpt = Excerpt()
+        excerpt.add(head)
+        excerpt.add(b"y" * _frame.INLINE)
+        assert len(excerpt.kept()[0]) == _frame.INLINE - (1 if 0xC2 <= byte <= 0xF4 else 0), hex(byte)
+
+
 def test_output_of_a_log() -> None:
     printed = Printed()
     raw: list[dict[str, Any]] = [

@@ -264,8 +264,9 @@ export class Connection {
     const refused = !watch.silent && isRefused(cause);
     const undone = cause !== undefined && (refused || (!watch.silent && ["connect", "getaddrinfo"].includes(cause.syscall ?? "")));
     const failure = this.broken(watch, `server ${this.options.name} cannot be reached`, error, undone);
-    // A wrong address is more likely than a brief outage.
-    return refused && !this.#met ? unwrapped(failure) : failure;
+    if (refused && !this.#met) return unwrapped(failure); // a wrong address is more likely than a brief outage
+    if (failure instanceof Passing && !undone && !watch.silent) this.#met = true; // it has accepted the connection
+    return failure;
   }
 
   // unusable returns the error for a server whose TLS will not work on a retry either.
@@ -297,7 +298,7 @@ export class Connection {
     );
   }
 
-  /** met records that the server has answered. */
+  /** met records that the server is at its address: refused connections are an outage from then on. */
   met(): void {
     this.#met = true;
   }

@@ -47,7 +47,7 @@ export class Excerpt {
 function wholeEnd(bytes: Uint8Array): Uint8Array {
   const start = bytes.length - 1 - [...bytes.subarray(-3)].reverse().findIndex((byte) => (byte & 0xc0) !== 0x80);
   const first = bytes[start] ?? 0;
-  const length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 1;
+  const length = first < 0xc2 || first > 0xf4 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2; // other bytes begin no character
   return start + length > bytes.length ? bytes.subarray(0, start) : bytes;
 }
 

@@ -239,6 +239,18 @@ test("a server that was there and is away is waited for", async (t) => {
   assert.equal((await within("the answers", asking))[0].user_id, "u");
 });
 
+test("a first request survives a restart of its server", async (t) => {
+  let asked = 0;
+  const baseUrl = await listening(t, createServer((_, response) => (asked === 1 ? response.destroy() : json(response, 200, run))));
+  const over = httpTransport();
+  const away = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED", syscall: "connect" });
+  const transport = { ...over, send: (r: TransportRequest) => (++asked === 2 || asked === 3 ? Promise.reject(away) : over.send(r)) };
+  const belljar = new Belljar({ baseUrl, transport, patienceMs: limitMs });
+  atEnd(t, () => belljar.close());
+  assert.equal((await within("the run", belljar.run(["true"]))).run.id, run.id);
+  assert.equal(asked, 4);
+});
+
 test("the patience of a call starts at its first failure", async (t) => {
   const usual = performance.now.bind(performance);
   let lateMs = 0;

@@ -107,6 +107,14 @@ test("an excerpt is all of what is short, and both ends of what is long", () => 
     assert.ok(!shown.includes("\ufffd"), text);
     assert.equal(shown.length, kept, text);
   }
+  const half = Buffer.alloc(512 << 10, "x");
+  for (let byte = 0x80; byte < 0x100; byte++) { // the last one before the gap
+    half[half.length - 1] = byte;
+    const cut = new Excerpt();
+    cut.add(half);
+    cut.add(Buffer.alloc(1 << 20, "y"));
+    assert.equal(cut.bytes().length, (1 << 20) - (byte >= 0xc2 && byte <= 0xf4 ? 1 : 0), byte.toString(16));
+  }
   const exact = new Excerpt();
   exact.add(Buffer.alloc(1 << 20, "x"));
   assert.equal(exact.truncated, false);

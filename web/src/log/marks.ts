@@ -16,6 +16,7 @@ export interface RawFrame {
 const stdinReasons: Record<string, string> = {
   client: "it was ended by a client",
   run_ended: "the run has ended",
+  connection_lost: "the server is shutting down, and the run continues",
   stdin_max_bytes: "it has reached its most bytes (stdin_max_bytes)",
   stdin_max_frame_bytes: "a message was too large (stdin_max_frame_bytes)",
   stdin_bps: "it came too fast (stdin_bps)",

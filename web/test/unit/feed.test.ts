@@ -180,6 +180,7 @@ test("marks", () => {
   assert.equal(mark("egress", { allowed: true, host: "a.example", rule: "*.example" }), "Network: connected to a.example, which the rule *.example allows");
   assert.match(mark("resume", { lost_count: 3 })!, /^3 frames/);
   assert.match(mark("stdin_closed", { reason: "stdin_bps" })!, /too fast/);
+  assert.match(mark("stdin_closed", { reason: "connection_lost" })!, /shutting down/);
   assert.equal(mark("packages", { tool: "pip", text: "<b>x" }), "pip: <b>x");
   assert.equal(mark("phase", {}), undefined);
   assert.equal(markOf({ type: "heartbeat", seq: 4 }), undefined);

@@ -104,7 +104,7 @@ def whole_end(data: bytes) -> bytes:
     for back in range(1, min(4, len(data)) + 1):
         byte = data[-back]
         if byte & 0xC0 != 0x80:  # a character begins here
-            length = 1 if byte < 0x80 else 2 if byte >> 5 == 6 else 3 if byte >> 4 == 14 else 4 if byte >> 3 == 30 else 1
+            length = 4 if 0xF0 <= byte <= 0xF4 else 3 if byte >> 4 == 14 else 2 if 0xC2 <= byte < 0xE0 else 1
             return data[:-back] if length > back else data
     return data
 

@@ -111,7 +111,7 @@ class AsyncTransport:
                 raise InvalidRequestError("the API key or the source has characters that cannot be sent")
         self._idle: list[AsyncWire] = []
         self.leaving = AsyncLeaving()  # remaining work for abandoned calls
-        self._met = False  # the server has answered once
+        self._met = False  # the address has accepted a connection once
         self._closed = False
 
     async def ask(self, ask: Ask, *fields: str) -> Any:
@@ -171,7 +171,6 @@ class AsyncTransport:
         except BaseException:
             wire.close()
             raise
-        self._met = True
         incoming = AsyncIncoming(self, wire, answer, head, silence)
         if head.status < 300 or head.status in ask.accept:
             return incoming
@@ -262,13 +261,15 @@ class AsyncTransport:
 
     async def _dial(self, timeout: float = DIAL, tunnel: bool = False) -> AsyncWire:
         try:
-            return await AsyncWire.dial(self.address, timeout, tunnel)
+            wire = await AsyncWire.dial(self.address, timeout, tunnel)
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
                 raise failure.error from e  # a wrong address is more likely than a brief outage
             failure.refused = True
             raise failure from e
+        self._met = True
+        return wire
 
     def broken(self, cause: BaseException, message: str) -> Passing:
         """Returns the error of a failure without an answer from the server. An exception of the caller's own program is raised as it is."""
@@ -304,7 +305,6 @@ class AsyncTransport:
             while head is None:
                 answer.feed(await wire.recv(self.silence))
                 head = answer.head()
-            self._met = True
             if head.status != 101:
                 incoming = AsyncIncoming(self, wire, answer, head, self.silence)
                 raise judge(head, _parsed(head, await incoming.read(MAX_FAILURE)))

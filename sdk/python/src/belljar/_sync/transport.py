@@ -112,7 +112,7 @@ class Transport:
                 raise InvalidRequestError("the API key or the source has characters that cannot be sent")
         self._idle: list[Wire] = []
         self.leaving = Leaving()  # remaining work for abandoned calls
-        self._met = False  # the server has answered once
+        self._met = False  # the address has accepted a connection once
         self._closed = False
 
     def ask(self, ask: Ask, *fields: str) -> Any:
@@ -172,7 +172,6 @@ class Transport:
         except BaseException:
             wire.close()
             raise
-        self._met = True
         incoming = Incoming(self, wire, answer, head, silence)
         if head.status < 300 or head.status in ask.accept:
             return incoming
@@ -263,13 +262,15 @@ class Transport:
 
     def _dial(self, timeout: float = DIAL, tunnel: bool = False) -> Wire:
         try:
-            return Wire.dial(self.address, timeout, tunnel)
+            wire = Wire.dial(self.address, timeout, tunnel)
         except OSError as e:
             failure = self.broken(e, f"server {self.address} cannot be reached")
             if not self._met and not isinstance(e, TimeoutError):
                 raise failure.error from e  # a wrong address is more likely than a brief outage
             failure.refused = True
             raise failure from e
+        self._met = True
+        return wire
 
     def broken(self, cause: BaseException, message: str) -> Passing:
         """Returns the error of a failure without an answer from the server. An exception of the caller's own program is raised as it is."""
@@ -305,7 +306,6 @@ class Transport:
             while head is None:
                 answer.feed(wire.recv(self.silence))
                 head = answer.head()
-            self._met = True
             if head.status != 101:
                 incoming = Incoming(self, wire, answer, head, self.silence)
                 raise judge(head, _parsed(head, incoming.read(MAX_FAILURE)))
