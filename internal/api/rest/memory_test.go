@@ -18,3 +18,11 @@ func TestAnswersReserveMemoryBriefly(t *testing.T) {
 		{Method: "POST", Path: fs + "list", Body: `{"path": "."}`}, {Method: "POST", Path: fs + "search", Body: `{"path": ".", "name": "a*"}`},
 	}...)
 }
+
+// A list or search with invalid arguments does not wake its session.
+func TestRefusedBeforeTheSessionIsUsed(t *testing.T) {
+	const fs = prefix + "/sessions/" + apitest.ID + "/fs/"
+	apitest.CheckRefused(t, func(engine belljar.Engine) (apitest.Door, error) {
+		return rest.New(rest.Options{Engine: engine, Auth: apitest.Callers()})
+	}, apitest.Route{Method: "POST", Path: fs + "list", Body: `{"path": "../x"}`}, apitest.Route{Method: "POST", Path: fs + "search", Body: `{"name": "["}`})
+}
