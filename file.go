@@ -23,17 +23,16 @@ type FileWrite struct {
 	Content   io.Reader // read to its end; nil is an empty file
 	Size      int64     // bytes that Content will bring, 0 or -1 if not known; reports early that they are too many
 	Mode      uint32    // permission bits; 0 means those of the file that is replaced, or else 0644
-	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed
-	// IfMatch, if it is set, replaces a file only if its content has one of these ETags ([FileEntry.ETag], separated by commas), or with
-	// "*" if there is a file; else that is [CodePrecondition]. Overwrite is then not needed.
-	IfMatch string
+	Overwrite bool      // replace a file that is there; else that is [CodeConflict]. A link to a file is followed. Not needed with IfMatch
+	IfMatch   string    // replace only a file with one of these ETags ([FileEntry.ETag], separated by commas; "*" is any), else [CodePrecondition]
 }
 
 // FileQuery selects the entries of a listing.
 type FileQuery struct {
-	Path      string // of a directory; "" is the workspace. A file lists itself
-	Recursive bool   // include all levels below, parents first
-	Limit     int    // entries; 0 is 1000, at most 10000
+	Path      string       // of a directory; "" is the workspace. A file lists itself
+	Recursive bool         // include all levels below, parents first
+	Limit     int          // entries; 0 is 1000, at most 10000
+	Ready     func() error // may refuse a valid query once the session has started or woken; nil allows it. A client ignores it
 }
 
 // FileList is a listing, sorted by path, without following links. If one directory is truncated, its directories are kept before its files.
@@ -45,12 +44,13 @@ type FileList struct {
 // FileSearch finds files by name, by content, or both; at least one is required. Without Content it finds entries of any type; with it,
 // only regular files. It does not follow links.
 type FileSearch struct {
-	Path       string `json:"path,omitempty"`        // directory to look in; "" is the workspace
-	Name       string `json:"name,omitempty"`        // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
-	Content    string `json:"content,omitempty"`     // text to find, or a regular expression (RE2) with Regexp
-	Regexp     bool   `json:"regexp,omitempty"`      // Content is a regular expression
-	IgnoreCase bool   `json:"ignore_case,omitempty"` // of Content
-	MaxResults int    `json:"max_results,omitempty"` // matches; 0 is 100, at most 1000
+	Path       string       `json:"path,omitempty"`        // directory to look in; "" is the workspace
+	Name       string       `json:"name,omitempty"`        // glob: without a slash of the name at any depth (*.go), with one of the path below Path (src/**/*.ts)
+	Content    string       `json:"content,omitempty"`     // text to find, or a regular expression (RE2) with Regexp
+	Regexp     bool         `json:"regexp,omitempty"`      // Content is a regular expression
+	IgnoreCase bool         `json:"ignore_case,omitempty"` // of Content
+	MaxResults int          `json:"max_results,omitempty"` // matches; 0 is 100, at most 1000
+	Ready      func() error `json:"-"`                     // as in [FileQuery]
 }
 
 // FileMatch is one match: a file, or with Content a line of a file. The content of binary files (with a NUL near the beginning) is not searched.

@@ -27,14 +27,12 @@ func (s *Shares) ForAnswer(ctx context.Context, n int64) (release func(), err er
 }
 
 // ForFiles is [Shares.ForAnswer] for an answer with files of a session. It waits for the session first: one that starts or wakes reserves
-// nothing meanwhile. With session "", it waits for none.
+// nothing meanwhile. The request's arguments must have been checked. For others there is [belljar.FileQuery] Ready.
 func (s *Shares) ForFiles(ctx context.Context, files belljar.Files, session string, n int64) (release func(), err error) {
 	var e *belljar.Error
-	if session != "" {
-		_, err := files.Stat(ctx, session, ".")
-		if err != nil && (!errors.As(err, &e) || e.Details["path"] == nil || e.Code == belljar.CodeTimeout) { // not for the folder itself
-			return nil, err
-		}
+	_, err = files.Stat(ctx, session, ".")
+	if err != nil && (!errors.As(err, &e) || e.Details["path"] == nil || e.Code == belljar.CodeTimeout) { // not for the folder itself
+		return nil, err
 	}
 	return s.ForAnswer(ctx, n)
 }

@@ -4,6 +4,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -74,6 +75,55 @@ func TestWakeOfAStrainedHost(t *testing.T) {
 			t.Errorf("%s: %+v", what, got)
 		}
 		wantText(t, b.run(shellIn(x.ID, "echo $variable $alive; unset alive")).stdout, "kept yes\n")
+	}
+}
+
+// A request with invalid arguments does not wake its session. A valid one asks its door, which may refuse it, only once the session has woken.
+func TestRefusedWithoutWaking(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	x, ctx, files := b.open(), b.context(), b.service.As(service.Local()).Files()
+	b.sleeping(x.ID)
+	early := func() error {
+		t.Error("the door is asked about an invalid request")
+		return nil
+	}
+	for what, ask := range map[string]func() error{
+		"list": func() error {
+			_, err := files.List(ctx, x.ID, belljar.FileQuery{Limit: -1, Ready: early})
+			return err
+		},
+		"search": func() error {
+			_, err := files.Search(ctx, x.ID, belljar.FileSearch{Name: "[", Ready: early})
+			return err
+		},
+		"batch": func() error {
+			_, err := files.WriteAll(ctx, x.ID, []belljar.FileWrite{{Path: "a"}, {Path: "./a"}})
+			return err
+		},
+		"upload": func() error {
+			_, err := b.mine().Upload(ctx, x.ID, belljar.Upload{Dir: "../x"})
+			return err
+		},
+	} {
+		if err := ask(); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+		if got, err := b.mine().Get(ctx, x.ID); err != nil || got.State != belljar.SessionHibernated {
+			t.Errorf("%s: %s, %v", what, got.State, err)
+		}
+	}
+	full := errors.New("no memory")
+	ready := func() error {
+		b.state(x.ID, belljar.SessionActive)
+		return full
+	}
+	if _, err := files.List(ctx, x.ID, belljar.FileQuery{Ready: ready}); !errors.Is(err, full) {
+		t.Errorf("a list: %v", err)
+	}
+	b.sleeping(x.ID) // nothing uses it
+	if _, err := files.Search(ctx, x.ID, belljar.FileSearch{Name: "*", Ready: ready}); !errors.Is(err, full) {
+		t.Errorf("a search: %v", err)
 	}
 }
 

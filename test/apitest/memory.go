@@ -91,10 +91,20 @@ func (f wakingFiles) Stat(ctx context.Context, id, path string) (belljar.FileEnt
 func (f wakingFiles) List(ctx context.Context, id string, q belljar.FileQuery) (belljar.FileList, error) {
 	f.wait()
 	q.Path = cmp.Or(q.Path, ".") // as in the service
+	if q.Ready != nil {
+		if err := q.Ready(); err != nil {
+			return belljar.FileList{}, err
+		}
+	}
 	return f.files.List(ctx, id, q)
 }
 
 func (f wakingFiles) Search(ctx context.Context, id string, q belljar.FileSearch) (belljar.FileMatches, error) {
 	f.wait()
+	if q.Ready != nil {
+		if err := q.Ready(); err != nil {
+			return belljar.FileMatches{}, err
+		}
+	}
 	return f.files.Search(ctx, id, q)
 }

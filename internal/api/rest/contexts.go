@@ -137,7 +137,7 @@ func results(d *Door) func(c *call, p *runPath, _ *none) (ResultList, error) {
 		run, err := c.Runs().Get(c, p.ID)
 		reads := run.Context != nil && run.LastSeq > 0 && c.r.Method != http.MethodHead
 		if err == nil && reads {
-			err = c.reserve(d.opts.Bodies, "", api.ResultsSize(run))
+			err = c.reserve(d.opts.Bodies, api.ResultsSize(run))
 		}
 		if err != nil || !reads {
 			return ResultList{Items: []belljar.Result{}}, err

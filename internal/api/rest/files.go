@@ -149,7 +149,7 @@ func (d *Door) files() {
 	handle(d, op("read-file", "POST", "read", "Read a file, or a part of it",
 		"Returns text if the content is UTF-8. For the raw bytes use GET fs/raw."),
 		func(c *call, p *sessionPath, body *readFile) (fileText, error) {
-			if err := c.reserve(d.opts.Bodies, "", api.Escaped*max(body.MaxBytes, 256<<10)); err != nil { // it waits for a session as long as that takes
+			if err := c.reserve(d.opts.Bodies, api.Escaped*max(body.MaxBytes, 256<<10)); err != nil { // it waits for a session as long as that takes
 				return fileText{}, err
 			}
 			return readText(c, p.ID, *body)
@@ -157,10 +157,8 @@ func (d *Door) files() {
 	handle(d, op("list-files", "POST", "list", "List files",
 		"Sorted by path, which is relative to the workspace. Links are listed and not followed. For a file the list is the file itself."),
 		func(c *call, p *sessionPath, body *listFiles) (belljar.FileList, error) {
-			if err := c.reserve(d.opts.Bodies, p.ID, int64(max(body.Limit, 1000))*api.EntryBytes); err != nil {
-				return belljar.FileList{}, err
-			}
-			list, err := c.Files().List(c, p.ID, belljar.FileQuery{Path: body.Path, Recursive: body.Recursive, Limit: body.Limit})
+			ready := c.reserves(d.opts.Bodies, int64(max(body.Limit, 1000))*api.EntryBytes)
+			list, err := c.Files().List(c, p.ID, belljar.FileQuery{Path: body.Path, Recursive: body.Recursive, Limit: body.Limit, Ready: ready})
 			list.Entries = filled(list.Entries)
 			return list, err
 		})
@@ -192,9 +190,7 @@ func (d *Door) files() {
 		"Searches for at most 5 seconds. A name without a slash matches at any depth; content is text or an RE2 expression, "+
 			"and matches once per line. Binary files and links are skipped."),
 		func(c *call, p *sessionPath, body *belljar.FileSearch) (belljar.FileMatches, error) {
-			if err := c.reserve(d.opts.Bodies, p.ID, int64(max(body.MaxResults, 100))*api.MatchBytes); err != nil {
-				return belljar.FileMatches{}, err
-			}
+			body.Ready = c.reserves(d.opts.Bodies, int64(max(body.MaxResults, 100))*api.MatchBytes)
 			found, err := c.Files().Search(c, p.ID, *body)
 			found.Matches = filled(found.Matches)
 			return found, err

@@ -124,3 +124,11 @@ func (a crowdArtifacts) List(ctx context.Context, run string) ([]belljar.Artifac
 	a.wait()
 	return a.Artifacts.List(ctx, run)
 }
+
+// A list or search with invalid arguments does not wake its session.
+func TestRefusedBeforeTheSessionIsUsed(t *testing.T) {
+	const fs = prefix + "/sessions/" + apitest.ID + "/fs/"
+	apitest.CheckRefused(t, func(engine belljar.Engine) (apitest.Door, error) {
+		return rest.New(rest.Options{Engine: engine, Auth: apitest.Callers()})
+	}, apitest.Route{Method: "POST", Path: fs + "list", Body: `{"path": "../x"}`}, apitest.Route{Method: "POST", Path: fs + "search", Body: `{"name": "["}`})
+}

@@ -36,8 +36,7 @@ var _ huma.Adapter = (*adapter)(nil)
 // Handle adds an operation's route.
 func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 	d := (*Door)(a)
-	known := queryNames(op)
-	admin := strings.HasPrefix(op.Path, api.Prefix+"/admin/")
+	known, admin := queryNames(op), strings.HasPrefix(op.Path, api.Prefix+"/admin/")
 	large := slices.Contains([]string{"list-runs", "list-sessions", "list-artifacts", "list-templates"}, op.OperationID)
 	d.guarded(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		if admin && !api.AdmitOperator(d.opts.Events, w, r, "this is for operators") {
@@ -146,21 +145,26 @@ type call struct {
 	status int // of a successful response
 }
 
-// reserve exchanges the body's share for that of a large response of a request that only reads, until it is encoded. It
-// waits for the session, if there is one, first.
-func (c *call) reserve(of *api.Shares, session string, bytes int64) error {
+// reserve exchanges the body's share for that of a large response of a request that only reads, until it is encoded.
+func (c *call) reserve(of *api.Shares, bytes int64) error {
 	c.releaseBody()
 	api.OnlyReads(c)
-	release, err := of.ForFiles(c, c.Files(), session, bytes)
+	release, err := of.ForAnswer(c, bytes)
 	if err == nil {
 		c.written = release
 	}
 	return err
 }
 
+// reserves returns the function that reserves the share once the session is ready: one that starts or wakes reserves nothing meanwhile.
+func (c *call) reserves(of *api.Shares, bytes int64) func() error {
+	c.releaseBody()
+	return func() error { return c.reserve(of, bytes) }
+}
+
 // reread returns the function that reserves the share for the output of a run that is read again.
 func (c *call) reread(of *api.Shares) func(belljar.Run) error {
-	return func(run belljar.Run) error { return c.reserve(of, "", api.OutputSize(run)) }
+	return func(run belljar.Run) error { return c.reserve(of, api.OutputSize(run)) }
 }
 
 // none is the type of an absent body.

@@ -36,9 +36,9 @@ func (c *call) decode(limit int64, to any) error {
 	return api.Decode(data, to)
 }
 
-// reserve reserves the caller's share for an answer of n bytes, until it is encoded or release. It waits for the session, unless it is "", first.
-func (c *call) reserve(session string, n int64) (release func(), err error) {
-	return c.door.opts.Bodies.ForFiles(c.r.Context(), c.Files(), session, n)
+// reserve reserves the caller's share for an answer of n bytes, until it is encoded or release.
+func (c *call) reserve(n int64) (release func(), err error) {
+	return c.door.opts.Bodies.ForAnswer(c.r.Context(), n)
 }
 
 // number parses a parameter from 1 to maximum; fallback is its default.

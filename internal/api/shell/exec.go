@@ -144,7 +144,7 @@ func (c *call) finish(in shellCommand) error {
 		if run, err = api.AwaitEnd(c.r.Context(), c.Runs(), run.ID, math.MaxInt64); err != nil {
 			return err
 		}
-		release, err := c.reserve("", api.OutputSize(run))
+		release, err := c.reserve(api.OutputSize(run))
 		if err != nil {
 			return err
 		}

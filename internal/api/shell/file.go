@@ -129,11 +129,15 @@ func (c *call) files() error {
 		return err
 	}
 	query.Limit = int(limit)
-	release, err := c.reserve(c.id, max(limit, 1000)*api.EntryBytes)
-	if err != nil {
+	release := func() {}
+	defer func() { release() }()
+	query.Ready = func() error {
+		held, err := c.reserve(max(limit, 1000) * api.EntryBytes)
+		if err == nil {
+			release = held
+		}
 		return err
 	}
-	defer release()
 	list, err := c.Files().List(c.r.Context(), c.id, query)
 	if err != nil {
 		return err

@@ -15,3 +15,10 @@ func TestAnswersReserveMemoryBriefly(t *testing.T) {
 		return shell.New(shell.Options{Engine: engine, Auth: apitest.Callers(), Bodies: bodies})
 	}, apitest.Route{Method: "GET", Path: "/v1/sessions/" + apitest.ID + "/fs/list"})
 }
+
+// A list with invalid arguments does not wake its session.
+func TestRefusedBeforeTheSessionIsUsed(t *testing.T) {
+	apitest.CheckRefused(t, func(engine belljar.Engine) (apitest.Door, error) {
+		return shell.New(shell.Options{Engine: engine, Auth: apitest.Callers()})
+	}, apitest.Route{Method: "GET", Path: "/v1/sessions/" + apitest.ID + "/fs/list?path=../x"})
+}

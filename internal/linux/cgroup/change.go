@@ -48,6 +48,18 @@ func (k kernel) change(f Folder, controller string, from, to Limits) error {
 	return k.limit(f.Version, f.Path, controller, to)
 }
 
+// LiftCPU removes the limit of CPU time, so that killed processes need not wait for their share to end. The limit of a group above holds.
+func (g *Group) LiftCPU() error {
+	f, ok := g.Folder(CPU)
+	if !ok {
+		return nil
+	}
+	if f.Version == 1 {
+		return g.kernel.write(filepath.Join(f.Path, "cpu.cfs_quota_us"), "-1")
+	}
+	return g.kernel.write(filepath.Join(f.Path, "cpu.max"), "max")
+}
+
 // LimitMemory replaces the memory limit, whatever its present value. It does nothing for a group without one.
 func (g *Group) LimitMemory(bytes int64) error {
 	f, ok := g.Folder(Memory)

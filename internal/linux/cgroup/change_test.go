@@ -84,6 +84,22 @@ func TestChangeV1(t *testing.T) {
 	}
 }
 
+func TestLiftCPU(t *testing.T) {
+	for name, c := range map[string]struct {
+		tree       func(*testing.T) *fake
+		file, want string
+	}{
+		"v1": {wholeV1, "/sys/fs/cgroup/cpu,cpuacct/belljar/i/s/cpu.cfs_quota_us", "-1"},
+		"v2": {wholeV2, "/sys/fs/cgroup/belljar/i/s/cpu.max", "max"},
+	} {
+		f := c.tree(t)
+		g := fakeCreate(t, f.discover(), Spec{Installation: "i", ID: "s", Limits: allLimits})
+		if err := g.LiftCPU(); err != nil || f.get(c.file) != c.want {
+			t.Errorf("%s: %q, %v", name, f.get(c.file), err)
+		}
+	}
+}
+
 // If a warden sets its own limit between our write and our read, the change still succeeds. If the kernel never accepts the
 // limit, it fails.
 func TestLimitMemoryBesideAWarden(t *testing.T) {

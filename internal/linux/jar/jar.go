@@ -147,6 +147,9 @@ func (j *Jar) Destroy(ctx context.Context) error {
 	if err := j.Signal(unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("kill sandbox %s: %w", j.ID(), err)
 	}
+	if j.Group != nil {
+		_ = j.Group.LiftCPU() // after a failure the end only takes longer
+	}
 	<-j.gone
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -158,7 +158,7 @@ func (v view) List(ctx context.Context, id string, q belljar.FileQuery) (belljar
 			Details: map[string]any{"field": "limit", "maximum": maxListEntries},
 		}
 	}
-	u, err := v.begin(ctx, id)
+	u, err := v.beginIf(ctx, id, q.Ready)
 	if err != nil {
 		return none, err
 	}

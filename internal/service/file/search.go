@@ -45,7 +45,7 @@ func (v view) Search(ctx context.Context, id string, q belljar.FileSearch) (bell
 	if err != nil {
 		return none, err
 	}
-	u, err := v.begin(ctx, id)
+	u, err := v.beginIf(ctx, id, q.Ready)
 	if err != nil {
 		return none, err
 	}

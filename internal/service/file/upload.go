@@ -18,16 +18,16 @@ import (
 // anything to the sandbox, and then merges it in one operation.
 func (f *Files) Upload(ctx context.Context, caller belljar.Caller, id string, up belljar.Upload) (belljar.UploadResult, error) {
 	none := belljar.UploadResult{}
+	dir, err := uploadDir(up.Dir)
+	if err != nil {
+		return none, err
+	}
 	w, err := f.opts.Acquire(ctx, caller, id)
 	if err != nil {
 		return none, err
 	}
 	defer w.Release()
 	u := &use{Workspace: w, Box: w.Box(), files: f}
-	dir, err := uploadDir(up.Dir)
-	if err != nil {
-		return none, err
-	}
 	room := func() error { return f.opts.Room(ctx, caller.ID) }
 	if err := room(); err != nil {
 		return none, err

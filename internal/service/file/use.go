@@ -27,6 +27,17 @@ type use struct {
 	end   func()
 }
 
+// beginIf is begin, and asks ready, if it is not nil, once the session is usable.
+func (v view) beginIf(ctx context.Context, id string, ready func() error) (*use, error) {
+	u, err := v.begin(ctx, id)
+	if err == nil && ready != nil {
+		if err = ready(); err != nil {
+			u.end()
+		}
+	}
+	return u, err
+}
+
 // begin begins an operation without contents.
 func (v view) begin(ctx context.Context, id string) (*use, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerTime, errAnswerTime)

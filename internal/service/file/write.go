@@ -141,6 +141,10 @@ func (m *input) tooLarge() error {
 
 // WriteAll writes many small files, all of them or none.
 func (v view) WriteAll(ctx context.Context, id string, list []belljar.FileWrite) ([]belljar.FileEntry, error) {
+	list, err := checkBatch(list)
+	if err != nil {
+		return nil, err
+	}
 	u, err := v.stream(ctx, id)
 	if err != nil {
 		return nil, err
@@ -173,31 +177,28 @@ func batchPath(entries []belljar.FileEntry) string {
 	return fmt.Sprintf("one of %d files", len(entries))
 }
 
-// pack reads files into a tar stream.
-func (u *use) pack(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, entries []belljar.FileEntry, size int64, err error) {
-	bad := func(field, format string, args ...any) (*bytes.Buffer, []belljar.FileEntry, int64, error) {
-		return nil, nil, 0, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field}}
+func batchTooLarge(what string, most int) error {
+	return &belljar.Error{
+		Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a batch is limited to %d %s", most, what),
+		Details: map[string]any{"field": "files", "maximum": most}, Hint: "send several batches, an archive, or large files one by one",
 	}
-	tooMuch := func(what string, most int) (*bytes.Buffer, []belljar.FileEntry, int64, error) {
-		return nil, nil, 0, &belljar.Error{
-			Code: belljar.CodeTooLarge, Message: fmt.Sprintf("a batch is limited to %d %s", most, what),
-			Details: map[string]any{"field": "files", "maximum": most}, Hint: "send several batches, an archive, or large files one by one",
-		}
+}
+
+// checkBatch checks files before they are read, and returns them with their defaults and their paths in the workspace.
+func checkBatch(list []belljar.FileWrite) (checked []belljar.FileWrite, err error) {
+	bad := func(field, format string, args ...any) ([]belljar.FileWrite, error) {
+		return nil, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf(format, args...), Details: map[string]any{"field": field}}
 	}
 	if len(list) > maxBatchFiles {
-		return tooMuch("files", maxBatchFiles)
+		return nil, batchTooLarge("files", maxBatchFiles)
 	}
-	packed = &bytes.Buffer{}
-	entries = []belljar.FileEntry{}
 	seen := make(map[string]bool, len(list))
-	w := tar.NewWriter(packed)
-	var buf bytes.Buffer
 	for i, f := range list {
 		field := fmt.Sprintf("files[%d].path", i)
 		path, err := checkWrite(field, &f)
 		switch {
 		case err != nil:
-			return nil, nil, 0, err
+			return nil, err
 		case seen[path]:
 			return bad(field, "%s %.100q is given twice", field, f.Path)
 		case f.IfMatch != "":
@@ -205,9 +206,21 @@ func (u *use) pack(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffe
 		case f.Overwrite != list[0].Overwrite:
 			return bad("overwrite", "overwrite must be the same for all files of a batch")
 		}
-		seen[path] = true
+		seen[path], f.Path = true, path
+		checked = append(checked, f)
+	}
+	return checked, nil
+}
+
+// pack reads files of [checkBatch] into a tar stream.
+func (u *use) pack(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffer, entries []belljar.FileEntry, size int64, err error) {
+	packed = &bytes.Buffer{}
+	entries = []belljar.FileEntry{}
+	w := tar.NewWriter(packed)
+	var buf bytes.Buffer
+	for i, f := range list {
 		if f.Mode == 0 {
-			f.Mode = u.modeOf(path, f.Overwrite)
+			f.Mode = u.modeOf(f.Path, f.Overwrite)
 		}
 		buf.Reset()
 		n, err := io.Copy(&buf, io.LimitReader(f.Content, belljar.MaxBatchBytes-size+1))
@@ -215,17 +228,17 @@ func (u *use) pack(list []belljar.FileWrite, now time.Time) (packed *bytes.Buffe
 			return nil, nil, 0, &belljar.Error{Code: belljar.CodeInvalidRequest, Message: fmt.Sprintf("files[%d] could not be read", i), Err: err}
 		}
 		if size += n; size > belljar.MaxBatchBytes {
-			return tooMuch("bytes together", belljar.MaxBatchBytes)
+			return nil, nil, 0, batchTooLarge("bytes together", belljar.MaxBatchBytes)
 		}
 		// The time is the entry's. PAX keeps fractions of a second: a rounded time could be older than a file that was built earlier.
-		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: int64(f.Mode), Size: n, ModTime: now, Format: tar.FormatPAX})
+		err = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Mode: int64(f.Mode), Size: n, ModTime: now, Format: tar.FormatPAX})
 		if err == nil {
 			_, err = w.Write(buf.Bytes())
 		}
 		if err != nil {
 			return nil, nil, 0, err
 		}
-		entries = append(entries, belljar.FileEntry{Path: path, Type: "file", Size: n, Mode: fmt.Sprintf("%04o", f.Mode), MtimeUnix: now.Unix()})
+		entries = append(entries, belljar.FileEntry{Path: f.Path, Type: "file", Size: n, Mode: fmt.Sprintf("%04o", f.Mode), MtimeUnix: now.Unix()})
 	}
 	return packed, entries, size, w.Close()
 }

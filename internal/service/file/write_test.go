@@ -13,7 +13,11 @@ import (
 // than the request: make compares them with files that a program has just built.
 func TestBatchTimes(t *testing.T) {
 	now := time.Unix(1_796_010_596, 999_999_000)
-	packed, entries, _, err := (&use{}).pack([]belljar.FileWrite{{Path: "a", Content: strings.NewReader("x")}, {Path: "b", Mode: 0o755}}, now)
+	list, err := checkBatch([]belljar.FileWrite{{Path: "a", Content: strings.NewReader("x")}, {Path: "b", Mode: 0o755}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, entries, _, err := (&use{}).pack(list, now)
 	if err != nil || len(entries) != 2 {
 		t.Fatalf("%+v, %v", entries, err)
 	}

@@ -3,6 +3,8 @@
 package file
 
 import (
+	"archive/tar"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +40,19 @@ func TestFileOfAKilledAgent(t *testing.T) {
 		slices.Sort(found)
 		return slices.Compact(found)
 	}
+	var packed bytes.Buffer
+	archive := tar.NewWriter(&packed)
+	if err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "d/f", Mode: 0o644, Size: 4}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Write([]byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
 	// write writes d/f. while is called when part of it has arrived, and returns the stream's next error.
-	write := func(while func() error) error {
+	write := func(op wire.Op, while func() error) error {
 		t.Helper()
 		root, err := os.OpenRoot(dir)
 		if err != nil {
@@ -51,17 +64,29 @@ func TestFileOfAKilledAgent(t *testing.T) {
 		w.named = true
 		n := 0
 		read := func() (wire.Frame, error) {
-			if n++; n == 1 {
+			n++
+			switch {
+			case op == wire.OpTarIn && n == 1:
+				return wire.Frame{Kind: wire.KindData, Payload: packed.Bytes()[:512+2]}, nil
+			case op == wire.OpTarIn && n == 2:
+				return wire.Frame{Kind: wire.KindData, Payload: packed.Bytes()[512+2:]}, while()
+			case n == 1:
 				return wire.Frame{Kind: wire.KindData, Payload: []byte("text")}, nil
+			case op == wire.OpTarIn:
+				return wire.Frame{Kind: wire.KindEOF}, nil
 			}
 			return wire.Frame{Kind: wire.KindEOF}, while()
 		}
-		return w.Serve(Stream{Read: read, W: wire.NewWriter(io.Discard)}, wire.OpWrite, wire.FileRequest{Path: "d/f", UID: own.ID.UID, GID: own.ID.GID})
+		req := wire.FileRequest{Path: "d/f", UID: own.ID.UID, GID: own.ID.GID}
+		if op == wire.OpTarIn {
+			req.Path = "."
+		}
+		return w.Serve(Stream{Read: read, W: wire.NewWriter(io.Discard)}, op, req)
 	}
 
 	var left string
 	broken := errors.New("broken")
-	err := write(func() error {
+	err := write(wire.OpWrite, func() error {
 		found := names()
 		if len(found) != 1 || filepath.Dir(found[0]) != "." {
 			t.Fatalf("during a write: %q", found)
@@ -79,7 +104,7 @@ func TestFileOfAKilledAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := write(func() error { return nil }); err != nil {
+	if err := write(wire.OpWrite, func() error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if want, got := []string{filepath.Base(left) + "1", "d/f"}, names(); !slices.Equal(got, want) {
@@ -87,5 +112,17 @@ func TestFileOfAKilledAgent(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "d/f")); err != nil || string(text) != "text" {
 		t.Errorf("%q, %v", text, err)
+	}
+	err = write(wire.OpTarIn, func() error {
+		if found := names(); !slices.Contains(found, "d/f") || len(found) != 3 || slices.ContainsFunc(found, func(name string) bool { return filepath.Dir(name) != "." && name != "d/f" }) {
+			t.Errorf("while an archive replaces it: %q", found)
+		}
+		return broken
+	})
+	if got := names(); !errors.Is(err, broken) || len(got) != 2 {
+		t.Errorf("after the failure of an archive: %v, %q", err, got)
+	}
+	if err := write(wire.OpTarIn, func() error { return nil }); err != nil || len(names()) != 2 {
+		t.Errorf("after an archive: %v, %q", err, names())
 	}
 }

@@ -211,6 +211,9 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 	defer file.Close()
 	if t != nil {
 		defer t.close()
+		if t.from != t.dir {
+			u.f.w.staging.swept.Do(u.f.sweep)
+		}
 	}
 	u.programs = u.programs || head.Mode&0o111 != 0
 	buf := u.f.w.buffers.Get().(*[]byte)
@@ -236,7 +239,11 @@ func (u *unpacker) file(name string, head *tar.Header, r io.Reader) error {
 		err = u.f.as(func() error { return u.f.commit(t) })
 	}
 	if err != nil {
-		_ = u.f.as(func() error { return unix.Unlinkat(int(u.dir.Fd()), at, 0) }) // no part of it remains
+		from := u.dir
+		if t != nil {
+			from = t.from
+		}
+		_ = u.f.as(func() error { return unix.Unlinkat(int(from.Fd()), at, 0) }) // no part of it remains
 		return fmt.Errorf("archive entry %s: %w", head.Name, err)
 	}
 	return nil
@@ -250,7 +257,7 @@ func (u *unpacker) replace(dir *os.File, name string, mode fs.FileMode) (*target
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return nil, &fs.PathError{Op: "replace", Path: base, Err: unix.EISDIR}
 	}
-	t, err := u.f.beginTarget(name, mode, false)
+	t, err := u.f.beginTarget(name, mode, u.load == nil) // a new sandbox is loaded, and ends if that fails
 	if bad, is := errors.AsType[*fs.PathError](err); is {
 		return nil, &fs.PathError{Op: "replace", Path: base, Err: bad.Err} // without the temporary name
 	}
