@@ -117,6 +117,9 @@ type answer struct {
 
 func (a *answer) WriteHeader(status int) {
 	h := a.Header()
+	if status < http.StatusOK && len(h) > maxHeaders { // screen sees only final answers
+		return
+	}
 	for _, name := range []string{"Content-Type", "Date"} { // the server would add them
 		if _, sent := h[name]; !sent {
 			h[name] = nil
