@@ -97,6 +97,7 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.allow("")
 	}
 	if len(r.Header) > maxHeaders {
+		r.Header = nil // the server keeps the request while it waits for the rest of a body
 		w.Header().Set("Connection", "close")
 		http.Error(w, fmt.Sprintf("belljar: the request has more than %d headers", maxHeaders), http.StatusRequestHeaderFieldsTooLarge)
 		return
