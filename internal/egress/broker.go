@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar/internal/secret/redact"
@@ -28,6 +29,9 @@ type Broker struct {
 	Credentials []Credential
 	Hidden      *redact.Patterns // secrets that no response shows
 	Roots       *x509.CertPool   // authorities that verify hosts; nil is the system's
+
+	once  sync.Once
+	lower *redact.Patterns // see inName
 }
 
 // brokers reports whether a host has credentials.
@@ -183,9 +187,15 @@ func hyphen(r rune) rune {
 	return '-'
 }
 
-// screen hides the secrets in the body of a response and in the names of its trailers. It refuses a response in which they cannot be
-// found.
+// screen refuses a response with too many headers. Of a host with credentials, it hides the secrets in the body and in the names of
+// trailers, and refuses a response in which they cannot be found.
 func (p *proxy) screen(r *http.Response) error {
+	if len(r.Header) > maxHeaders {
+		return refusal(fmt.Sprintf("the answer of %s has more than %d headers", p.c.host, maxHeaders))
+	}
+	if p.secrets == nil {
+		return nil
+	}
 	p.secrets.hide(r.Trailer)
 	if r.StatusCode == http.StatusSwitchingProtocols {
 		return refusal(p.c.host + " changes the protocol, which belljar refuses to a host with a brokered secret")
@@ -221,22 +231,23 @@ func (b *Broker) hide(h http.Header) {
 		for i, v := range values {
 			values[i] = b.Conceal(v)
 		}
-		if lower := strings.ToLower(name); b.Conceal(name) != name || b.hiddenFold(lower) {
+		if b.Conceal(name) != name || b.inName(name) {
 			delete(h, name)
 		}
 	}
 }
 
-// hiddenFold reports whether a name in lower case contains a credential: header names lose their case.
-func (b *Broker) hiddenFold(lower string) bool {
-	for _, c := range b.Credentials {
-		for _, word := range strings.Fields(strings.ToLower(c.Value)) {
-			if len(word) >= 8 && strings.Contains(lower, word) {
-				return true
-			}
+// inName reports whether a header's name contains a word of a credential: names lose their case. The words of 31 credentials of 8 KiB are
+// too many to compare each with thousands of names.
+func (b *Broker) inName(name string) bool {
+	b.once.Do(func() {
+		var words []string
+		for _, c := range b.Credentials {
+			words = append(words, strings.Fields(strings.ToLower(c.Value))...)
 		}
-	}
-	return false
+		b.lower = redact.Exact(words...)
+	})
+	return b.lower.In([]byte(strings.ToLower(name)))
 }
 
 // Conceal replaces the secrets in a text.

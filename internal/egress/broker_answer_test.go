@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -237,5 +238,27 @@ func TestBrokerLimit(t *testing.T) {
 	a.refused("a.example.com", 443, Limit)
 	if r := a.gate.Report(); r.BytesIn != r.Hosts[0].BytesIn || r.BytesIn > 100<<10 {
 		t.Errorf("%d bytes came in, %d of them from the host", r.BytesIn, r.Hosts[0].BytesIn)
+	}
+}
+
+// The work for a header of an answer does not grow with the number of secrets and their words, and each header is looked at once.
+func TestBrokerManyWords(t *testing.T) {
+	b := &Broker{}
+	for i := range 31 {
+		b.Credentials = append(b.Credentials, Credential{"a.example.com", "X-Key", strings.Repeat(fmt.Sprintf("Abcdefg%d ", i), 800)})
+	}
+	h := http.Header{"X-Abcdefg12": {""}, "X-Plain-Name": {""}}
+	b.hide(h)
+	if len(h) != 1 || h["X-Plain-Name"] == nil {
+		t.Errorf("headers %v", h)
+	}
+	if n := testing.AllocsPerRun(10, func() { b.hide(h) }); n > 10 {
+		t.Errorf("%.0f allocations for a header", n)
+	}
+	w := httptest.NewRecorder()
+	w.Header().Set("X-Plain-Name", "")
+	(&answer{w, b}).WriteHeader(http.StatusOK)
+	if len(w.Header()) > 0 || w.Result().Header["X-Plain-Name"] == nil {
+		t.Errorf("headers %v are left for the trailers", w.Header())
 	}
 }

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	maxHead      = 64 << 10        // of a request
+	maxHead      = 64 << 10        // of a request or an answer
+	maxHeaders   = 1000            // in a head: empty ones take 40 times their size in memory
 	idlePatience = 2 * time.Minute // between two requests
 )
 
@@ -33,12 +34,11 @@ func (c *conn) carryRequests(stream net.Conn, p *proxy) Reason {
 	silent := log.New(io.Discard, "", 0)
 	transport := &http.Transport{
 		DialContext: p.dial, DialTLSContext: p.dialTLS, DisableCompression: true, Protocols: new(http.Protocols), MaxConnsPerHost: 1,
-		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: 1 << 20, ReadBufferSize: leastBuffer, WriteBufferSize: leastBuffer,
+		ExpectContinueTimeout: time.Second, MaxResponseHeaderBytes: maxHead, ReadBufferSize: leastBuffer, WriteBufferSize: leastBuffer,
 	}
 	transport.Protocols.SetHTTP1(true)
-	p.reverse = &httputil.ReverseProxy{Rewrite: p.rewrite, Transport: transport, FlushInterval: -1, ErrorLog: silent, ErrorHandler: p.failed}
-	if p.secrets != nil {
-		p.reverse.ModifyResponse = p.screen
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: p.rewrite, Transport: transport, ModifyResponse: p.screen, FlushInterval: -1, ErrorLog: silent, ErrorHandler: p.failed,
 	}
 	closed := make(chan struct{})
 	server := &http.Server{
@@ -96,11 +96,17 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.allowed {
 		c.allow("")
 	}
+	if len(r.Header) > maxHeaders {
+		r.Header = nil // the server keeps the request while it waits for the rest of a body
+		w.Header().Set("Connection", "close")
+		http.Error(w, fmt.Sprintf("belljar: the request has more than %d headers", maxHeaders), http.StatusRequestHeaderFieldsTooLarge)
+		return
+	}
 	p.answering.Store(true) // a response that breaks off panics before the reset below
 	// The request's context ends with the program's side of the connection. After a half close, the response must continue.
 	ctx := context.WithValue(c.ctx, http.ServerContextKey, r.Context().Value(http.ServerContextKey))
 	p.reverse.ServeHTTP(&answer{w, p.secrets}, r.WithContext(ctx))
-	p.secrets.hide(w.Header()) // in headers still to be sent: trailers
+	p.secrets.hide(w.Header()) // trailers
 	p.answering.Store(false)
 }
 
@@ -112,6 +118,9 @@ type answer struct {
 
 func (a *answer) WriteHeader(status int) {
 	h := a.Header()
+	if status < http.StatusOK && len(h) > maxHeaders { // screen sees only final answers
+		return
+	}
 	for _, name := range []string{"Content-Type", "Date"} { // the server would add them
 		if _, sent := h[name]; !sent {
 			h[name] = nil
@@ -119,6 +128,9 @@ func (a *answer) WriteHeader(status int) {
 	}
 	a.secrets.hide(h)
 	a.ResponseWriter.WriteHeader(status)
+	if status >= http.StatusOK {
+		clear(h) // what is added from now on are trailers
+	}
 }
 
 // Unwrap makes Flush available.
@@ -189,6 +201,8 @@ func (p *proxy) failed(w http.ResponseWriter, _ *http.Request, err error) {
 	why := p.c.host + " did not answer"
 	if own, ok := errors.AsType[refusal](err); ok {
 		why = string(own)
+	} else if strings.Contains(err.Error(), "response headers exceeded") { // an error of net/http without a type
+		why = fmt.Sprintf("the head of the answer of %s is larger than %d KiB", p.c.host, maxHead>>10)
 	}
 	w.Header().Set("Connection", "close")
 	http.Error(w, "belljar: "+why, http.StatusBadGateway)

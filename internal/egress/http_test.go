@@ -406,3 +406,42 @@ func TestHTTPNoAnswer(t *testing.T) {
 		t.Errorf("%v %q", status, body)
 	}
 }
+
+// The head of an answer, and of a request, is bounded in bytes and in headers, and the program reads the reason.
+func TestHTTPHeads(t *testing.T) {
+	names := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "%x:\r\n", i)
+		}
+		return b.String()
+	}
+	long := func(n int) string { return strings.Repeat("Set-Cookie: "+strings.Repeat("x", 1000)+"\r\n", n) }
+	for _, tt := range []struct {
+		name                string
+		asked, hint, answer string
+		status              []int
+		body                string
+	}{
+		{"usual", "", "", long(50) + names(900), []int{200}, ""},
+		{"a large answer", "", "", long(70), []int{502}, "belljar: the head of the answer of a.example.com is larger than 64 KiB\n"},
+		{"many headers", "", "", names(maxHeaders + 1), []int{502}, "belljar: the answer of a.example.com has more than 1000 headers\n"},
+		{"a hint", "", "HTTP/1.1 103 Early Hints\r\n" + names(900) + "\r\n", "", []int{103, 200}, ""},
+		{"a hint with many headers", "", "HTTP/1.1 103 Early Hints\r\n" + names(maxHeaders+1) + "\r\n", "", []int{200}, ""},
+		{"a request with many headers", names(maxHeaders + 1), "", "", []int{431}, "belljar: the request has more than 1000 headers\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, nil)
+			w.peer("a.example.com", public, 80, func(c net.Conn) {
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.WriteString(c, tt.hint+"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+tt.answer+"\r\n")
+				}
+			})
+			c := w.connect("a.example.com", 80)
+			write(t, c, "GET / HTTP/1.1\r\nHost: a.example.com\r\nConnection: close\r\n"+tt.asked+"\r\n")
+			if status, body := statuses(t, c); !slices.Equal(status, tt.status) || body != tt.body {
+				t.Errorf("%v %q", status, body)
+			}
+		})
+	}
+}

@@ -44,12 +44,22 @@ type pattern struct {
 
 // New returns the patterns of secrets; nil if there are none.
 func New(values ...string) *Patterns {
-	all := map[string]bool{}
+	var all []string
 	for _, v := range values {
-		for _, form := range forms(v) {
-			for _, piece := range pieces(form) {
-				all[piece] = true
-			}
+		all = append(all, forms(v)...)
+	}
+	return Exact(all...)
+}
+
+// Exact returns the patterns of texts that are found only as they are; nil if there are none. It leaves out texts that are too short.
+func Exact(texts ...string) *Patterns {
+	all := map[string]bool{}
+	for _, text := range texts {
+		if len(text) < shortest {
+			continue
+		}
+		for _, piece := range pieces(text) {
+			all[piece] = true
 		}
 	}
 	if len(all) == 0 {

@@ -314,3 +314,19 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// Exact texts are found as they are, not encoded.
+func TestExact(t *testing.T) {
+	p := Exact("secret-name", "short", strings.Repeat("long", 200))
+	for text, want := range map[string]bool{
+		"x-secret-name-y": true, "short": false, "secret-nam": false, base64.StdEncoding.EncodeToString([]byte("secret-name")): false,
+		strings.Repeat("long", 200): true, "": false,
+	} {
+		if got := p.In([]byte(text)); got != want {
+			t.Errorf("%.20q: %v", text, got)
+		}
+	}
+	if Exact("short") != nil {
+		t.Error("patterns without a text")
+	}
+}

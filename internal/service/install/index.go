@@ -100,7 +100,7 @@ func open(t *tool, u *url.URL, roots *x509.CertPool, gate *egress.Gate) *index {
 				}
 				return gate.Dial(ctx, host, uint16(n))
 			},
-			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConns: askAtOnce,
+			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConns: askAtOnce, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(_ *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects {

@@ -145,6 +145,9 @@ func TestIndex(t *testing.T) {
 		case "/simple/broken/":
 			w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
 			_, _ = w.Write([]byte(`{"files":`))
+		case "/simple/heads/":
+			w.Header().Set("X-Large", strings.Repeat("x", 65<<10))
+			_, _ = w.Write([]byte(`{"files":[]}`))
 		case "/simple/private/":
 			w.WriteHeader(http.StatusForbidden)
 		case "/simple/@a%2fb":
@@ -197,6 +200,7 @@ func TestIndex(t *testing.T) {
 		"away":    {true, belljar.CodePolicyDenied, "pip: the index index.test redirects to another host: http://elsewhere.test:" + to.Port() + "/x"},
 		"broken":  {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: its answer cannot be read"},
 		"private": {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test cannot be used: it answers 403 Forbidden"},
+		"heads":   {true, belljar.CodeRuntimeUnavailable, "pip: the index index.test does not answer"},
 		"json":    {false, belljar.CodePolicyDenied, "no public address"},
 	} {
 		_, err := ask("pip", c.private, "html", name)
