@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
@@ -60,11 +61,23 @@ func (c *call) search(p string) (any, error) {
 	if err != nil {
 		return nil, explained(err, p)
 	}
-	out := finds{Results: []find{}, Pattern: pattern, Path: p, cut: reason}
+	out := finds{Pattern: pattern, Path: p, cut: reason}
+	out.choose(found, match.MatchString)
+	return out, nil
+}
+
+// choose adds the finds whose names match.
+func (out *finds) choose(found []find, match func(name string) bool) {
+	out.Results = []find{}
+	until := time.Now().Add(lookTime) // a pattern of stars takes almost a millisecond for a long name
 	for _, f := range found {
+		if time.Now().After(until) {
+			out.cut = cut{true, "time_limited"}
+			return
+		}
 		below := f.Path
-		if p != "." {
-			below = strings.TrimPrefix(f.Path, p+"/")
+		if out.Path != "." {
+			below = strings.TrimPrefix(f.Path, out.Path+"/")
 		}
 		f.Name, f.Dir = path.Base(f.Path), path.Dir(f.Path)
 		if f.Dir == "." {
@@ -75,14 +88,13 @@ func (c *call) search(p string) (any, error) {
 			if !out.Truncated {
 				out.cut = cut{true, "depth_limited"}
 			}
-		case !match.MatchString(f.Name):
+		case !match(f.Name):
 		case len(out.Results) == maxFinds:
 			out.cut = cut{true, "node_limited"}
 		default:
 			out.Results = append(out.Results, f)
 		}
 	}
-	return out, nil
 }
 
 // finds returns everything below a folder, or the lines of files that contain a text.
