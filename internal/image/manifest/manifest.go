@@ -5,6 +5,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/image/fault"
 	"github.com/belljar/belljar/internal/image/reference"
 	"slices"
@@ -34,7 +35,7 @@ const (
 	mostKept      = 32 << 10 // bytes of the parts that are kept, as JSON
 	mostLabel     = 4 << 10  // bytes of a label; longer ones are left out
 	mostPlatforms = 512      // images in a list
-	mostValues    = 1 << 16  // JSON values; decoded, each takes far more memory than it has bytes
+	mostValues    = 1 << 16  // JSON values, by [char.Values]
 	mostLists     = 3        // nesting of lists
 )
 
@@ -160,20 +161,9 @@ func checkLayer(l Descriptor) error {
 	return fault.Invalid("layer_type", "its layer %s is of an unknown type (%s)", fault.Printable(l.Digest), fault.Printable(kind))
 }
 
-// decode decodes JSON unless it has too many values: it counts lists, objects and commas first.
+// decode decodes JSON unless it has too many values.
 func decode(data []byte, to any) error {
-	values, quoted := 1, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			values++
-		}
-	}
-	if values > mostValues {
+	if char.Values(data) > mostValues {
 		return fmt.Errorf("it has more than %d values", mostValues)
 	}
 	return json.Unmarshal(data, to)
