@@ -50,10 +50,10 @@ type stored struct {
 
 const indexVersion = 1
 
-// Limits of the file in bytes. It grows up to the first, and each image has some 60 KiB at most: a change writes all of it. The second
+// Limits of the file in bytes. It grows up to the first, and each image has some 45 KiB at most: a change writes all of it. The second
 // limits what is read.
 const (
-	mostIndex = 32 << 20
+	mostIndex = 16 << 20
 	mostRead  = 1 << 30
 )
 

@@ -287,8 +287,8 @@ func TestPlainBadRegistries(t *testing.T) {
 			code:  belljar.CodeImageInvalid, words: []string{"nobody-knows"},
 		},
 		"variables that are too long": {
-			image: spec{layers: [][]byte{layer}, config: map[string]any{"Env": []string{"LONG=" + strings.Repeat("x", 32<<10)}}},
-			code:  belljar.CodeImageInvalid, words: []string{"variables and arguments", "32785 bytes"},
+			image: spec{layers: [][]byte{layer}, config: map[string]any{"Env": []string{"LONG=" + strings.Repeat("x", 16<<10)}}},
+			code:  belljar.CodeImageInvalid, words: []string{"variables and arguments", "16401 bytes"},
 		},
 		"another architecture": {
 			image: spec{layers: [][]byte{layer}, arch: "s390x"},

@@ -32,7 +32,7 @@ const (
 	MaxLayers     = 127
 	MaxManifest   = 4 << 20  // bytes; the size that registries must accept
 	MaxConfig     = 4 << 20  // bytes of the original config
-	mostKept      = 32 << 10 // bytes of the parts that are kept, as JSON
+	mostKept      = 16 << 10 // bytes of the parts that are kept, as JSON
 	mostLabel     = 4 << 10  // bytes of a label; longer ones are left out
 	mostPlatforms = 512      // images in a list
 	mostValues    = 1 << 16  // JSON values, by [char.Values]
