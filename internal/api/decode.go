@@ -18,24 +18,8 @@ const maxDepth = 64
 // byte.
 const maxValues = 1 << 16
 
-// MostValues is how many JSON values a message of a client may have, by [CountValues]: decoded, each takes far more memory than it has bytes.
+// MostValues is how many JSON values a message of a client may have, by [char.Values]: decoded, each takes far more memory than it has bytes.
 const MostValues = 100_000
-
-// CountValues estimates how many values JSON has: it counts lists, objects and commas.
-func CountValues(raw []byte) int {
-	n, quoted := 1, false
-	for i := 0; i < len(raw); i++ {
-		switch c := raw[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case !quoted && (c == ',' || c == '[' || c == '{'):
-			n++
-		}
-	}
-	return n
-}
 
 // Decode decodes one JSON value into the variable that to points at. It is stricter than encoding/json: field names
 // must be known, in the exact case and unique, and text must be valid Unicode. The error is

@@ -1,4 +1,4 @@
-// Package char keeps UTF-8 characters whole when bytes are cut, and quotes names that could forge a line.
+// Package char keeps UTF-8 characters whole when bytes are cut, quotes names that could forge a line, and counts the values of JSON.
 package char
 
 import (

@@ -13,6 +13,14 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
+func TestValues(t *testing.T) {
+	for in, want := range map[string]int{`1`: 1, `[0,0]`: 3, `{"a":{"b":[]},"c,{[\",[":"\\","d":1}`: 6} {
+		if got := Values([]byte(in)); got != want {
+			t.Errorf("Values(%s) = %d, want %d", in, got, want)
+		}
+	}
+}
+
 func TestWhole(t *testing.T) {
 	for in, want := range map[string]string{
 		"": "", "a€": "a€", "\x82\xaca\xe2\x82": "a", "\xac€": "€", "\x80\x80\x80\x80a": "\x80\x80\x80\x80a",

@@ -77,6 +77,10 @@ func (x *index) uses(v *view) map[*record]time.Time {
 }
 
 // name gives a known image the names of another that turned out to be the same.
+func (s *Store) name(ctx context.Context, m manifest.Image) (belljar.Image, error) {
+	return s.fit(ctx, func() (belljar.Image, error) { return s.index.name(ctx, m) })
+}
+
 func (x *index) name(ctx context.Context, m manifest.Image) (belljar.Image, error) {
 	var named *record
 	err := x.edit(ctx, func(records []*record) ([]*record, func(), error) {

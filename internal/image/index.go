@@ -50,12 +50,15 @@ type stored struct {
 
 const indexVersion = 1
 
-// Limits of the file in bytes. It grows up to the first, where each image has at most mostKept and its names. The second limits what is
-// read.
+// Limits of the file in bytes. It grows up to the first, and each image has some 45 KiB at most: a change writes all of it. The second
+// limits what is read.
 const (
-	mostIndex = 64 << 20
+	mostIndex = 16 << 20
 	mostRead  = 1 << 30
 )
+
+// errFull means that the list of images has reached its limit.
+var errFull = errors.New("its limit is reached")
 
 // load returns the current index.
 func (x *index) load() (*view, error) {
@@ -236,7 +239,7 @@ func (x *index) write(records []*record, last *view, now time.Time) (err error) 
 	if size := int64(len(data)); size > x.most && size > last.size {
 		return &belljar.Error{
 			Code: belljar.CodeDiskFull, Message: "no room left in the list of images", Hint: "remove images with belljar image prune",
-			Details: map[string]any{"images": len(last.records), "limit": x.most},
+			Details: map[string]any{"images": len(last.records), "limit": x.most}, Err: errFull,
 		}
 	}
 	f, err := os.CreateTemp(filepath.Dir(x.path), tempIndex+"*")

@@ -5,14 +5,19 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/manifest"
 )
 
 // TestIndexFull tests that the index grows up to its limit and no further, so that it can always be read. Changes that make
@@ -60,6 +65,83 @@ func TestIndexFull(t *testing.T) {
 	}
 	if _, err := s.Prune(t.Context(), belljar.ImagePrune{All: true}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestIndexFullOfPulls tests that pulls displace pulled images that no sandbox uses, the least recently used first, and no others.
+func TestIndexFullOfPulls(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "images"), Clock: func() time.Time { now = now.Add(time.Minute); return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.index.most = 4096
+	add := func(source, name string) belljar.Image {
+		t.Helper()
+		sum := sha256.Sum256([]byte(name))
+		img, err := s.assemble(t.Context(), manifest.Image{
+			Digest: "sha256:" + hex.EncodeToString(sum[:]), Names: []string{name}, Source: source, Config: &manifest.Config{},
+		}, func(belljar.ImageProgress) {})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		return img
+	}
+	add(manifest.Imported, "imported")
+	defer s.Use(add(manifest.Pulled, "used").Digest)()
+	for n := range 50 {
+		add(manifest.Pulled, fmt.Sprint("pulled", n))
+		if n > 25 {
+			if _, err := s.Find(t.Context(), "pulled25"); err != nil { // a use
+				t.Fatal(n, err)
+			}
+		}
+	}
+	for name, want := range map[string]bool{"imported": true, "used": true, "pulled0": false, "pulled25": true, "pulled24": false, "pulled49": true, "pulled48": true} {
+		if _, err := s.Find(t.Context(), name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := s.Tag(t.Context(), "pulled49", strings.Repeat("long-", 40)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNamesOfPulls tests that pulls under many names leave an image few of them, and all that an operator gave it.
+func TestNamesOfPulls(t *testing.T) {
+	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "images")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pull := func(name string) belljar.Image {
+		t.Helper()
+		img, err := s.assemble(t.Context(), manifest.Image{
+			Digest: "sha256:" + strings.Repeat("0", 64), Names: []string{name}, Source: manifest.Pulled, Config: &manifest.Config{},
+		}, func(belljar.ImageProgress) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return img
+	}
+	pull("first")
+	for _, name := range []string{"first", "tag"} {
+		if _, err := s.Tag(t.Context(), "first", name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var last belljar.Image
+	for n := range 50 {
+		pull("tag")
+		last = pull(fmt.Sprint("pulled", n))
+	}
+	want := []string{"first", "tag"}
+	for n := range mostPulls {
+		want = append(want, fmt.Sprint("pulled", 50-mostPulls+n))
+	}
+	if !slices.Equal(last.Names, want) {
+		t.Errorf("names %q, want %q", last.Names, want)
 	}
 }
 

@@ -88,12 +88,17 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 	if r == nil {
 		return belljar.Image{}, RefuseHost("be given another name")
 	}
+	return s.fit(ctx, func() (belljar.Image, error) { return s.tag(ctx, r, ref, name) })
+}
+
+func (s *Store) tag(ctx context.Context, r *record, ref, name string) (belljar.Image, error) {
 	var tagged *record
-	err = s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
+	err := s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if tagged = byDigest(records, r.Digest); tagged == nil {
 			return nil, nil, NotFound(s.absent(ref)) // the image was removed meanwhile
 		}
 		give(records, tagged, name)
+		tagged.Pulls = without(tagged.Pulls, name)
 		return records, nil, nil
 	})
 	if err != nil {
@@ -106,7 +111,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 func give(records []*record, r *record, name string) {
 	for _, other := range records {
 		if other != r {
-			other.Names = slices.DeleteFunc(other.Names, func(n string) bool { return n == name })
+			other.Names, other.Pulls = without(other.Names, name), without(other.Pulls, name)
 		}
 	}
 	if !slices.Contains(r.Names, name) {

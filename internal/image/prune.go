@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/image/manifest"
 )
 
 // Prune removes images that no sandbox uses: all, or those not used for p.UnusedSec, and then the least recently used
@@ -33,12 +34,7 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 	}
 	used := s.index.uses(v)
 	for _, r := range candidates(v, p, used, s.disk.now()) {
-		freed, err := s.remove(ctx, func(v *view) (*record, string, error) {
-			if now := v.byDigest[r.Digest]; now != nil && now.Folder == r.Folder {
-				return now, "", nil
-			}
-			return nil, "", errGone
-		})
+		freed, err := s.evict(ctx, r)
 		switch {
 		case errors.Is(err, errGone):
 			continue
@@ -53,6 +49,45 @@ func (s *Store) prune(ctx context.Context, p belljar.ImagePrune, done *belljar.I
 	freed, err := s.layers.prune(ctx, 0)
 	done.Bytes += freed
 	return err
+}
+
+// evict removes an image unless it is used, and returns the number of bytes freed.
+func (s *Store) evict(ctx context.Context, r *record) (int64, error) {
+	return s.remove(ctx, func(v *view) (*record, string, error) {
+		if now := v.byDigest[r.Digest]; now != nil && now.Folder == r.Folder {
+			return now, "", nil
+		}
+		return nil, "", errGone
+	})
+}
+
+// fit calls add, which writes to the index. While the index is full, it removes the pulled image that was used least recently, and calls
+// add again: one caller's images must not keep those of others out.
+func (s *Store) fit(ctx context.Context, add func() (belljar.Image, error)) (belljar.Image, error) {
+	img, err := add()
+	if !errors.Is(err, errFull) {
+		return img, err
+	}
+	v, failed := s.index.load()
+	if failed != nil {
+		return img, failed
+	}
+	for _, r := range candidates(v, belljar.ImagePrune{All: true}, s.index.uses(v), s.disk.now()) {
+		if r.Source != manifest.Pulled {
+			continue
+		}
+		if _, failed := s.evict(ctx, r); failed != nil {
+			if errors.Is(failed, errGone) || belljar.CodeOf(failed) == belljar.CodeConflict {
+				continue
+			}
+			return img, failed
+		}
+		s.disk.warn("the list of images is full: an unused image was removed", "image", r.ref())
+		if img, err = add(); !errors.Is(err, errFull) {
+			break
+		}
+	}
+	return img, err
 }
 
 // errGone means that the image was removed meanwhile.

@@ -100,7 +100,7 @@ func (s *Store) pull(ctx context.Context, ref reference.Reference, report func(b
 	if r, err := s.index.known(m.Digest); err != nil {
 		return belljar.Image{}, err
 	} else if r != nil {
-		if img, err := s.index.name(ctx, out); !errors.Is(err, errGone) {
+		if img, err := s.name(ctx, out); !errors.Is(err, errGone) {
 			return img, err
 		}
 	}

@@ -13,9 +13,10 @@ import (
 // record is an image in the index.
 type record struct {
 	Digest   string              `json:"digest"`
-	Also     []string            `json:"also,omitempty"` // digests of the lists that led to it
-	Names    []string            `json:"names"`          // the first is the primary name
-	Folder   string              `json:"folder"`         // below images; a new one each time an image is unpacked
+	Also     []string            `json:"also,omitempty"`  // digests of the lists that led to it
+	Names    []string            `json:"names"`           // the first is the primary name
+	Pulls    []string            `json:"pulls,omitempty"` // those of Names that only pulls gave it, oldest first
+	Folder   string              `json:"folder"`          // below images; a new one each time an image is unpacked
 	Source   string              `json:"source"`
 	Platform string              `json:"platform"`
 	Bytes    int64               `json:"bytes"`
@@ -51,7 +52,7 @@ func (r *record) in(repository string) bool {
 // copyOf returns a copy of the record, deep enough for an edit.
 func (r *record) copyOf() *record {
 	c := *r
-	c.Names, c.Also = slices.Clone(r.Names), slices.Clone(r.Also)
+	c.Names, c.Pulls, c.Also = slices.Clone(r.Names), slices.Clone(r.Pulls), slices.Clone(r.Also)
 	return &c
 }
 

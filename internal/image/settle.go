@@ -30,7 +30,7 @@ func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLaye
 	if r, err := s.index.known(m.Digest); err != nil {
 		return belljar.Image{}, err
 	} else if r != nil {
-		if img, err := s.index.name(ctx, m); !errors.Is(err, errGone) {
+		if img, err := s.name(ctx, m); !errors.Is(err, errGone) {
 			return img, err
 		}
 	}
@@ -52,7 +52,7 @@ func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLaye
 	if err := layer.Sync(sp.in(r.Folder)); err != nil { // before it is in the index
 		return belljar.Image{}, fault.Wrap("write an image to the disk", err)
 	}
-	return s.publish(ctx, sp, m, r)
+	return s.fit(ctx, func() (belljar.Image, error) { return s.publish(ctx, sp, m, r) })
 }
 
 // build makes an image's folder.
@@ -92,7 +92,7 @@ func (s *Store) build(ctx context.Context, dir string, layers []*heldLayer, r *r
 func (s *Store) publish(ctx context.Context, sp *space, m manifest.Image, r *record) (belljar.Image, error) {
 	err := s.index.edit(ctx, func(records []*record) ([]*record, func(), error) {
 		if lost := byDigest(records, r.Digest); lost != nil { // its files are gone, its names are not
-			r.Names, r.Also = lost.Names, append(lost.Also, r.Also...)
+			r.Names, r.Pulls, r.Also = lost.Names, lost.Pulls, append(lost.Also, r.Also...)
 			records = slices.DeleteFunc(records, func(o *record) bool { return o == lost })
 		}
 		records = append(records, r)
@@ -109,10 +109,22 @@ func (s *Store) publish(ctx context.Context, sp *space, m manifest.Image, r *rec
 	return s.index.image(r), nil
 }
 
+// mostPulls is how many names pulls give an image: a registry can have any number of names for one. The latest count.
+const mostPulls = 16
+
 // nameAll gives r the names of m.
 func nameAll(m manifest.Image, records []*record, r *record) {
 	for _, n := range m.Names {
+		switch had := slices.Contains(r.Names, n); {
+		case m.Source != manifest.Pulled:
+			r.Pulls = without(r.Pulls, n)
+		case !had || slices.Contains(r.Pulls, n):
+			r.Pulls = append(without(r.Pulls, n), n)
+		}
 		give(records, r, n)
+	}
+	for ; len(r.Pulls) > mostPulls; r.Pulls = r.Pulls[1:] {
+		r.Names = without(r.Names, r.Pulls[0])
 	}
 	for _, d := range m.Also {
 		if !slices.Contains(r.Also, d) {

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/belljar/belljar/internal/api"
+	"github.com/belljar/belljar/internal/char"
 )
 
 // maxBatch is how many messages a body or a line may have.
@@ -79,7 +80,7 @@ func checkText(raw []byte) error {
 		return api.Refuse("body", "the message is not UTF-8")
 	case api.LoneSurrogate(raw):
 		return api.Refuse("body", "the message has half a surrogate pair, which is not a character")
-	case api.CountValues(raw) > api.MostValues:
+	case char.Values(raw) > api.MostValues:
 		e := api.Refuse("body", "a message has %d values at most", api.MostValues)
 		e.Details["maximum"] = api.MostValues
 		e.Hint = "send less at once, or as a file"

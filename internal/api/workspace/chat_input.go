@@ -16,6 +16,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/api/socket"
+	"github.com/belljar/belljar/internal/char"
 )
 
 const (
@@ -53,7 +54,7 @@ func (x *chat) Receive(ctx context.Context, _ bool, raw []byte, emit socket.Emit
 		}
 		return x.tell(ctx, userLine(textBlock(string(raw))), emit)
 	}
-	if api.CountValues(raw) > api.MostValues {
+	if char.Values(raw) > api.MostValues {
 		return emit(chatError(fmt.Sprintf("a message has at most %d values", api.MostValues)))
 	}
 	var m message

@@ -272,6 +272,32 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestLongWalks tests that the searches for the parents of all entries together are bounded: one entry may take a millisecond.
+func TestLongWalks(t *testing.T) {
+	a, b := strings.Repeat("a/", 27), strings.Repeat("b/", 27)
+	linked := []entry{dir("z"), dir(a), dir(b)}
+	last := "z"
+	for i := range 18 {
+		link := []string{a, b}[i%2] + fmt.Sprint("l", i)
+		linked = append(linked, sym(link, "/"+last))
+		last = link
+	}
+	var apart []entry
+	for i := range 30_000 {
+		linked = append(linked, file(last+"/x", ""))
+		apart = append(apart, file(strings.Repeat("a/", 60)+"x", ""), file(strings.Repeat("b/", 60+i%2)+"x", ""))
+	}
+	for name, list := range map[string][]entry{"links": linked, "folders": apart} {
+		r := newRig(t)
+		stats, err := layer.Unpack(t.Context(), bytes.NewReader(tarOf(t, list...)), r.dir, layer.Options{})
+		wantRule(t, err, "walks")
+		if stats.Files > 10_000 {
+			t.Errorf("%s: %d files were unpacked", name, stats.Files)
+		}
+		r.untouched(t)
+	}
+}
+
 func TestOddButFine(t *testing.T) {
 	trailing := append(tarOf(t, file("a", "1")), bytes.Repeat([]byte("garbage"), 1000)...)
 	for name, test := range map[string]struct {

@@ -26,8 +26,9 @@ const impliedBit = unix.S_ISVTX
 
 // chain holds descriptors of a folder and those above it, since the next entry is mostly in the same folder.
 type chain struct {
-	root int
-	open []link
+	root   int
+	open   []link
+	opened int // folders opened so far
 }
 
 type link struct {
@@ -53,6 +54,7 @@ func (c *chain) fd(f *folder) (int, error) {
 		return -1, err
 	}
 	c.open = append(c.open, link{f, fd})
+	c.opened++
 	return fd, nil
 }
 
@@ -69,6 +71,21 @@ func (c *chain) forget(f *folder) {
 	if len(c.open) >= f.depth && c.open[f.depth-1].folder == f {
 		c.cut(f.depth - 1)
 	}
+}
+
+// Limits of the search for the parents of all entries: folders opened, and names in links followed. The files of Debian's /usr, in a random
+// order, need 4 for each.
+const (
+	freeWork  = 1 << 17
+	entryWork = 32 // for each entry
+)
+
+// walked counts the search for the parents of the entries so far toward the limit of a layer.
+func (u *unpacker) walked(entry string) error {
+	if most := freeWork + entryWork*u.entries; u.here.opened+u.there.opened+u.linked > most {
+		return above("walks", entry, int64(most), "the entries so far lead over more than %d folders and links", most)
+	}
+	return nil
 }
 
 // Limits of the search for the parents of one entry: links followed, and names looked up or contained in those links.
@@ -127,6 +144,7 @@ func (u *unpacker) walk(entry string, elements []string, create bool) (*folder, 
 			at = u.top
 		}
 		stated := strings.Split(target, "/")
+		u.linked += len(stated)
 		if steps += len(stated); steps > maxSteps+u.o.MaxDepth {
 			return nil, refuse("symlink", entry, "its parents lead over more than %d names", maxSteps)
 		}

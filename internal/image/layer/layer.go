@@ -30,6 +30,7 @@
 //	traversal  .. in a name
 //	whiteout   of nothing, of . or ..; or an entry below, or linked to, a name that begins with .wh.
 //	depth, files, folders, bytes, stream   more than [Options] allow; details.limit is the limit
+//	walks      the parents of all entries lead over too many folders and links; details.limit is the limit
 //	hard_link  to a missing or later entry, or to a folder
 //	symlink    no target, one of more than 4095 bytes or with a NUL; or parents that lead in a circle, or over more than a thousand names
 //	type       none of the above, such as the continuation of an archive on another tape

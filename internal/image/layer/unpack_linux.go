@@ -45,6 +45,7 @@ type unpacker struct {
 	entries   int
 	folders   int
 	bytes     int64
+	linked    int // names in the links that were followed
 	top       *folder
 	here      chain  // to the folder of the entry
 	there     chain  // to the folder of a hard link's target
@@ -126,6 +127,9 @@ func (u *unpacker) entry(h *tar.Header, contents io.Reader) error {
 		return nil // it describes the archive, e.g. its commit
 	}
 	if err := u.count(h.Name); err != nil {
+		return err
+	}
+	if err := u.walked(h.Name); err != nil {
 		return err
 	}
 	elements, err := split(h.Name, h.Name)

@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,7 +113,7 @@ func (c *Chooser) platform(found Chosen) (Platform, error) {
 		return Platform{}, err
 	}
 	var says Config
-	if err := json.Unmarshal(data, &says); err != nil {
+	if err := decode(data, &says); err != nil {
 		return Platform{}, fault.Invalid("config", "its config is not JSON of the right form: %s", fault.Printable(err.Error()))
 	}
 	return says.platform(c.Want), nil

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"path"
 	"slices"
 	"strings"
@@ -9,16 +10,13 @@ import (
 	"github.com/belljar/belljar/internal/image/fault"
 )
 
-// Kept returns the useful parts of a config. It leaves out variables without a name and labels that are too long to
-// display. It refuses values that cannot be a variable, a path or an argument.
+// Kept returns the useful parts of a config. It leaves out variables without a name, labels that are too long to display,
+// and all labels if they make it too large. It refuses values that cannot be a variable, a path or an argument.
 func (c *Config) Kept() (belljar.ImageConfig, error) {
 	from := c.Config
 	out := belljar.ImageConfig{User: from.User, Entrypoint: from.Entrypoint, Cmd: from.Cmd}
 	for _, pair := range from.Env {
 		if name, _, ok := strings.Cut(pair, "="); ok && name != "" {
-			if len(pair) >= mostVariable {
-				return out, fault.Invalid("config", "the variable %s in its config has %d bytes, more than a program can be given", fault.Printable(name), len(pair))
-			}
 			out.Env = append(out.Env, pair)
 		}
 	}
@@ -36,17 +34,22 @@ func (c *Config) Kept() (belljar.ImageConfig, error) {
 		}
 		out.Labels[k] = v
 	}
-	size := len(out.User) + len(out.WorkingDir)
 	for _, s := range slices.Concat(out.Env, out.Entrypoint, out.Cmd, []string{out.User, out.WorkingDir}) {
-		if size += len(s); strings.ContainsRune(s, 0) {
+		if strings.ContainsRune(s, 0) {
 			return out, fault.Invalid("config", "its config has a NUL in it")
 		}
 	}
-	for k, v := range out.Labels {
-		size += len(k) + len(v)
+	if stored(out) > mostKept {
+		out.Labels = nil
 	}
-	if size > mostKept {
-		return out, fault.Invalid("config", "the variables, arguments and labels in its config have %d bytes, more than %d", size, mostKept)
+	if size := stored(out); size > mostKept {
+		return out, fault.Invalid("config", "the variables and arguments in its config have %d bytes as JSON, more than %d", size, mostKept)
 	}
 	return out, nil
+}
+
+// stored is how many bytes a config has in the list of images.
+func stored(c belljar.ImageConfig) int {
+	data, _ := json.Marshal(c) // cannot fail: it has only text
+	return len(data)
 }

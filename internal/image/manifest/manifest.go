@@ -4,6 +4,8 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/image/fault"
 	"github.com/belljar/belljar/internal/image/reference"
 	"slices"
@@ -28,13 +30,13 @@ func ManifestKinds() []string { return []string{KindIndex, KindManifest, kindDoc
 // Limits of an image's description.
 const (
 	MaxLayers     = 127
-	MaxManifest   = 4 << 20   // bytes; the size that registries must accept
-	MaxConfig     = 4 << 20   // bytes of the original config
-	mostKept      = 256 << 10 // bytes of the parts that are kept
-	mostLabel     = 4 << 10   // bytes of a label; longer ones are left out
-	mostVariable  = 128 << 10 // bytes of a variable with its name and end, Linux's limit
-	mostPlatforms = 512       // images in a list
-	mostLists     = 3         // nesting of lists
+	MaxManifest   = 4 << 20  // bytes; the size that registries must accept
+	MaxConfig     = 4 << 20  // bytes of the original config
+	mostKept      = 16 << 10 // bytes of the parts that are kept, as JSON
+	mostLabel     = 4 << 10  // bytes of a label; longer ones are left out
+	mostPlatforms = 512      // images in a list
+	mostValues    = 1 << 16  // JSON values, by [char.Values]
+	mostLists     = 3        // nesting of lists
 )
 
 // Descriptor is a reference to a blob.
@@ -72,7 +74,7 @@ type Manifest struct {
 func Parse(data []byte, declared string) (*Manifest, error) {
 	var fields map[string]json.RawMessage
 	m := &Manifest{}
-	if err := json.Unmarshal(data, m); err != nil {
+	if err := decode(data, m); err != nil {
 		return nil, fault.Invalid("manifest", "the manifest is not JSON of the right form: %s", fault.Printable(err.Error()))
 	}
 	_ = json.Unmarshal(data, &fields) // cannot fail: data was already decoded as an object
@@ -159,6 +161,14 @@ func checkLayer(l Descriptor) error {
 	return fault.Invalid("layer_type", "its layer %s is of an unknown type (%s)", fault.Printable(l.Digest), fault.Printable(kind))
 }
 
+// decode decodes JSON unless it has too many values.
+func decode(data []byte, to any) error {
+	if char.Values(data) > mostValues {
+		return fmt.Errorf("it has more than %d values", mostValues)
+	}
+	return json.Unmarshal(data, to)
+}
+
 // words is a list of strings. Old images may have one string instead.
 type words []string
 
@@ -203,7 +213,7 @@ func ParseConfig(data []byte, layers int) (*Config, error) {
 		return nil, fault.Invalid("config", "its config has %d bytes, more than %d", len(data), MaxConfig)
 	}
 	c := &Config{}
-	if err := json.Unmarshal(data, c); err != nil {
+	if err := decode(data, c); err != nil {
 		return nil, fault.Invalid("config", "its config is not JSON of the right form: %s", fault.Printable(err.Error()))
 	}
 	if len(c.RootFS.DiffIDs) != layers {

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	goruntime "runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -298,6 +299,15 @@ func TestTools(t *testing.T) {
 	lock, err = npmLocked([]byte(`{"lockfileVersion":1,"dependencies":{"b":{"version":"2","integrity":"sha512-x","dependencies":{"@s/a":{"version":"1"}}},"c":{"version":"3"}}}`))
 	if err != nil || len(lock) != 3 || lock[0] != (belljar.Package{Name: "@s/a", Version: "1"}) || lock[1] != (belljar.Package{Name: "b", Version: "2", Hash: "sha512-x"}) || lock[2].Name != "c" {
 		t.Errorf("npm 6: %+v, %v", lock, err)
+	}
+	for name, bomb := range map[string]string{"pip": `{"install":[{}` + strings.Repeat(",{}", maxLock/3-10) + `]}`, "npm": `{"packages":{"":{}` + strings.Repeat(`,"":{}`, maxLock/6-10) + `}}`} {
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		_, err := toolOf(name).read([]byte(bomb))
+		goruntime.ReadMemStats(&after)
+		if got := after.TotalAlloc - before.TotalAlloc; err == nil || got > maxLock*3/2 {
+			t.Errorf("%s: %d MiB for a lock of many values, %v", name, got>>20, err)
+		}
 	}
 	if !unfit([]belljar.Package{{Name: strings.Repeat("n", maxKept)}, {Version: "1"}}) || !unfit(make([]belljar.Package, maxLocked+1)) || unfit(make([]belljar.Package, maxLocked)) || !unfit(nil) {
 		t.Error("a lock has another bound")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
+	"github.com/belljar/belljar/internal/char"
 	"github.com/belljar/belljar/internal/egress"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/box"
@@ -27,6 +28,7 @@ import (
 // Bounds of the output of an installation.
 const (
 	maxLock     = 32 << 20 // bytes of the tool's lock file
+	maxValues   = 1 << 18  // JSON values in it, by [char.Values]
 	maxLocked   = 5000     // packages
 	maxKept     = 1 << 20  // bytes of their names, versions and hashes, which each run's record contains
 	maxPrinted  = 256 << 10
@@ -282,11 +284,23 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what was installed: %w", err)
 	}
-	lock, err := s.tool.locked(text)
-	if err != nil || len(text) > maxLock || unfit(lock) {
+	lock, err := s.tool.read(text)
+	if err != nil {
 		return nil, &belljar.Error{Code: belljar.CodeImageInvalid, Message: s.tool.name + ": what it says of the installation cannot be read", Err: err}
 	}
 	return lock, nil
+}
+
+// read reads a lock file, which an image's own tool may have written.
+func (t *tool) read(text []byte) ([]belljar.Package, error) {
+	if len(text) > maxLock || char.Values(text) > maxValues {
+		return nil, errors.New("it is too long")
+	}
+	lock, err := t.locked(text)
+	if err == nil && unfit(lock) {
+		err = errors.New("it has no packages, or too many")
+	}
+	return lock, err
 }
 
 // unfit reports whether a lock is empty, although packages were installed, or too large for a record.
