@@ -84,7 +84,7 @@ func execution(c *Config) []row {
 		{name: "DEFAULT_RUNTIME", value: oneOf(&c.DefaultRuntime, "native", "docker", "gvisor", "firecracker"), def: "native", hash: true,
 			doc: "Runtime of requests that name none. The server does not start if this host cannot provide it, and never substitutes another. Belljar has no runtime firecracker: the name is reserved for clients of the sandbox API, and the server does not start with it."},
 		{name: "RUNTIMES", value: list(&c.Runtimes, checkRuntime), def: "native,gvisor,docker",
-			doc: "Runtimes that requests may name, and from which an isolation class or a trust level selects. SANDBOX_DEFAULT_RUNTIME must be one of them. One that this host cannot provide is listed with the reason, and refused."},
+			doc: "Runtimes that requests may name, and from which an isolation class or a trust level selects. SANDBOX_DEFAULT_RUNTIME must be one of them. One that this host cannot provide is listed with the reason, and refused. The sandboxes of one that is taken out end at the next start."},
 		{name: "DEFAULT_TRUST_LEVEL", value: oneOf(&c.DefaultTrustLevel, "", "trusted", "standard", "untrusted"), def: "",
 			doc: "Trust level of requests that set none, and the highest that users who are not operators may claim: none of their programs runs in a weaker isolation. The server does not start if no runtime of SANDBOX_RUNTIMES has that. If unset, such requests get the default runtime. Enters the policy hash when set."},
 		{name: "TRUST_LEVELS", value: pairs(&c.TrustLevels, checkTrust), def: "trusted=namespace,standard=namespace,untrusted=user_space_kernel",
