@@ -5,19 +5,24 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/workspace/remote"
 )
 
 // openRuntimes opens the server's runtimes, the default first. It fails if the default is unavailable, and never substitutes another
 // runtime. Other unavailable runtimes stay in the list with their reasons.
-func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string, d *server) ([]runtime.Runtime, error) {
+func openRuntimes(h *Host, cfg *config.Config, data *dataDir, records store.Store, required []string, d *server) ([]runtime.Runtime, error) {
 	installation, _, err := data.secret("installation", func() string { return "serve-" + randomHex(6) })
 	if err != nil {
 		return nil, err
@@ -34,7 +39,8 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 		return nil, err
 	}
 	d.closers = append(d.closers, release)
-	units, err := openUnits(h, names, openOptions{installation: installation, cfg: cfg, log: d.log, state: data.in("sprites"), observe: d.observe})
+	o := openOptions{installation: installation, cfg: cfg, log: d.log, state: data.in("sprites"), observe: d.observe}
+	units, err := openUnits(h, names, o)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +60,63 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, required []string,
 	for _, u := range units {
 		d.cleanUp(ctx, u)
 	}
-	return list, nil
+	return list, d.removeUnserved(h, records, names, o)
+}
+
+// unservedTime bounds the removal of the sandboxes of runtimes that are no longer served.
+const unservedTime = 30 * time.Second
+
+// removeUnserved removes the sandboxes of an earlier server on runtimes that this one does not serve, of the sessions and runs on record. They would
+// live on until their leases are over, with their secrets, networks and volumes, and those that use them are about to be recorded as lost.
+func (d *server) removeUnserved(h *Host, records store.Store, served []string, o openOptions) error {
+	ctx, cancel := context.WithTimeout(context.Background(), unservedTime)
+	defer cancel()
+	runs, err := records.Runs().Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	sessions, err := records.Sessions().Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	found := map[string]bool{}
+	for _, r := range runs {
+		found[r.Runtime] = true
+	}
+	for _, x := range sessions {
+		found[x.Runtime] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if name == "" || slices.Contains(served, name) {
+			continue
+		}
+		n, err := removeAll(ctx, h, name, o)
+		if n > 0 {
+			d.log.Info("removed sandboxes of a runtime that is no longer served", "runtime", name, "sandboxes", n)
+		}
+		if err != nil {
+			d.log.Warn("sandboxes of a runtime that is no longer served may live on until their leases are over", "runtime", name, "lease", o.cfg.Lease, "err", err)
+		}
+	}
+	return nil
+}
+
+// removeAll opens a runtime to remove all of its sandboxes, and returns how many it removed.
+func removeAll(ctx context.Context, h *Host, name string, o openOptions) (n int, err error) {
+	units, err := openUnits(h, []string{name}, o)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, units[0].close()) }()
+	ids, err := units[0].List(ctx)
+	for _, id := range ids {
+		if no := units[0].Remove(ctx, id); no != nil {
+			err = errors.Join(err, no)
+		} else {
+			n++
+		}
+	}
+	return n, err
 }
 
 // adopt checks the default runtime. A test that shows nothing about the host, as when an earlier server's sandboxes fill it, does

@@ -137,7 +137,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	}
 	d.closers = append(d.closers, artifacts.Close)
 
-	runtimes, err := openRuntimes(h, cfg, data, m.required, d)
+	runtimes, err := openRuntimes(h, cfg, data, records, m.required, d)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ type Sandbox interface {
 	ID() string
 	// Dial opens a new stream to the agent. Many may be open at the same time. The caller closes it.
 	Dial(ctx context.Context) (net.Conn, error)
-	// Usage returns the sandbox's usage so far, with the source of each figure.
+	// Usage returns the sandbox's usage so far, with the source of each figure. If the counters have ended with the sandbox, it returns
+	// ErrGone with the earlier figures that still hold, without the CPU time.
 	Usage(ctx context.Context) (Usage, error)
 	// Wait blocks until the sandbox is gone and returns the reason. Any number of callers may wait; all get the same answer.
 	Wait(ctx context.Context) (Exit, error)

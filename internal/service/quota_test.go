@@ -121,6 +121,48 @@ func TestCPUQuotaOfASession(t *testing.T) {
 	used("the end", 102, 102)
 }
 
+// A sandbox that dies with its counters costs its owner the time that it can have used at most. A run that never started costs nothing.
+func TestCPUQuotaOfADeadSandbox(t *testing.T) {
+	for name, start := range map[string]func(b *bench, script string) (sandbox, run string){
+		"run": func(b *bench, script string) (string, string) {
+			id := b.start(shell(script)).ID
+			return id, id
+		},
+		"session": func(b *bench, script string) (string, string) {
+			x := b.open()
+			return x.ID, b.start(in(x, script)).ID
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var o service.Options
+			b := newBench(t, parts(&o))
+			begun := time.Now()
+			sandbox, run := start(b, "echo begun; sleep 1000")
+			b.waitFor(run, "begun")
+			ran := time.Now()
+			if err := b.fake.Remove(t.Context(), sandbox); err != nil {
+				t.Fatal(err)
+			}
+			least := time.Since(ran).Seconds()
+			r := b.follow(run)
+			r.want(t, belljar.PhaseFailed, 137, belljar.ReasonSandboxDied)
+			if err := b.service.Close(); err != nil { // after the session's last bill
+				t.Fatal(err)
+			}
+			used, err := o.Store.Users().Usage(t.Context(), service.Local().ID, time.Now())
+			if most := time.Since(begun).Seconds(); err != nil || used.CPUSecondsToday < least || used.CPUSecondsToday > most || r.ResourceUsage.CPUTimeSec != nil {
+				t.Errorf("charged %v s of %v to %v, shown %v, %v", used.CPUSecondsToday, least, most, r.ResourceUsage.CPUTimeSec, err)
+			}
+		})
+	}
+	var o service.Options
+	b := newBench(t, parts(&o))
+	b.run(command("/no/such/program"))
+	if used, err := o.Store.Users().Usage(t.Context(), service.Local().ID, time.Now()); err != nil || used.CPUSecondsToday != 0 {
+		t.Errorf("a run that never started: %v, %v", used, err)
+	}
+}
+
 // Runs that end concurrently do not use the same space twice, and a run without any space left still executes.
 func TestArtifactQuota(t *testing.T) {
 	b := newBench(t, func(o *service.Options) { o.Quota.ArtifactMB = 1 })

@@ -1,6 +1,7 @@
 package docker_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,5 +78,8 @@ func TestRunsc(t *testing.T) {
 	// Engines learn of the end and of its reason in different ways, and may report only one of them.
 	if end, err := box.Wait(within(t, patience)); err != nil || end.Reason != runtime.ExitOOM && end.Reason != runtime.ExitKilled {
 		t.Errorf("%+v, %v", end, err)
+	}
+	if u, err := box.Usage(within(t, patience)); !errors.Is(err, runtime.ErrGone) || u.CPU != nil {
+		t.Errorf("after the end: %+v, %v", u, err)
 	}
 }

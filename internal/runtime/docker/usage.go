@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -21,6 +23,7 @@ type meter struct {
 	peak   int64 // highest number of processes reported so far
 	kills  kills
 	last   runtime.Usage
+	final  bool // last was read right before the sandbox was destroyed
 }
 
 // Usage implements [runtime.Sandbox].
@@ -29,26 +32,42 @@ func (s *sandbox) Usage(ctx context.Context) (runtime.Usage, error) {
 	case <-s.Gone():
 		s.meter.mu.Lock()
 		defer s.meter.mu.Unlock()
-		return s.meter.last, nil
+		if s.meter.final || s.meter.take(s) {
+			return s.meter.last, nil
+		}
+		return s.meter.stale(), runtime.ErrGone
 	default:
 		return s.meter.read(ctx, s)
 	}
 }
+
+// stale returns the last figures of a sandbox that ended later. Its CPU time is unknown: a program may have used any amount since.
+func (m *meter) stale() runtime.Usage {
+	u := m.last
+	u.CPU, u.Sources = nil, maps.Clone(u.Sources)
+	delete(u.Sources, "cpu")
+	return u
+}
+
+// errNoFigures means that a container has no figures now: it ends, or its engine does not answer.
+var errNoFigures = errors.New("neither the cgroups nor the engine have figures")
 
 // read returns the figures, and keeps them for after the end. A container that has just ended has no others.
 func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.look(ctx, s); !m.take(s) {
-		if u, at, err := s.rt.stats(ctx, s.container); err == nil && len(u.Sources) > 0 {
-			m.kills.count(ctx, s, &u, at)
-			if s.kernel {
-				theirs(&u)
-			}
-			m.last = u
+		u, at, err := s.rt.stats(ctx, s.container)
+		if err != nil || len(u.Sources) == 0 {
+			return m.stale(), errNoFigures
 		}
+		m.kills.count(ctx, s, &u, at)
+		if s.kernel {
+			theirs(&u)
+		}
+		m.last = u
 	}
-	return m.last, nil // no figures is an answer; Wait reports that the sandbox has ended
+	return m.last, nil
 }
 
 // remember reads the figures a last time, if that costs nothing.
@@ -56,7 +75,7 @@ func (m *meter) remember(ctx context.Context, s *sandbox) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.look(ctx, s)
-	m.take(s)
+	m.final = m.take(s)
 }
 
 // ready finds the cgroups in advance, in the background. Otherwise the first caller that needs figures, at the end of a run,

@@ -235,9 +235,9 @@ func (m *Maker) builder(p *placement.Placement) func(context.Context, runtime.Sp
 			done()
 		}
 		if errors.Is(err, runtime.ErrInUse) {
-			err = &belljar.Error{
+			err = &belljar.Error{ // without the failed step, whose hint is for a damaged image
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("a former sandbox that has not ended writes to volume %q", volume),
-				Details: map[string]any{"volume": volume}, Hint: "try again later", Err: err,
+				Details: map[string]any{"volume": volume}, Hint: "try again later", Err: runtime.ErrInUse,
 			}
 		}
 		return sandbox, err

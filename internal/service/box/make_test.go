@@ -103,6 +103,21 @@ func TestMakeFetchesARemovedImage(t *testing.T) {
 	}
 }
 
+// A volume that a former sandbox writes to is not damaged: its error does not carry the failed step, whose hint is to repair the image.
+func TestMakeOnABusyVolume(t *testing.T) {
+	m := maker(scripted{create: func(context.Context, runtime.Spec) (runtime.Sandbox, error) {
+		return nil, &runtime.StepError{Step: "mount", Err: runtime.ErrInUse, Hint: "repair it"}
+	}})
+	m.Disks = &disks{}
+	p := placed(m)
+	p.Workspace.Medium, p.Workspace.Volume = "disk", "v"
+	_, err := m.Make(t.Context(), box.Order{ID: "s", Placement: p, Made: func(runtime.Sandbox) {}})
+	var step *runtime.StepError
+	if belljar.CodeOf(err) != belljar.CodeConflict || errors.As(err, &step) || !errors.Is(err, runtime.ErrInUse) || belljar.HintOf(err) != "try again later" {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestMakeDoesNotWait: a cancelled start does not wait for its runtime. A sandbox that arrives later is destroyed.
 func TestMakeDoesNotWait(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})

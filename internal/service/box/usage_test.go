@@ -3,8 +3,11 @@ package box_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
@@ -14,6 +17,7 @@ import (
 // stub is a sandbox that counts queries.
 type stub struct {
 	kills int64
+	cpu   time.Duration
 	asked int
 	err   error
 	exit  runtime.Exit
@@ -26,7 +30,11 @@ func (s *stub) Wait(context.Context) (runtime.Exit, error) { return s.exit, s.er
 func (s *stub) Usage(context.Context) (runtime.Usage, error) {
 	s.asked++
 	kills := s.kills
-	return runtime.Usage{OOMKills: &kills}, s.err
+	u := runtime.Usage{OOMKills: &kills}
+	if s.cpu > 0 {
+		u.CPU = &s.cpu
+	}
+	return u, s.err
 }
 
 // TestShared: the counters of a new sandbox are known without a query, and an old reading is refreshed.
@@ -51,6 +59,38 @@ func TestShared(t *testing.T) {
 	s.err = nil
 	if u := old.Before(t.Context(), s); *u.OOMKills != 9 {
 		t.Errorf("an unread count is %+v", u)
+	}
+}
+
+// The counters of a sandbox can end with it. Then it has used its processors all the time since the last reading, at most.
+func TestLostCounters(t *testing.T) {
+	begun := time.Now()
+	var h box.Shared
+	h.Most(belljar.Limits{CPU: 2})
+	h.New()
+	known := &stub{cpu: 3 * time.Second}
+	h.Now(t.Context(), known)
+	if c := h.Charge(nil, 0); c.CPUSeconds != 3 {
+		t.Errorf("%+v", c)
+	}
+	dead := &stub{kills: 1, err: fmt.Errorf("usage: %w", runtime.ErrGone)}
+	if u := h.Now(t.Context(), dead); *u.OOMKills != 1 {
+		t.Errorf("%+v", u)
+	}
+	cpu := h.CPU()
+	if cpu == nil || *cpu <= 3*time.Second || *cpu > 3*time.Second+2*time.Since(begun) {
+		t.Fatalf("%v", cpu)
+	}
+	h.Now(t.Context(), dead)
+	if again := h.CPU(); *again != *cpu {
+		t.Errorf("%v after a second query, not %v", *again, *cpu)
+	}
+	if c := h.Charge(nil, 0); math.Abs(c.CPUSeconds-(*cpu-3*time.Second).Seconds()) > 1e-6 {
+		t.Errorf("%+v", c)
+	}
+	var unread box.Shared // of an earlier process
+	if unread.Now(t.Context(), dead); unread.CPU() != nil {
+		t.Errorf("%v", unread.CPU())
 	}
 }
 

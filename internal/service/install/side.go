@@ -77,6 +77,8 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 	var used store.Charge
 	report, err := i.opts.Boxes.Side(ctx, box.SideOrder{Caller: o.Caller, Placement: &p, Made: o.Made, Egress: o.Record, Time: i.opts.Time}, func(ctx context.Context, b *box.Box) error {
 		s.Box = b
+		b.Shared.Most(p.InForce())
+		b.Shared.New()
 		defer func() { used.CPUSeconds = cpuOf(ctx, b) }()
 		lock, err := s.run(ctx)
 		if err == nil {
@@ -94,14 +96,14 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 }
 
 // cpuOf returns the CPU seconds of a sandbox so far; 0 if they are unknown.
-func cpuOf(ctx context.Context, sandbox runtime.Sandbox) float64 {
+func cpuOf(ctx context.Context, b *box.Box) float64 {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTime)
 	defer cancel()
-	usage, err := sandbox.Usage(ctx)
-	if err != nil || usage.CPU == nil {
-		return 0
+	b.Shared.Now(ctx, b)
+	if cpu := b.Shared.CPU(); cpu != nil {
+		return cpu.Seconds()
 	}
-	return usage.CPU.Seconds()
+	return 0
 }
 
 // run installs the packages.

@@ -24,6 +24,8 @@ const hitsBrief = 100 * time.Millisecond
 // countBefore reads the counters of a session's sandbox before the command, so that the run is not charged for others.
 func (c *execution) countBefore(ctx context.Context) {
 	if c.plan.session == nil {
+		c.box.Shared.Most(c.end.Limits)
+		c.box.Shared.New()
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
@@ -41,9 +43,7 @@ func (c *execution) measure(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	if p.session == nil {
-		if usage, err := c.box.Usage(ctx); err == nil {
-			e.Usage, c.cpu = usage, usage.CPU
-		}
+		e.Usage, c.cpu = c.box.Shared.Now(ctx, c.box), c.box.Shared.CPU()
 		if p.build != nil && !e.Building {
 			e.Usage = outcome.WithoutBuild(e.Before, e.Usage)
 		}

@@ -328,6 +328,8 @@ func recordCreated(x *Session) {
 
 // begin makes a session active, unless it was ended while its sandbox was made.
 func (x *Session) begin(b *box.Box) bool {
+	place := x.Placement()
+	b.Shared.Most(place.InForce())
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.state.State.Ended() {
