@@ -420,11 +420,14 @@ func logger(h *Host, cfg *config.Config) *slog.Logger {
 
 // ready returns the readiness checks.
 func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
+	var throttle api.LogThrottle
 	return func(ctx context.Context) map[string]rest.Check {
 		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}, "runs": {OK: true}}
 		// The route needs no key. The cause, which may name paths, therefore goes only to the log.
 		fail := func(name string, err error) {
-			d.log.Error("not ready", "check", name, "err", err)
+			if throttle.Due(name, err, time.Now()) {
+				d.log.Error("not ready", "check", name, "err", err)
+			}
 			checks[name] = rest.Check{Detail: "does not work; see the server's log"}
 		}
 		records, isolation := d.service.Faults(ctx)
