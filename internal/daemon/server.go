@@ -202,7 +202,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if no := opts.Volumes.Unable; no != nil && opts.Volumes.MB > 0 {
 		d.log.Warn("SANDBOX_DISK_WORKSPACE_MB has no effect", "reason", no.Detail, "hint", no.Hint)
 	}
-	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
+	opts.FreeBytes = func() (uint64, error) { return data.free(cfg.StoreDBPath) }
 	opts.FreeFiles = func() (uint64, uint64, error) { return freeFiles(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {
@@ -440,7 +440,7 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		if d.draining.Load() {
 			checks["runs"] = rest.Check{Detail: "belljar is shutting down"}
 		}
-		switch free, err := freeBytes(data.path); {
+		switch free, err := data.free(cfg.StoreDBPath); {
 		case err != nil:
 			fail("disk", err)
 		case free < uint64(cfg.MinFreeMB)<<20/2:
