@@ -23,6 +23,16 @@ type dataDir struct {
 	lock *os.File
 }
 
+// free returns the free space of the folder's disk, or of the disk of a store outside it, if that has less.
+func (d *dataDir) free(store string) (uint64, error) {
+	free, err := freeBytes(d.path)
+	if err != nil || store == "" {
+		return free, err
+	}
+	records, err := freeBytes(filepath.Dir(store))
+	return min(free, records), err
+}
+
 // defaultData is the default data folder.
 func defaultData(h *Host) (string, error) {
 	if os.Geteuid() == 0 {

@@ -202,7 +202,7 @@ func openDaemon(ctx context.Context, h *Host, cfg *config.Config, data *dataDir,
 	if no := opts.Volumes.Unable; no != nil && opts.Volumes.MB > 0 {
 		d.log.Warn("SANDBOX_DISK_WORKSPACE_MB has no effect", "reason", no.Detail, "hint", no.Hint)
 	}
-	opts.FreeBytes = func() (uint64, error) { return freeBytes(data.path) }
+	opts.FreeBytes = func() (uint64, error) { return data.free(cfg.StoreDBPath) }
 	opts.FreeFiles = func() (uint64, uint64, error) { return freeFiles(data.path) }
 	opts.Logger = d.log
 	if d.service, err = service.New(opts); err != nil {
@@ -420,11 +420,14 @@ func logger(h *Host, cfg *config.Config) *slog.Logger {
 
 // ready returns the readiness checks.
 func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) map[string]rest.Check {
+	var throttle api.LogThrottle
 	return func(ctx context.Context) map[string]rest.Check {
 		checks := map[string]rest.Check{"store": {OK: true}, "disk": {OK: true}, "runtime": {OK: true, Detail: d.runtime}, "runs": {OK: true}}
 		// The route needs no key. The cause, which may name paths, therefore goes only to the log.
 		fail := func(name string, err error) {
-			d.log.Error("not ready", "check", name, "err", err)
+			if throttle.Due(name, err, time.Now()) {
+				d.log.Error("not ready", "check", name, "err", err)
+			}
 			checks[name] = rest.Check{Detail: "does not work; see the server's log"}
 		}
 		records, isolation := d.service.Faults(ctx)
@@ -437,7 +440,7 @@ func (d *server) ready(cfg *config.Config, data *dataDir) func(context.Context) 
 		if d.draining.Load() {
 			checks["runs"] = rest.Check{Detail: "belljar is shutting down"}
 		}
-		switch free, err := freeBytes(data.path); {
+		switch free, err := data.free(cfg.StoreDBPath); {
 		case err != nil:
 			fail("disk", err)
 		case free < uint64(cfg.MinFreeMB)<<20/2:

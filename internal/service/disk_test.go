@@ -199,10 +199,16 @@ func TestFullForADraft(t *testing.T) {
 	s, runs := b.open(), b.service.As(service.Local()).Runs()
 	full.Store(true)
 	run, out, err := belljar.Finish(b.context(), runs, in(s, "echo x"), 10*patience)
-	if belljar.CodeOf(err) != belljar.CodeDiskFull || out != nil {
-		t.Errorf("%+v, %v, %v", run, out, err)
+	var e *belljar.Error
+	if !errors.As(err, &e) || e.Code != belljar.CodeDiskFull || out != nil || !strings.HasPrefix(e.Message, "the run ") || e.Hint == "" {
+		t.Fatalf("%+v, %v, %v", run, out, err)
 	}
 	full.Store(false)
+	// The command has run: the error names its run, whose record follows.
+	id, _ := e.Details["run_id"].(string)
+	if log := b.follow(id); log.Phase != belljar.PhaseCompleted && log.Phase != belljar.PhaseKilled {
+		t.Errorf("the run %q of the error: %+v", id, log)
+	}
 	if run, _, err := belljar.Finish(t.Context(), runs, in(s, "echo x"), patience); err != nil || run.Phase != belljar.PhaseCompleted {
 		t.Errorf("with room again: %+v, %v", run, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/api"
 )
 
 const (
@@ -26,6 +27,11 @@ const (
 	freshKeys = 10 * time.Second
 	// maxKeys is the maximum size of the keys in bytes.
 	maxKeys = 1 << 20
+	// staleKeys is the age at which the keys are replaced, so that a key that the provider has withdrawn is refused. While they cannot
+	// be fetched, that is retried each staleRetry, and the old keys are used until lastKeys.
+	staleKeys  = 10 * time.Minute
+	staleRetry = time.Minute
+	lastKeys   = time.Hour
 )
 
 // errFresh means that the keys were fetched too recently to fetch them again.
@@ -37,6 +43,7 @@ type provider struct {
 	client           *http.Client
 	now              func() time.Time
 	log              *slog.Logger
+	throttle         api.LogThrottle
 
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier // nil until the metadata is fetched
@@ -64,7 +71,7 @@ func (p *provider) verify(ctx context.Context, raw string) ([]byte, error) {
 	case ctx.Err() != nil:
 		return nil, unavailable(ctx.Err())
 	case outage != nil:
-		p.log.Error("the identity provider's keys cannot be fetched", "issuer", p.issuer, "err", outage)
+		p.logFault("the identity provider's keys cannot be fetched", outage)
 		return nil, unavailable(outage)
 	case err != nil:
 		return nil, bad(err)
@@ -126,11 +133,14 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	}
 	if err != nil {
 		p.failed, p.tried = err, p.now()
-		p.log.Error("identity provider cannot be reached", "issuer", p.issuer, "err", err)
+		p.logFault("identity provider cannot be reached", err)
 		return nil, err
 	}
 	fetch := &http.Client{Transport: &fetcher{next: p.client, now: p.now}}
-	keys := keySet{oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), fetch), claims.Keys)}
+	open := func() oidc.KeySet {
+		return oidc.NewRemoteKeySet(oidc.ClientContext(context.Background(), fetch), claims.Keys)
+	}
+	keys := &keySet{provider: p, open: open, used: open(), since: p.now()}
 	p.verifier = oidc.NewVerifier(p.issuer, keys, &oidc.Config{
 		ClientID: p.audience, SupportedSigningAlgs: []string{oidc.RS256, oidc.ES256}, Now: p.now,
 		SkipExpiryCheck: true, // it precedes that of the signature, and tolerates nothing
@@ -139,18 +149,83 @@ func (p *provider) reach(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	return p.verifier, nil
 }
 
+func (p *provider) logFault(fault string, err error) {
+	if p.throttle.Due(fault, err, p.now()) {
+		p.log.Error(fault, "issuer", p.issuer, "err", err)
+	}
+}
+
 type outageKey struct{}
 
-// keySet distinguishes a token without a matching key from keys that cannot be fetched; the verifier's error does not.
-type keySet struct{ next oidc.KeySet }
+// keySet distinguishes a token without a matching key from keys that cannot be fetched; the verifier's error does not. It replaces
+// keys that are stale: the library's set fetches others only for a key that it does not have.
+type keySet struct {
+	provider *provider
+	open     func() oidc.KeySet // without keys: it fetches them for its first token
+
+	mu    sync.Mutex
+	used  oidc.KeySet
+	next  oidc.KeySet // replaces used once it has keys; nil while used is fresh
+	since time.Time   // when used was made
+	tried time.Time   // when next failed
+}
 
 // VerifySignature reports an outage through the context.
-func (k keySet) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
-	payload, err := k.next.VerifySignature(ctx, raw)
-	if outage, ok := ctx.Value(outageKey{}).(*error); ok && err != nil && !errors.Is(err, errFresh) && errors.Unwrap(err) != nil {
-		*outage = err // only a failed fetch is wrapped
+func (k *keySet) VerifySignature(ctx context.Context, raw string) ([]byte, error) {
+	used, next, last := k.sets()
+	payload, err := next.VerifySignature(ctx, raw)
+	outage := fetchFailed(err)
+	if next != used {
+		if !outage {
+			k.replace(next)
+		} else if ctx.Err() == nil && (!last || errors.Is(err, errFresh)) {
+			k.failed(err)
+			payload, err = used.VerifySignature(ctx, raw)
+			outage = fetchFailed(err)
+		}
+	}
+	if to, ok := ctx.Value(outageKey{}).(*error); ok && outage && !errors.Is(err, errFresh) {
+		*to = err
 	}
 	return payload, err
+}
+
+// fetchFailed reports whether keys could not be fetched: only then the error is wrapped.
+func fetchFailed(err error) bool { return errors.Unwrap(err) != nil }
+
+// sets returns the keys in use, and those to verify a token with first. last means that the keys in use are too old to use them.
+func (k *keySet) sets() (used, next oidc.KeySet, last bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.provider.now()
+	age := now.Sub(k.since)
+	if age < staleKeys || age < lastKeys && now.Sub(k.tried) < staleRetry {
+		return k.used, k.used, false
+	}
+	if k.next == nil {
+		k.next = k.open()
+	}
+	return k.used, k.next, age >= lastKeys
+}
+
+// replace uses a set that has fetched its keys.
+func (k *keySet) replace(next oidc.KeySet) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.next == next {
+		k.used, k.next, k.since = next, nil, k.provider.now()
+	}
+}
+
+// failed notes that the next set could not fetch its keys.
+func (k *keySet) failed(err error) {
+	if errors.Is(err, errFresh) {
+		return
+	}
+	k.provider.logFault("the identity provider's keys cannot be renewed", err)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tried = k.provider.now()
 }
 
 // fetcher limits the rate of requests for the provider's keys, after a success and after a failure.

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -342,5 +343,95 @@ func TestProviderWithAnotherName(t *testing.T) {
 	}, map[string]any{"kid": "1"})
 	if _, err := a.Authenticate(request("Authorization: Bearer " + raw)); belljar.CodeOf(err) != belljar.CodeRuntimeUnavailable {
 		t.Errorf("a provider that says it is another one: %v", err)
+	}
+}
+
+// A key that the provider has withdrawn is refused once the keys are stale, although no token needs a new one.
+func TestWithdrawnKeyIsRefused(t *testing.T) {
+	at, from := newClock(), newIssuer(t)
+	from.publish("1", "RS256", rsaKey())
+	var text strings.Builder
+	a, recorded := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+	claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(5 * time.Hour).Unix()}
+	withdrawn := sign(t, jwt.SigningMethodRS256, rsaKey(), claims, map[string]any{"kid": "1"})
+	next := sign(t, jwt.SigningMethodRS256, strangersKey(), claims, map[string]any{"kid": "2"})
+	// try sends a token until the reason is the wanted one: the library returns a fetch until that fetch's goroutine has ended.
+	try := func(what, token, reason string) {
+		t.Helper()
+		var got string
+		for late := time.Now().Add(time.Minute); time.Now().Before(late); runtime.Gosched() {
+			recorded.list = nil
+			a.Authenticate(request("Authorization: Bearer " + token))
+			if got = recorded.last(); got == reason {
+				return
+			}
+		}
+		t.Errorf("%s: %q, want %q", what, got, reason)
+	}
+	renew := func() {
+		from.mu.Lock()
+		from.keys = nil
+		from.mu.Unlock()
+		from.publish("2", "RS256", strangersKey())
+	}
+	try("the first key", withdrawn, "")
+	renew()
+	at.pass(staleKeys - time.Second)
+	try("the first key, before the keys are stale", withdrawn, "")
+	if _, fetched := from.asked(); fetched != 1 {
+		t.Errorf("fresh keys were fetched %d times", fetched)
+	}
+	at.pass(time.Second)
+	try("the withdrawn key", withdrawn, "invalid_token")
+	try("the new key", next, "")
+
+	// The provider is down: the keys in use are valid for an hour.
+	from.set(true)
+	at.pass(staleKeys)
+	_, before := from.asked()
+	for range 20 {
+		try("stale keys of a provider that is down", next, "")
+	}
+	if _, fetched := from.asked(); fetched != before+1 {
+		t.Errorf("a provider that is down was asked %d times", fetched-before)
+	}
+	if lines := strings.Count(text.String(), "cannot be renewed"); lines != 1 {
+		t.Errorf("%d log lines: %s", lines, text.String())
+	}
+	at.pass(lastKeys - staleKeys - time.Second)
+	try("keys of almost an hour", next, "")
+	at.pass(time.Second)
+	try("keys of an hour", next, "unavailable")
+	from.set(false)
+	at.pass(retryProvider)
+	try("after the outage", next, "")
+}
+
+// An outage is logged once, not for each token.
+func TestOutageIsLoggedOnce(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		at, from := newClock(), newIssuer(t)
+		from.publish("1", "RS256", rsaKey())
+		var text strings.Builder
+		a, recorded := newAuth(t, Options{Issuer: from.URL, Audience: "b", Now: at.now, Logger: slog.New(slog.NewTextHandler(&text, nil))})
+		claims := jwt.MapClaims{"iss": from.URL, "aud": "b", "sub": "ann", "exp": at.now().Add(5 * time.Hour).Unix()}
+		if known { // then only the keys cannot be fetched
+			a.Authenticate(request("Authorization: Bearer " + sign(t, jwt.SigningMethodRS256, rsaKey(), claims, map[string]any{"kid": "1"})))
+			at.pass(freshKeys)
+		}
+		from.set(true)
+		raw := sign(t, jwt.SigningMethodRS256, rsaKey(), claims, map[string]any{"kid": "2"})
+		for minute := range 2 {
+			for range 20 {
+				recorded.list = nil
+				for late := time.Now().Add(time.Minute); recorded.last() != "unavailable" && time.Now().Before(late); runtime.Gosched() {
+					a.Authenticate(request("Authorization: Bearer " + raw))
+				}
+			}
+			if lines := strings.Count(text.String(), "level=ERROR"); lines != minute+1 {
+				t.Errorf("known %t, minute %d: %d log lines: %s", known, minute, lines, text.String())
+			}
+			at.pass(time.Minute)
+		}
 	}
 }

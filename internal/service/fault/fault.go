@@ -59,6 +59,16 @@ func Record(doing string, err error) error {
 	return &belljar.Error{Code: belljar.CodeInternal, Message: doing, Err: err}
 }
 
+// Unrecorded reports that a run, whose command may have taken effect, cannot be recorded now. Its end is recorded later.
+func Unrecorded(run, state string, err error) error {
+	e := &belljar.Error{Code: belljar.CodeInternal, Message: "the run " + state + ", but cannot be recorded yet", Err: err}
+	if Full(err) {
+		e.Code, e.Message = belljar.CodeDiskFull, "the run "+state+", but the server's disk is full, so that its record follows later"
+	}
+	e.Details, e.Hint = map[string]any{"run_id": run}, "read the run by its id before you send it again: its command may have taken effect"
+	return e
+}
+
 // Full reports whether an error means that a disk is full.
 func Full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, store.ErrFull) || errors.Is(err, blob.ErrFull)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -98,15 +99,14 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 			return s.finished(ctx, r, first)
 		case <-time.After(recordDelay):
 			r.mu.Lock()
-			if r.recordErr != nil {
-				err = r.recordErr
-			}
+			err = fault.Unrecorded(r.id, "has ended", cmp.Or(r.recordErr, err))
 			r.mu.Unlock()
-			err = fault.Record("put the run on record", err)
 		}
+	} else if err != nil {
+		r.stop(fault.ErrCanceled)
+		err = fault.Unrecorded(r.id, "is cancelled", err)
 	}
 	if err != nil {
-		r.stop(fault.ErrCanceled)
 		return belljar.Run{}, nil, err
 	}
 	run := r.Snapshot()

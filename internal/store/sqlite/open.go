@@ -76,6 +76,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err := migrate(ctx, s.writeDB); err != nil {
 		return err
 	}
+	s.compact(ctx)
 	for _, pool := range []struct {
 		to    **sql.DB
 		conns int
@@ -110,6 +111,10 @@ func source(path, params string) string {
 func migrate(ctx context.Context, db *sql.DB) error {
 	version, err := identify(ctx, db)
 	if err != nil {
+		return err
+	}
+	// A new file can shrink, which must be set before its first page is written; an existing one can after a VACUUM.
+	if _, err := db.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
 		return err
 	}
 	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {

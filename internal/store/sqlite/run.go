@@ -240,13 +240,13 @@ func (q runs) Delete(ctx context.Context, ids ...string) error {
 		"WHERE r.id = ? AND r.finished_at IS NOT NULL AND sandbox_usage.user_id = r.user_id", "DELETE FROM sandbox_runs WHERE id = ?")
 }
 
-// releaseEach subtracts the runs' bytes from their owners' usage, then executes the statements for each run.
+// releaseEach subtracts the runs' bytes from their owners' usage, then executes the statements for each run and reclaims the free pages.
 func (q runs) releaseEach(ctx context.Context, ids []string, statements ...string) error {
 	if len(ids) == 0 {
 		return ctx.Err()
 	}
 	ids = append([]string{}, ids...)
-	return q.s.writer.do(ctx, write{do: func(t *tx) error {
+	err := q.s.writer.do(ctx, write{do: func(t *tx) error {
 		for _, id := range ids {
 			_, err := t.exec("UPDATE sandbox_usage SET "+
 				"artifact_bytes = max(0, sandbox_usage.artifact_bytes - iif(r.artifacts_gone, 0, r.artifact_bytes)), "+
@@ -264,4 +264,8 @@ func (q runs) releaseEach(ctx context.Context, ids []string, statements ...strin
 		}
 		return nil
 	}})
+	if err == nil {
+		q.s.reclaim(ctx)
+	}
+	return err
 }
