@@ -59,7 +59,7 @@ func (r *Run) stdin() *stdin.Input {
 	if r.input == nil {
 		r.input = stdin.New(stdin.LimitsOf(&r.plan.request.RunSpec))
 		// A run that ends before its command begins has nothing to attach.
-		context.AfterFunc(r.ctx, r.input.Abandon)
+		context.AfterFunc(r.ctx, func() { r.input.Abandon(context.Cause(r.ctx)) })
 	}
 	return r.input
 }

@@ -137,11 +137,16 @@ func (in *Input) starve() {
 	}
 }
 
-// Abandon ends the input of a run that ended before its command started. A running command can still read it.
-func (in *Input) Abandon() {
+// Abandon ends the input of a run that was stopped before its command started. A running command can still read it. If err is that the
+// server stops, the run may wait for the next process.
+func (in *Input) Abandon(err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.attached {
+	switch {
+	case in.attached:
+	case errors.Is(err, fault.ErrDetached), errors.Is(err, fault.ErrShutdown):
+		in.finish(Detached)
+	default:
 		in.finish(EndedWithRun)
 	}
 }

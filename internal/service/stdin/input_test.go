@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/service/fault"
 )
 
 // program is the command that reads an input, when the test permits it.
@@ -255,7 +256,7 @@ func TestInputBlocks(t *testing.T) {
 func TestInputOfARunThatEnds(t *testing.T) {
 	for name, end := range map[string]func(*Input, *program){
 		"dead program": func(in *Input, p *program) { p.dead = errors.New("gone"); in.Attach(p) },
-		"never began":  func(in *Input, _ *program) { in.Abandon() },
+		"never began":  func(in *Input, _ *program) { in.Abandon(nil) },
 		"detached":     func(in *Input, _ *program) { in.End(EndedWithRun) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +271,7 @@ func TestInputOfARunThatEnds(t *testing.T) {
 				}
 				wantClosed(t, h, EndedWithRun, belljar.CodeConflict)
 				in.Attach(&program{}) // too late, without effect
-				in.Abandon()
+				in.Abandon(nil)
 			})
 		})
 	}
@@ -281,7 +282,7 @@ func TestInputOfAStoppedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, p := New(Limits{}), &program{}
 		in.Attach(p)
-		in.Abandon()
+		in.Abandon(nil)
 		h := in.Open()
 		if _, err := h.Write([]byte("bye")); err != nil {
 			t.Error(err)
@@ -291,6 +292,18 @@ func TestInputOfAStoppedRun(t *testing.T) {
 		}
 		wantClosed(t, h, EndedByClient, belljar.CodeConflict)
 	})
+}
+
+// The input of a run that waits for the next process does not end like that of a run that has ended: its caller has more to send.
+func TestInputOfARunThatWaits(t *testing.T) {
+	for _, cause := range []error{fault.ErrShutdown, fault.ErrDetached} {
+		synctest.Test(t, func(t *testing.T) {
+			in := New(Limits{})
+			h := in.Open()
+			in.Abandon(cause)
+			wantClosed(t, h, Detached, belljar.CodeOf(fault.ShuttingDown()))
+		})
+	}
 }
 
 func TestEndBeforeTheCommand(t *testing.T) {
