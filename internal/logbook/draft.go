@@ -104,25 +104,6 @@ func (d *Draft) Take() (frames []belljar.Frame, taken bool) {
 	return d.frames, d.sealed
 }
 
-// Frames returns the frames of a log to which nothing is appended now. A draft stays a draft.
-func Frames(log Log) iter.Seq2[belljar.Frame, error] {
-	if log.Last() == 0 {
-		return func(func(belljar.Frame, error) bool) {}
-	}
-	if draft, ok := log.(*Draft); ok {
-		if kept, ok := draft.Frames(); ok {
-			return func(yield func(belljar.Frame, error) bool) {
-				for _, f := range kept {
-					if !yield(f, nil) {
-						return
-					}
-				}
-			}
-		}
-	}
-	return log.Read(context.Background(), 1)
-}
-
 // Frames returns the frames of a draft that is in memory and leaves it as it is. It returns false if the book has the log.
 func (d *Draft) Frames() ([]belljar.Frame, bool) {
 	d.mu.Lock()

@@ -21,7 +21,6 @@ import (
 	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/port"
-	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/service/run"
 	"github.com/belljar/belljar/internal/service/stdin"
 	"github.com/belljar/belljar/internal/service/terminal"
@@ -153,8 +152,6 @@ type Options struct {
 	// Slack is how much longer than its agent's deadline a command may last before the service destroys the sandbox; 0 is 30 s. An agent needs up
 	// to 10 s for each of two kill steps, and then reports the processes that survived. With less slack, a slow machine would lose the session.
 	Slack time.Duration
-	// Patience is how long the start waits for one agent of a previous process; 0 is [recovery.Patience].
-	Patience time.Duration
 
 	// Clock is the time source; nil is the machine's clock.
 	Clock Clock
@@ -250,7 +247,6 @@ func (o Options) complete() (Options, error) {
 	o.Heartbeat = cmp.Or(o.Heartbeat, 10*time.Second)
 	o.RowDays = cmp.Or(o.RowDays, 30)
 	o.Slack = cmp.Or(o.Slack, 30*time.Second)
-	o.Patience = cmp.Or(o.Patience, recovery.Patience)
 	o.Concurrency, o.QueueLength = max(o.Concurrency, 0), max(o.QueueLength, 0)
 	o.Limits = placement.WithDefaults(o.Limits, belljar.DefaultLimits())
 	o.MaxLimits = placement.WithDefaults(o.MaxLimits, belljar.MaxLimits())

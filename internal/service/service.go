@@ -99,7 +99,7 @@ func New(opts Options) (*Service, error) {
 		Store: opts.Store.Runs(), Logs: opts.Logs, Blobs: opts.Blobs, Rules: s.rules, Accounts: s.accounts, Budget: s.budget, Memory: s.memory, Desk: s.desk,
 		Boxes: s.boxes, Cloner: s.cloner, Packages: s.packages, Snapshots: s.snapshots, Templates: s.templates, Keys: s.keys, Secrets: s.secrets, UseSession: s.livingSession, Session: func(id string) *session.Session { return s.sessions.Get(id) },
 		PolicyHash: s.policy, NodeID: opts.Node.ID, Stdin: opts.Stdin, MaxStdin: opts.MaxStdin,
-		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Patience: opts.Patience, Lease: opts.Lease, Warm: opts.Warm,
+		Queue: s.queue, QueueLength: opts.QueueLength, QueueTTL: opts.QueueTTL, Heartbeat: opts.Heartbeat, Slack: opts.Slack, Lease: opts.Lease, Warm: opts.Warm,
 		RecordsSurvive: opts.recordsSurvive(), SessionsSurvive: opts.sessionsSurvive(), Closed: s.gone,
 		Record: s.emit, Retry: s.retry, Work: &s.work, Clock: s.clock, Log: s.log,
 	})
@@ -114,7 +114,7 @@ func New(opts Options) (*Service, error) {
 		Survive: opts.sessionsSurvive(), RecoverTerminals: func(ctx context.Context, x terminal.Session, known []wire.ExecInfo) {
 			s.terminals.Recover(ctx, x, known)
 		},
-		Record: s.emit, Slack: opts.Slack, Patience: opts.Patience, Retry: s.retry, Work: &s.work, Clock: s.clock, Log: s.log,
+		Record: s.emit, Slack: opts.Slack, Retry: s.retry, Work: &s.work, Clock: s.clock, Log: s.log,
 	})
 	s.files = file.New(file.Options{
 		Acquire: s.useSession, Ended: session.Ended, Room: s.accounts.Room, Uploads: opts.Uploads, TempDir: opts.TempDir, Record: s.emit, Now: s.now,

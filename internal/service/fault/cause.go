@@ -19,8 +19,6 @@ var (
 	ErrOverdue = errors.New("overdue")
 	// ErrDefect means that this process failed to handle what a run's sandbox sent.
 	ErrDefect = errors.New("belljar failed to handle the run's output")
-	// ErrLost means that a run of a previous process cannot continue.
-	ErrLost = errors.New("belljar ended during the run")
 )
 
 // Canceled returns [ErrCanceled] with the caller that canceled.

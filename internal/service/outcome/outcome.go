@@ -56,9 +56,6 @@ func Decide(e Ending) Outcome {
 	case errors.Is(e.Err, fault.ErrDefect):
 		o.set(belljar.PhaseFailed, belljar.ReasonNodeLost, e.Err.Error())
 		o.Hint = "an operator finds the cause in the server's log"
-	case errors.Is(e.Err, fault.ErrLost) && e.Stopped == nil:
-		o.set(belljar.PhaseFailed, belljar.ReasonNodeLost, e.Err.Error())
-		o.Hint = lostHint
 	case e.Building && (e.Build != nil || e.Overdue || e.Sandbox != nil):
 		o = e.byBuild()
 	case e.Exit != nil:

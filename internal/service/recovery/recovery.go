@@ -16,12 +16,9 @@ import (
 // Parallelism is how many sandboxes are reattached to, or removed, at the same time.
 const Parallelism = 8
 
-// Timeout bounds reattaching to one sandbox. It is long enough for a busy machine: a sandbox that cannot be found in time is lost.
+// Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does
+// not respond in time is lost.
 const Timeout = time.Minute
-
-// Patience is how long the start waits for one agent by default. Its session and runs then reattach when it answers: programs that leave it
-// no CPU time delay only their own user.
-const Patience = 10 * time.Second
 
 // A call of [ForEachAgent] counts towards Parallelism for some time only, and at most some calls are in progress: a busy engine would
 // respond to none of too many in time.

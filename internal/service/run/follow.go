@@ -51,9 +51,7 @@ func (c *execution) follow() {
 
 // detach leaves a session's command running, for the next process to reattach to. Its record is up to date.
 func (c *execution) detach() {
-	if c.proc != nil {
-		c.proc.Close()
-	}
+	c.proc.Close()
 	c.endNetwork()
 	c.note(c.run)
 	if err := c.flush(c.run, true); err != nil {

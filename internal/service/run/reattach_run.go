@@ -13,8 +13,6 @@ import (
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/admission"
 	"github.com/belljar/belljar/internal/service/box"
-	"github.com/belljar/belljar/internal/service/clock"
-	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/install"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
@@ -23,13 +21,13 @@ import (
 
 // The reasons why a run of a previous process is lost, for its caller.
 var (
-	errGone      = fmt.Errorf("%w, and its sandbox with it", fault.ErrLost)
-	errInputLost = fmt.Errorf("%w, and with it the command's input", fault.ErrLost)
+	errLost      = errors.New("belljar ended during the run")
+	errGone      = fmt.Errorf("%w, and its sandbox with it", errLost)
+	errInputLost = fmt.Errorf("%w, and with it the command's input", errLost)
 )
 
 // reattach continues a run of a previous process whose command lives, or has ended meanwhile: its log continues at its end, and
-// the run ends normally. A run that cannot continue, or whose end would be reported wrong, is [fault.ErrLost]. The start does not wait long for
-// an agent: the run is then as it is on record until the agent answers.
+// the run ends normally. A run that cannot continue, or whose end would be reported wrong, is [errLost].
 func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, past history) error {
 	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
@@ -41,16 +39,12 @@ func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, 
 	if err != nil {
 		return s.lostBecause(row, err)
 	}
-	soon, stop := context.WithTimeout(ctx, s.opts.Patience)
-	defer stop()
-	proc, err := attach(soon, b, row, past)
-	if err == nil || soon.Err() != nil && ctx.Err() == nil {
+	proc, err := b.Agent.Attach(ctx, row.ID, past.kept)
+	if err == nil {
 		if err = s.resume(row, p, b, proc, log, past); err == nil {
 			return nil
 		}
-		if proc != nil {
-			proc.Close()
-		}
+		proc.Close()
 	}
 	if p.session != nil {
 		p.session.Release()
@@ -58,29 +52,16 @@ func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, 
 	return s.lostBecause(row, err)
 }
 
-// attach attaches to the command of a run of a previous process.
-func attach(ctx context.Context, b *box.Box, row store.Run, past history) (*agent.Process, error) {
-	proc, err := b.Agent.Attach(ctx, row.ID, past.kept)
-	if err != nil {
-		return nil, err
-	}
-	if started := proc.Started(); started.StdinLimit > 0 && !started.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
-		proc.Close()
-		return nil, errInputLost // closing it here would look like the end of the input
-	}
-	return proc, nil
-}
-
 // lostBecause logs why a run is lost, and returns the error for its caller.
 func (s Recovery) lostBecause(row store.Run, err error) error {
 	s.log.Warn("run of a former process cannot be reattached to", "run_id", row.ID, "session_id", row.SessionID, "err", err)
 	switch {
-	case errors.Is(err, fault.ErrLost):
+	case errors.Is(err, errLost):
 		return err
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
 		return errGone
 	}
-	return fault.ErrLost
+	return errLost
 }
 
 // recoveredPlan returns the plan of a run that a previous process admitted. It does not repeat the admission.
@@ -144,8 +125,12 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 	return s.boxes.Reattach(ctx, box.Order{ID: row.ID, Caller: recovery.Caller(row.UserID, row.Operator), Placement: &p.Placement})
 }
 
-// resume continues a run whose command was found. A nil proc is found later.
+// resume continues a run whose command was found.
 func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process, log logbook.Log, past history) error {
+	started := proc.Started()
+	if started.StdinLimit > 0 && !started.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
+		return errInputLost // closing it here would look like the end of the input
+	}
 	quota, err := s.accounts.Quota(context.Background(), row.UserID)
 	if err != nil {
 		return err
@@ -157,19 +142,25 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	r.kept.SetTo(log.Size())
 	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
 	r.cancelQueueTTL = func() bool { return false }
+	since := s.now().Add(-time.Duration(started.AgeMS) * time.Millisecond)
+	if row.StartedAt != nil {
+		since = *row.StartedAt
+	}
 	r.state = row.Run
 	r.state.Approval = s.opts.Desk.Lost(context.Background(), row.Approval) // its command began: only the record lags
-	if r.state.EstimatedStartTime = nil; past.begun {
-		r.state.Phase = belljar.PhaseRunning
-	} else if row.Phase == belljar.PhaseQueued {
-		r.state.Phase = belljar.PhaseStarting
-	}
+	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
 	if err := s.register(r); err != nil {
 		r.kept.Close()
 		r.ticket.Leave()
 		return err
 	}
 	r.releaseBudget = s.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
+	if past.phase != belljar.PhaseRunning {
+		r.appendLog(phaseFrame(belljar.PhaseRunning))
+	}
+	if !past.begun {
+		r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
+	}
 	if p.session == nil {
 		r.below = row.Below
 		dirs := []string{row.Below}
@@ -180,73 +171,29 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		s.memory.Reclaim(r.id, r.owner, &p.Placement, b, func(why error) { r.stop(why) })
 	}
 	c := s.execution(r)
-	c.box, c.end.Started = b, past.begun
+	c.box, c.proc, c.end.Started = b, proc, true
 	c.hideSecrets()
 	c.out = past.transcript(c.out, p.Limits.LogBytes)
 	r.muted.Store(c.out.cut)
 	c.watchNetwork()
-	ctx, cancel := context.WithTimeout(context.Background(), usageTime)
-	c.countBefore(ctx)
-	cancel()
-	s.happened(event.RunReattached, r, 0)
-	if proc != nil {
-		s.continues(c, proc, row, past)
-	}
-	go s.carryReattached(c, row, past)
-	return nil
-}
-
-// continues continues a run with its command.
-func (s Recovery) continues(c *execution, proc *agent.Process, row store.Run, past history) {
-	r, started := c.run, proc.Started()
-	c.proc, c.end.Started = proc, true
-	since := s.now().Add(-time.Duration(started.AgeMS) * time.Millisecond)
-	r.mu.Lock()
-	if r.state.Phase = belljar.PhaseRunning; row.StartedAt == nil {
-		r.state.StartedAt = &since
-	}
-	r.mu.Unlock()
-	if past.phase != belljar.PhaseRunning {
-		r.appendLog(phaseFrame(belljar.PhaseRunning))
-	}
-	if !past.begun {
-		r.appendLog(belljar.Frame{Type: belljar.FrameEvent, Event: belljar.EventStart})
-	}
 	if started.From > past.kept && !c.out.cut {
 		c.out.truncate(cutDamaged)
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), usageTime)
+	c.countBefore(ctx)
+	cancel()
 	s.note(r)
 	s.startHeartbeat(r)
-}
-
-// awaitAgent continues a run when its agent answers, or ends it. It waits as long as the command may last.
-func (s Recovery) awaitAgent(c *execution, row store.Run, past history) bool {
-	l := c.plan.Limits
-	ctx, stop := context.WithTimeoutCause(c.run.ctx, clock.Seconds(l.TimeoutSec)+clock.Seconds(l.GraceSec)+s.runner.slack, fault.ErrOverdue)
-	defer stop()
-	proc, err := attach(ctx, c.box, row, past)
-	if err == nil {
-		s.continues(c, proc, row, past)
-		return true
-	}
-	if c.end.Err = context.Cause(ctx); c.end.Err == nil {
-		c.end.Err = s.lostBecause(row, err)
-	}
-	if errors.Is(c.end.Err, fault.ErrDetached) {
-		c.detach()
-	} else {
-		c.settle()
-	}
-	return false
+	s.happened(event.RunReattached, r, 0)
+	go s.carryReattached(c)
+	return nil
 }
 
 // carryReattached carries a run from its live command to the response.
-func (s Recovery) carryReattached(c *execution, row store.Run, past history) {
+func (s *runner) carryReattached(c *execution) {
 	defer s.work.Done()
 	defer c.run.stop(nil)
 	defer c.run.ticket.Leave()
 	defer s.memory.Drop(c.run.id)
-	if c.proc != nil || s.awaitAgent(c, row, past) {
-		c.attend()
-	}
+	c.attend()
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/logbook"
 	"github.com/belljar/belljar/internal/service/admission"
-	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/service/outcome"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/recovery"
@@ -78,19 +77,19 @@ func (s Recovery) recover(ctx context.Context, f *former) bool {
 	if err != nil {
 		s.log.Error("log of a former process cannot be read", "run_id", f.row.ID, "err", err)
 		f.row.Warnings = append(f.row.Warnings, "its log cannot be read")
-		s.recordLost(ctx, f.row, nil, f.past, fault.ErrLost)
+		s.recordLost(ctx, f.row, nil, f.past, errLost)
 		return true
 	}
 	f.log = log
 	switch {
 	case f.past.over():
-		err = fault.ErrLost
+		err = errLost
 	case f.row.Phase == belljar.PhaseQueued && f.row.Spec != nil && !f.past.moved:
 		return false
 	default:
 		err = s.reattach(ctx, f.row, log, f.past)
 	}
-	if err != nil && ctx.Err() == nil { // otherwise the next process tries again
+	if err != nil {
 		s.recordLost(ctx, f.row, log, f.past, err)
 	}
 	return true
@@ -189,12 +188,12 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 	switch {
 	case log != nil && past.over():
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")
-		outcome.AsLogged(&row.Run, end)
+		endAsLogged(&row.Run, end)
 	case log == nil:
-		outcome.AsLost(&row.Run, why)
+		endAsLost(&row.Run, why)
 		end.Seq = 1
 	default:
-		outcome.AsLost(&row.Run, why)
+		endAsLost(&row.Run, why)
 		end.Seq = s.endLog(row.ID, log, []belljar.Frame{outcome.ErrorFrame(row.Run), outcome.EndFrame(row.Run, 0)})
 	}
 	row.LastSeq = end.Seq
@@ -217,4 +216,42 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 		Name: endEvent(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
 		Reason: string(row.ReasonCode),
 	})
+}
+
+// endAsLost makes a run fail with the reason why.
+func endAsLost(run *belljar.Run, why error) {
+	run.Phase, run.ReasonCode, run.Message = belljar.PhaseFailed, belljar.ReasonNodeLost, why.Error()
+	if errors.Is(why, errLost) {
+		run.Hint = "send it again, with a new Idempotency-Key if it had one: the same key returns this run"
+		return
+	}
+	run.Message = "belljar was restarted while the run was queued, and the run can no longer start: " + why.Error()
+	run.Hint = belljar.HintOf(why)
+	switch belljar.CodeOf(why) {
+	case belljar.CodePolicyDenied:
+		run.ReasonCode = belljar.ReasonPolicyDenied
+	case belljar.CodeImageUnavailable:
+		run.ReasonCode = belljar.ReasonImagePullFailed
+	default:
+		run.ReasonCode = belljar.ReasonProvisionFailed
+	}
+}
+
+// endAsLogged ends a run with the end event of its log.
+func endAsLogged(run *belljar.Run, end belljar.Frame) {
+	phase, _ := end.Data["phase"].(string)
+	reason, _ := end.Data["reason_code"].(string)
+	run.Phase, run.ReasonCode = belljar.Phase(phase), belljar.Reason(reason)
+	if !run.Phase.Terminal() {
+		endAsLost(run, errLost) // an end event without an outcome: a defect
+	}
+	if run.ReasonCode == belljar.ReasonCanceledByUser {
+		run.Message = string(run.ReasonCode) // the event has no message, and clients expect this one
+	}
+	switch code := end.Data["exit_code"].(type) {
+	case float64:
+		run.ExitCode = new(int(code))
+	case int:
+		run.ExitCode = &code
+	}
 }

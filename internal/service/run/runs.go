@@ -71,7 +71,6 @@ type Options struct {
 	QueueLength int
 	QueueTTL    time.Duration
 	Heartbeat   time.Duration // interval of heartbeats in the log of a run
-	Patience    time.Duration // how long the start waits for one agent
 	Slack       time.Duration // how much longer than its agent's deadline a command may last
 	Lease       time.Duration // lease of a sandbox
 

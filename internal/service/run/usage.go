@@ -37,7 +37,7 @@ func (c *execution) countBefore(ctx context.Context) {
 func (c *execution) measure(ctx context.Context) {
 	p, e := c.plan, &c.end
 	ctx = context.WithoutCancel(ctx)
-	if e.Exit == nil && !e.Overdue && !errors.Is(e.Err, fault.ErrDefect) && !errors.Is(e.Err, fault.ErrLost) && (e.Started && c.proc != nil || errors.Is(e.Err, agent.ErrDisconnected) || errors.Is(e.Err, runtime.ErrGone)) {
+	if e.Exit == nil && !e.Overdue && !errors.Is(e.Err, fault.ErrDefect) && (e.Started || errors.Is(e.Err, agent.ErrDisconnected) || errors.Is(e.Err, runtime.ErrGone)) {
 		e.Sandbox = box.ExitOf(ctx, c.box)
 	}
 	ctx, cancel := context.WithTimeout(ctx, usageTime)

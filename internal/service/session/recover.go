@@ -29,8 +29,6 @@ type Recovery struct {
 	*Sessions
 	found commands
 	busy  map[string]bool // ids of sessions with unfinished runs
-	mu    sync.Mutex
-	late  []*Session // their agents have not answered yet
 }
 
 var (
@@ -54,6 +52,7 @@ func (s *Recovery) Recover(ctx context.Context) error {
 	if s.busy, err = s.opts.Runs.Busy(ctx); err != nil {
 		return err
 	}
+	var mu sync.Mutex
 	s.found = commands{}
 	recovery.ForEachAgent(rows, func(row store.Session) {
 		if row.NodeID != s.opts.NodeID || s.table.get(row.ID) != nil {
@@ -61,13 +60,11 @@ func (s *Recovery) Recover(ctx context.Context) error {
 		}
 		x, known, ended := s.reattach(ctx, row)
 		if ended != nil {
-			if ctx.Err() == nil { // otherwise the next process tries again
-				s.recordLost(ctx, row, ended)
-			}
+			s.recordLost(ctx, row, ended)
 			return
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		s.found[x] = known
 	})
 	return nil
@@ -98,15 +95,10 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		return x, nil, ended
 	}
 	b, p, err := s.reattachBox(ctx, row)
-	soon, stop := context.WithTimeout(ctx, s.opts.Patience)
-	defer stop()
-	used := false
 	if err == nil {
-		if known, err = b.Agent.List(soon); err != nil && soon.Err() != nil && ctx.Err() == nil {
-			used, err = s.busy[row.ID], nil
-		}
+		known, err = b.Agent.List(ctx)
 	}
-	used = used || s.used(row.ID, known)
+	used := s.used(row.ID, known)
 	switch {
 	case errors.Is(err, runtime.ErrNotFound), errors.Is(err, runtime.ErrGone):
 		return nil, nil, &ending{belljar.SessionLost, "its sandbox ended while belljar was not running"}
@@ -123,7 +115,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	}
 	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Hold(row.Below)...).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
-	shells, err := agent.Shells(soon, b.Agent)
+	shells, err := agent.Shells(ctx, b.Agent)
 	x.Contexts.Recover(shells, err, cmp.Or(row.Hibernation, &store.Hibernation{}).Contexts, s.now())
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
@@ -134,12 +126,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	b.Hidden = secret.Patterns(x.spec.Secrets)
 	x.begin(b)
 	go x.watch(b)
-	s.opts.RecoverTerminals(soon, Use{b, x, x.inside}, known)
-	if soon.Err() != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.late = append(s.late, x)
-	}
+	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)
 	return x, known, nil
 }
 
@@ -230,40 +217,10 @@ func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	s.dropOrphans(ctx)
 	s.opts.Packages.Sweep()
 	for x, known := range s.found {
-		s.endOrphans(x, known)
-	}
-	for _, x := range s.late {
-		s.awaitAgent(x)
-	}
-}
-
-// awaitAgent recovers the terminals of a session, and ends its orphaned commands, when its agent answers. Until then the session is in use. The
-// reaper ends a session whose agent never answers.
-func (s *Recovery) awaitAgent(x *Session) {
-	u, err := x.Use(context.Background())
-	if err != nil {
-		return
-	}
-	s.opts.Work.Go(func() {
-		defer x.Release()
-		ctx, stop := context.WithTimeout(u.inside, 10*recovery.Timeout)
-		defer stop()
-		defer context.AfterFunc(s.opts.Work.Closing(), stop)()
-		known, err := u.box.Agent.List(ctx)
-		if err != nil {
-			s.opts.Log.Warn("agent of a session of a former process does not answer", "session_id", x.id, "err", err)
-			return
+		known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.opts.Runs.Orphaned(e.ID) })
+		if len(known) > 0 {
+			s.endCommands(x, known)
 		}
-		s.opts.RecoverTerminals(ctx, u, known)
-		s.endOrphans(x, known)
-	})
-}
-
-// endOrphans ends the orphaned ones of a session's commands.
-func (s *Recovery) endOrphans(x *Session, known []wire.ExecInfo) {
-	known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.opts.Runs.Orphaned(e.ID) })
-	if len(known) > 0 {
-		s.endCommands(x, known)
 	}
 }
 

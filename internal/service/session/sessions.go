@@ -81,12 +81,11 @@ type Options struct {
 	// Record records an event and fills in its time and component.
 	Record func(event.Event)
 	// Slack is how much longer than its agent's deadline a command may last.
-	Slack    time.Duration
-	Patience time.Duration // how long the start waits for one agent
-	Retry    *retry.Writer
-	Work     *lifecycle.Group
-	Clock    clock.Clock
-	Log      *slog.Logger
+	Slack time.Duration
+	Retry *retry.Writer
+	Work  *lifecycle.Group
+	Clock clock.Clock
+	Log   *slog.Logger
 }
 
 // Sessions manages the sessions of a service.

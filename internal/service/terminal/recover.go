@@ -16,7 +16,7 @@ func IsTerminal(execID string) bool { return strings.HasPrefix(execID, execPrefi
 
 // Recover reattaches to the terminals that a previous process left in a session, among the commands that its agent knows. Each
 // continues without a client: its history is the output that the agent still has, and its reattach window begins now. A terminal
-// that cannot be recovered is ended, except at the end of ctx: it can be called again. Recover stops at the maximum of a session: a program that has taken over its agent can name
+// that cannot be recovered is ended. Recover stops at the maximum of a session: a program that has taken over its agent can name
 // any number.
 func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInfo) {
 	tried, most := 0, s.opts.Limits.PerSession
@@ -30,9 +30,6 @@ func (s *Terminals) Recover(ctx context.Context, x Session, execs []wire.ExecInf
 			return
 		}
 		if err := s.recover(ctx, x, id, info); err != nil {
-			if ctx.Err() != nil {
-				return
-			}
 			s.opts.Log.Warn("terminal could not be resumed", "terminal_id", id, "session_id", x.Session().ID, "err", err)
 			_ = x.Box().Agent.Kill(ctx, info.ID, wire.Kill{End: true}) // it has ended, or its session will end it
 		}
