@@ -10,12 +10,14 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/service/recovery"
 	"github.com/belljar/belljar/internal/store"
 	"github.com/belljar/belljar/internal/workspace/remote"
 )
@@ -63,7 +65,7 @@ func openRuntimes(h *Host, cfg *config.Config, data *dataDir, records store.Stor
 	return list, d.removeUnserved(h, records, names, o)
 }
 
-// unservedTime bounds the removal of the sandboxes of runtimes that are no longer served.
+// unservedTime bounds the removal of the sandboxes of a runtime that is no longer served.
 const unservedTime = 30 * time.Second
 
 // removeUnserved removes the sandboxes of an earlier server on runtimes that this one does not serve, of the sessions and runs on record. They would
@@ -90,7 +92,7 @@ func (d *server) removeUnserved(h *Host, records store.Store, served []string, o
 		if name == "" || slices.Contains(served, name) {
 			continue
 		}
-		n, err := removeAll(ctx, h, name, o)
+		n, err := removeAll(h, name, o)
 		if n > 0 {
 			d.log.Info("removed sandboxes of a runtime that is no longer served", "runtime", name, "sandboxes", n)
 		}
@@ -102,20 +104,24 @@ func (d *server) removeUnserved(h *Host, records store.Store, served []string, o
 }
 
 // removeAll opens a runtime to remove all of its sandboxes, and returns how many it removed.
-func removeAll(ctx context.Context, h *Host, name string, o openOptions) (n int, err error) {
+func removeAll(h *Host, name string, o openOptions) (n int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), unservedTime)
+	defer cancel()
 	units, err := openUnits(h, []string{name}, o)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, units[0].close()) }()
 	ids, err := units[0].List(ctx)
-	for _, id := range ids {
-		if no := units[0].Remove(ctx, id); no != nil {
-			err = errors.Join(err, no)
-		} else {
+	var mu sync.Mutex
+	recovery.ForEach(ids, func(id string) {
+		no := units[0].Remove(ctx, id)
+		mu.Lock()
+		defer mu.Unlock()
+		if err = errors.Join(err, no); no == nil {
 			n++
 		}
-	}
+	})
 	return n, err
 }
 

@@ -18,7 +18,7 @@ const Crowded = "the host has no more processes for sandboxes"
 const FullRetrySec = 5
 
 // OrCrowded is what a message about a sandbox's own limit on processes adds if the sandbox has no figure of its highest number, so that
-// the host may be the reason: unprivileged, and before Linux 6.1.
+// the host may be the reason: unprivileged, before Linux 6.1, and where the sandbox has a kernel of its own.
 func OrCrowded(u runtime.Usage) string {
 	if u.Sources["peak_pids"] != "" {
 		return ""

@@ -76,7 +76,7 @@ func (s *Store) start(ctx context.Context) error {
 	if err := migrate(ctx, s.writeDB); err != nil {
 		return err
 	}
-	s.compact(ctx)
+	s.warnSlack(ctx)
 	for _, pool := range []struct {
 		to    **sql.DB
 		conns int
