@@ -2,6 +2,7 @@ package audit
 
 import (
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -10,50 +11,75 @@ import (
 )
 
 const (
-	// mostLines is how many failed authentications, and how many denied requests and reopened sessions of one user, have a line each in a
-	// minute. A client causes them at no cost, and must neither fill the disk nor keep other events out of the queue.
+	// mostLines is how many failed authentications, and how many events of each name of one user, have a line each in a minute. A client
+	// or program causes them at little cost, and must neither fill the disk nor keep other events out of the queue.
 	mostLines = 300
+	// moreLines is how many further lines one user's events have in a minute, of all names together. Events at no cost at all have none.
+	moreLines = 1000
 	// manyMore is the reason in the line that counts the rest.
 	manyMore = "many_more"
 )
 
-// bursts are the events of a minute that cost a client nothing.
+// bursts are the limited events of a minute.
 type bursts struct {
 	mu     sync.Mutex
 	minute time.Time
-	counts map[burst]int
+	counts map[burst]*count
+	most   bool // a count has reached mostLines
 }
 
-// burst is what one limit applies to. Failed authentications have no user.
+// burst is what one limit applies to. Failed authentications have no user, and what a user's events share has no name.
 type burst struct{ name, user string }
+
+// count is a number of events. rest of them have no line.
+type count struct{ all, rest int }
 
 // add counts an event, and reports whether it has a line. rest has the lines of the minute that the event ended.
 func (b *bursts) add(e event.Event) (rest []event.Event, ok bool) {
-	of := burst{name: e.Name}
+	of, free := burst{e.Name, e.Caller.ID}, false
 	switch e.Name {
 	case event.AuthFailed:
-	case event.Denied, event.SessionResumed:
-		of.user = e.Caller.ID
+		of.user, free = "", true
+	case event.Denied, event.SessionResumed, event.EgressDenied:
+		free = true
 	default:
-		return nil, true
+		if unlimited(e) {
+			return nil, true
+		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	rest = b.turn(e.Time)
-	b.counts[of]++
-	return rest, b.counts[of] <= mostLines
+	if b.next(of, mostLines) || !free && b.next(burst{user: of.user}, moreLines) {
+		return rest, true
+	}
+	b.counts[of].rest++
+	return rest, false
+}
+
+// unlimited reports whether every event like e has a line: operators are trusted, and a run or session costs a sandbox and has a record.
+func unlimited(e event.Event) bool {
+	run := strings.HasPrefix(e.Name, "sandbox.run.") && e.Name != event.EgressAllowed && e.Name != event.EgressNames
+	return e.Caller.Admin() || run || e.Name == event.SessionCreated || e.Name == event.SessionEnded
+}
+
+// next counts an event of a burst, and reports whether it is one of the first. b.mu is held.
+func (b *bursts) next(of burst, most int) bool {
+	n := b.counts[of]
+	if n == nil {
+		n = &count{}
+		b.counts[of] = n
+	}
+	n.all++
+	b.most = b.most || n.all >= mostLines
+	return n.all <= most
 }
 
 // full reports whether the minute may have events without a line.
 func (b *bursts) full() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, n := range b.counts {
-		if n >= mostLines {
-			return true
-		}
-	}
-	return false
+	return b.most
 }
 
 // turn begins the minute of now, and returns the lines of the previous minute for events that had none. Events of the previous
@@ -61,7 +87,7 @@ func (b *bursts) full() bool {
 func (b *bursts) turn(now time.Time) (rest []event.Event) {
 	if minute := now.Truncate(time.Minute); minute.After(b.minute) || minute.Before(b.minute.Add(-time.Minute)) {
 		rest = b.end()
-		b.minute, b.counts = minute, map[burst]int{}
+		b.minute, b.counts = minute, map[burst]*count{}
 	}
 	return rest
 }
@@ -69,13 +95,14 @@ func (b *bursts) turn(now time.Time) (rest []event.Event) {
 // end ends the minute. b.mu is held.
 func (b *bursts) end() (rest []event.Event) {
 	for of, n := range b.counts {
-		if n -= mostLines; n > 0 {
+		if n.rest > 0 {
 			rest = append(rest, event.Event{
-				Name: of.name, Time: b.minute, Caller: belljar.Caller{ID: of.user}, Reason: manyMore, Detail: map[string]string{"count": strconv.Itoa(n)},
+				Name: of.name, Time: b.minute, Caller: belljar.Caller{ID: of.user}, Reason: manyMore, Detail: map[string]string{"count": strconv.Itoa(n.rest)},
 			})
 		}
 	}
 	clear(b.counts)
+	b.most = false
 	return rest
 }
 

@@ -87,6 +87,45 @@ func TestDeniedBursts(t *testing.T) {
 	}
 }
 
+// One user's events cannot fill the disk, whatever their names, and are all counted. Those of runs, of sessions' lives and of operators
+// have a line each.
+func TestBurstsOfAUser(t *testing.T) {
+	ann, root := belljar.Caller{ID: "ann", Role: belljar.RoleUser}, belljar.Caller{ID: "root", Role: belljar.RoleAdmin}
+	many := 2*mostLines + moreLines
+	want := map[string]int{}
+	trail := open(t, Options{Queue: 10 * many})
+	record := func(by belljar.Caller, name string, n, lines int) {
+		for range n {
+			trail.Record(event.Event{Name: name, Time: noon, Caller: by, Kind: "x"})
+		}
+		want[fmt.Sprintf("%s %s x <nil>", name, by.ID)] = lines
+		if left := n - lines; left > 0 {
+			want[fmt.Sprintf("%s %s <nil> map[count:%d]", name, by.ID, left)] = 1
+		}
+	}
+	record(ann, event.ArtifactOpened, mostLines+moreLines, mostLines+moreLines)
+	record(ann, event.SignedIn, many, mostLines) // the user has used up what names share
+	record(ann, event.SecretUsed, mostLines+1, mostLines)
+	record(ann, event.SecretSet, mostLines, mostLines)
+	record(ann, event.RunCreated, many, many)
+	record(ann, event.StdinClosed, many, many)
+	record(ann, event.EgressDenied, many, mostLines)
+	record(ann, event.EgressAllowed, many, mostLines)
+	record(ann, event.SessionCreated, many, many)
+	record(ann, event.SessionEnded, many, many)
+	record(belljar.Caller{ID: "bob", Role: belljar.RoleUser}, event.ArtifactOpened, mostLines+1, mostLines+1)
+	record(root, event.QuotaSet, many, many)
+	record(root, event.Denied, many, mostLines)
+	record(root, event.EgressDenied, many, mostLines)
+	got := map[string]int{}
+	for _, l := range lines(t, trail, "20251028") {
+		got[fmt.Sprintf("%v %v %v %v", l["event"], l["user_id"], l["kind"], l["detail"])]++
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A line that counts many events is counted as many if the queue has no room for it.
 func TestLostBurst(t *testing.T) {
 	trail := &Trail{queue: make(chan event.Event, 1)}

@@ -84,7 +84,7 @@ func encode(e event.Event, redact bool) ([]byte, error) {
 		Reason: e.Reason, Component: e.Component, Kind: e.Kind, TookSec: e.Took.Seconds(), Bytes: e.Count, Files: e.Files,
 		Detail: e.Detail, RequestID: c.RequestID, TraceID: c.TraceID, Address: c.Address, Model: c.Model, ContextID: c.ContextID,
 	}
-	if e.Name == event.EgressAllowed || e.Name == event.EgressDenied {
+	if (e.Name == event.EgressAllowed || e.Name == event.EgressDenied) && e.Reason != manyMore {
 		l.Host, l.IP, l.MatchedRule, l.Detail = e.Detail["host"], e.Detail["ip"], e.Detail["matched_rule"], nil
 	}
 	if e.Err != nil {

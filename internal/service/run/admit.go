@@ -36,6 +36,7 @@ type plan struct {
 	language            string               // of its context; "" for none
 	git                 *placement.Placement // of the side sandbox that clones its repository; nil for none
 	sealed              []byte               // the request's secrets, for its record
+	used                secret.Used          // the stored ones
 	snapshot            belljar.Snapshot     // mounted in its sandbox; zero for none
 	template            belljar.Template     // that its sandbox is made from; zero for none
 	warm                *wire.Warm           // the matching warm interpreter; nil to start a new one
@@ -104,7 +105,7 @@ func (s *admitter) admitWith(ctx context.Context, caller belljar.Caller, req bel
 		err = p.program()
 	}
 	if err == nil {
-		p.request.Secrets, err = s.secrets.Resolve(ctx, caller, req.Secrets)
+		p.request.Secrets, p.used, err = s.secrets.Resolve(ctx, caller, req.Secrets)
 	}
 	if err == nil && p.session == nil {
 		if p.Broker, err = s.secrets.Broker(&p.Placement, p.request.Secrets, req.Git); err == nil {

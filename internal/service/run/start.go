@@ -131,6 +131,7 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		return replay(prior)
 	}
 	s.happened(event.RunCreated, r, 0)
+	s.opts.Secrets.RecordUse(r.caller, r.plan.used)
 	if r.asked != nil {
 		if err = r.asked.Wait(ctx, waiter{Runs: s, run: r}); err != nil {
 			r.stop(err)

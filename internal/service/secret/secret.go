@@ -37,19 +37,20 @@ type Secrets struct {
 }
 
 // Resolve returns the secrets of a request with the values of the stored secrets to which it refers: the caller's own, or else
-// shared ones. They keep the name of the stored secret, for the operator who approves the request.
-func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[string]belljar.Secret) (map[string]belljar.Secret, error) {
+// shared ones. They keep the name of the stored secret, for the operator who approves the request. Once the request is accepted, its
+// caller must call RecordUse.
+func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[string]belljar.Secret) (map[string]belljar.Secret, Used, error) {
 	if len(asked) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	given, total := maps.Clone(asked), 0
-	used := map[string]bool{} // by name: whether it is shared
+	used := Used{}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		got := given[name]
 		if got.From != "" {
 			value, shared, err := s.value(ctx, caller, name, got.From)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			got.Value, used[got.From] = value, shared
 			given[name] = got
@@ -57,12 +58,19 @@ func (s *Secrets) Resolve(ctx context.Context, caller belljar.Caller, asked map[
 		total += len(got.Value)
 	}
 	if err := belljar.CheckSecretsSize(total); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	return given, used, nil
+}
+
+// Used are the names of the stored secrets of a request, and whether each is shared.
+type Used map[string]bool
+
+// RecordUse records the use of stored secrets.
+func (s *Secrets) RecordUse(caller belljar.Caller, used Used) {
 	for _, name := range slices.Sorted(maps.Keys(used)) {
 		s.happened(event.SecretUsed, caller, name, used[name])
 	}
-	return given, nil
 }
 
 // value returns the value of a stored secret, for the secret name of a request, and whether it is shared.

@@ -99,6 +99,7 @@ func try(ctx context.Context, s *Sessions, caller belljar.Caller, req belljar.Se
 		}
 		return s.replay(ctx, prior)
 	}
+	s.opts.Secrets.RecordUse(caller, x.used)
 	if x.Approval.entry != nil {
 		return s.await(ctx, x, key)
 	}
@@ -127,8 +128,9 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 		return nil, err
 	}
 	p, err := s.opts.Rules.Place(ctx, caller, admission.RequestOfSession(spec))
+	var used secret.Used
 	if err == nil {
-		spec.Secrets, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
+		spec.Secrets, used, err = s.opts.Secrets.Resolve(ctx, caller, spec.Secrets)
 	}
 	if err == nil {
 		p.Broker, err = s.opts.Secrets.Broker(&p, spec.Secrets, spec.Git)
@@ -152,6 +154,7 @@ func (s *Sessions) admit(ctx context.Context, caller belljar.Caller, spec bellja
 	if x.gitPlace = side; spec.Git != nil {
 		x.state.Git = &belljar.GitSource{URL: spec.Git.URL, Ref: spec.Git.Ref}
 	}
+	x.used = used
 	x.sealed, err = s.opts.Secrets.Seal(x.id, spec.Secrets, p.Broker)
 	return x, err
 }

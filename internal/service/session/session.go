@@ -13,6 +13,7 @@ import (
 	"github.com/belljar/belljar/internal/service/kernel"
 	"github.com/belljar/belljar/internal/service/placement"
 	"github.com/belljar/belljar/internal/service/queue"
+	"github.com/belljar/belljar/internal/service/secret"
 )
 
 // Session is a live session: a sandbox that a caller keeps, its current uses, and its expiry. It leaves the table when its sandbox is
@@ -23,6 +24,7 @@ type Session struct {
 	caller   belljar.Caller // its creator; ID is its owner
 	spec     belljar.SessionSpec
 	sealed   []byte               // its secrets, for its record
+	used     secret.Used          // the stored ones; for the event of their use
 	place    *placement.Placement // of its sandbox; runs in the session share it
 	scope    string               // its key in the table; "" for none
 	runs     *queue.Queue         // of its runs; their owners' bounds apply across all queues
