@@ -65,7 +65,7 @@ type Service struct {
 	ports     *port.Ports
 	kernels   *kernel.Kernels
 	meter     *meter.Meter
-	expiring  sync.Map // the ids of tokens in use whose expiry ends their uses
+	expiring  sync.Map // by the id of a token in use: stops the timer that ends its uses
 
 	work  lifecycle.Group // every run and teardown in progress
 	gone  context.Context // ends when no work is left

@@ -89,6 +89,7 @@ func (n SignIns) Spend(ctx context.Context, code string) (caller belljar.Caller,
 	case err != nil:
 		return belljar.Caller{}, "", fault.Record("spend the code", err)
 	}
+	forgetExpiry(n.s, t)
 	return belljar.Caller{ID: t.UserID, Role: t.Role}, t.Parent, nil
 }
 
@@ -111,7 +112,7 @@ func (n SignIns) End(ctx context.Context, caller belljar.Caller, token string) e
 		return fault.Record("end the sign-in", err)
 	}
 	n.s.emit(event.Event{Name: event.SignedOut, Caller: caller, Detail: map[string]string{"token_id": t.ID}})
-	n.s.opts.endUses(t)
+	endUses(n.s, t)
 	return nil
 }
 

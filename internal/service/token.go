@@ -152,16 +152,17 @@ func (v admin) RevokeToken(ctx context.Context, id string) error {
 	v.recordToken(event.TokenRevoked, id, nil)
 	for _, t := range rows {
 		if t.ID == id {
-			v.service.opts.endUses(t)
+			endUses(v.service, t)
 		}
 	}
 	return nil
 }
 
 // endUses ends all uses of a revoked token.
-func (o *Options) endUses(t store.Token) {
-	if o.Revoked != nil {
-		o.Revoked(keyParent + t.Hash)
+func endUses(s *Service, t store.Token) {
+	forgetExpiry(s, t)
+	if s.opts.Revoked != nil {
+		s.opts.Revoked(keyParent + t.Hash)
 	}
 }
 
@@ -170,13 +171,20 @@ func endAtExpiry(s *Service, t store.Token) {
 	if t.ExpiresAt == nil {
 		return
 	}
-	if _, set := s.expiring.LoadOrStore(t.ID, true); set {
+	if _, set := s.expiring.Load(t.ID); set {
 		return
 	}
-	s.clock.AfterFunc(t.ExpiresAt.Sub(s.clock.Now()), func() {
-		s.expiring.Delete(t.ID)
-		s.opts.endUses(t)
-	})
+	stop := s.clock.AfterFunc(t.ExpiresAt.Sub(s.clock.Now()), func() { endUses(s, t) })
+	if _, set := s.expiring.LoadOrStore(t.ID, stop); set { // by a concurrent use
+		stop()
+	}
+}
+
+// forgetExpiry stops the timer of a token that is no longer valid.
+func forgetExpiry(s *Service, t store.Token) {
+	if stop, set := s.expiring.LoadAndDelete(t.ID); set {
+		stop.(func() bool)()
+	}
 }
 
 // recordToken records an event of a key.

@@ -80,6 +80,53 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// The timer of a token ends with it, before the token's expiry.
+func TestEndedTokensHaveNoTimer(t *testing.T) {
+	clock := newHourglass()
+	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	ctx, tokens, signIns := t.Context(), b.service.As(service.Local()).Admin(), b.service.SignIns()
+	timers := func() int {
+		clock.mu.Lock()
+		defer clock.mu.Unlock()
+		return len(clock.turns)
+	}
+	operator, err := tokens.CreateToken(ctx, belljar.TokenSpec{UserID: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent, ann := signIns.KeyParent(operator.Secret), belljar.Caller{ID: "ann", Role: belljar.RoleUser}
+	before := timers()
+	for name, end := range map[string]func() error{
+		"signed out": func() error {
+			if _, err := signIns.Add(ctx, ann, "u1.token", parent, time.Time{}); err != nil {
+				return err
+			}
+			_, _, used := signIns.Find(ctx, "u1.token")
+			return errors.Join(used, signIns.End(ctx, ann, "u1.token"))
+		},
+		"spent": func() error {
+			_, err := signIns.AddCode(ctx, ann, "code", parent)
+			_, _, spent := signIns.Spend(ctx, "code")
+			return errors.Join(err, spent)
+		},
+		"revoked": func() error {
+			made, err := tokens.CreateToken(ctx, belljar.TokenSpec{UserID: "ann", TTLSec: 3600})
+			_, used := b.service.Authenticate(ctx, made.Secret)
+			if timers() != before+1 {
+				t.Error("a key in use has no timer")
+			}
+			return errors.Join(err, used, tokens.RevokeToken(ctx, made.ID))
+		},
+	} {
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if n := timers(); n != before {
+			t.Errorf("%s: %d timers, before %d", name, n, before)
+		}
+	}
+}
+
 func TestTokenRefusals(t *testing.T) {
 	b := newBench(t)
 	tokens := b.service.As(service.Local()).Admin()
