@@ -56,13 +56,13 @@ func (m message) streams() bool { return m.ID != nil && m.Method != "" && m.Meth
 // ends reports whether a server that stops can answer: a subscription lasts as long as its connection.
 func (m message) ends() bool { return m.streams() && m.Method != "subscriptions/listen" }
 
-// maxKept is how many bytes of parameters a message may have that the SDK keeps as long as its session.
-const maxKept = 64 << 10
+// maxKept and mostKept are how many bytes and values of parameters a message may have that the SDK keeps as long as its session.
+const maxKept, mostKept = 64 << 10, 1000
 
 // check refuses parameters that are too large to be kept, and a request with an id that its answer could not carry unchanged.
 func (m message) check() error {
-	if (m.Method == "initialize" || m.Method == "notifications/initialized") && len(m.Params) > maxKept {
-		return api.Refuse("params", "params of %s have %d bytes at most", m.Method, maxKept)
+	if (m.Method == "initialize" || m.Method == "notifications/initialized") && (len(m.Params) > maxKept || char.Values(m.Params) > mostKept) {
+		return api.Refuse("params", "params of %s have %d bytes and %d values at most", m.Method, maxKept, mostKept)
 	}
 	if m.Method == "" || m.ID == nil || len(m.ID) > 0 && m.ID[0] == '"' {
 		return nil
