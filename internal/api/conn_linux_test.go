@@ -2,11 +2,15 @@ package api_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,8 +21,8 @@ import (
 	"github.com/belljar/belljar/internal/api"
 )
 
-// unread returns the server's side of a connection whose client has not read yet, full of unread bytes, their number, and the client's side.
-func unread(t *testing.T) (conn net.Conn, n int64, client net.Conn) {
+// connect returns the server's side of a connection, and that of its client, whose kernel receives little before it reads.
+func connect(t *testing.T) (conn, client net.Conn) {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -37,6 +41,13 @@ func unread(t *testing.T) (conn net.Conn, n int64, client net.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	return conn, client
+}
+
+// unread returns the server's side of a connection whose client has not read yet, full of unread bytes, their number, and the client's side.
+func unread(t *testing.T) (conn net.Conn, n int64, client net.Conn) {
+	t.Helper()
+	conn, client = connect(t)
 	raw, err := conn.(syscall.Conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
@@ -105,5 +116,74 @@ func TestLateClientIsReset(t *testing.T) {
 				t.Errorf("%d of %d bytes, %v", got, n, err)
 			}
 		})
+	}
+}
+
+// A close during a write resets the connection, too: it is how the write of a WebSocket's message ends that takes too long.
+func TestCloseDuringAWriteResets(t *testing.T) {
+	text := make([]byte, 8<<20) // more than the kernel takes
+	for name, write := range map[string]func(net.Conn) error{
+		"plain": func(to net.Conn) error {
+			_, err := to.Write(text)
+			return err
+		},
+		"copy": func(to net.Conn) error {
+			_, err := to.(io.ReaderFrom).ReadFrom(bytes.NewReader(text))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, client := connect(t)
+			closeDuring(t, conn, client, client, write)
+		})
+	}
+	t.Run("tls", func(t *testing.T) {
+		known := httptest.NewTLSServer(http.NotFoundHandler()) // for its certificate
+		defer known.Close()
+		trusted := known.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		trusted.ServerName = "example.com"
+		conn, raw := connect(t)
+		after := &followed{Conn: conn}
+		server, client := tls.Server(after, known.TLS), tls.Client(raw, trusted)
+		shaken := make(chan error, 1)
+		go func() { shaken <- server.Handshake() }()
+		if err := errors.Join(client.Handshake(), <-shaken); err != nil {
+			t.Fatal(err)
+		}
+		after.text = text
+		closeDuring(t, server, client, raw, func(to net.Conn) error {
+			_, err := to.Write([]byte("x"))
+			return err
+		})
+	})
+}
+
+// followed writes text after all else, in one write: a record alone could fit into the kernel.
+type followed struct {
+	net.Conn
+	text []byte
+}
+
+func (c *followed) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(append(slices.Clip(b), c.text...))
+	return min(n, len(b)), err
+}
+
+// closeDuring closes conn during write. raw is the TCP connection of its client.
+func closeDuring(t *testing.T, conn, client, raw net.Conn, write func(net.Conn) error) {
+	t.Helper()
+	wrote := make(chan error, 1)
+	go func() { wrote <- write(conn) }()
+	if _, err := io.ReadFull(client, make([]byte, 1)); err != nil { // the write is in progress
+		t.Fatal(err)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-wrote; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the write: %v", err)
+	}
+	if n, err := io.Copy(io.Discard, raw); !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }

@@ -11,8 +11,10 @@ import (
 // Shares limit the bytes of request bodies and of large responses that the server holds for one user, in memory or in a spool.
 // Further requests wait, unread, until others release theirs.
 type Shares struct {
-	limit   int64         // of one user, bytes
+	limit   int64         // of one user, bytes or lists
 	maxWait time.Duration // how long a request waits
+
+	scope, refusal string // of the error
 
 	mu    sync.Mutex
 	used  map[string]int64 // by user
@@ -34,11 +36,18 @@ func JSONShares() *Shares { return NewShares(32<<20, 20*time.Second) }
 
 // ListShares returns the shares for lists whose size is unknown before they are read, and which can take hundreds of MiB as records and as text:
 // two of a user at the same time, and a wait of at most 20 s.
-func ListShares() *Shares { return NewShares(2, 20*time.Second) }
+func ListShares() *Shares {
+	s := NewShares(2, 20*time.Second)
+	s.scope, s.refusal = "lists", "too many large lists are being read at once"
+	return s
+}
 
 // NewShares gives every user a share of limit bytes. A request that exceeds it waits for at most maxWait.
 func NewShares(limit int64, maxWait time.Duration) *Shares {
-	return &Shares{limit: limit, maxWait: maxWait, used: map[string]int64{}, freed: make(chan struct{})}
+	return &Shares{
+		limit: limit, maxWait: maxWait, used: map[string]int64{}, freed: make(chan struct{}),
+		scope: "bodies", refusal: "too much is being sent or read at once",
+	}
 }
 
 // Take reserves n bytes of a user's share. give releases them; calling it again does nothing. The error is
@@ -68,8 +77,8 @@ func (s *Shares) reserve(ctx context.Context, user string, n int64) error {
 			return ctx.Err()
 		case <-timeout:
 			return &belljar.Error{
-				Code: belljar.CodeRateLimited, Message: "too much is being sent or read at once",
-				Details: map[string]any{"maximum": s.limit, "scope": "bodies"},
+				Code: belljar.CodeRateLimited, Message: s.refusal,
+				Details: map[string]any{"maximum": s.limit, "scope": s.scope},
 				Hint:    "let some of your requests end, then send this one again",
 			}
 		}

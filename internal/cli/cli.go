@@ -210,7 +210,7 @@ func usageError(err error) error {
 		}
 	}
 	flag, unknown := strings.CutPrefix(message, "unknown flag -")
-	if command := commandIn(at); unknown && command != nil {
+	if command := commandIn(at); unknown && command != nil && hasFlag(command, flag) {
 		hint = fmt.Sprintf("write the flags of %s after it: belljar %s -%s", command.Name, commandOf(command), flag)
 	} else if unknown && suggested && len(flag) == 1 { // so is another short flag
 		if selected != nil && len(selected.Positional) > 0 {
@@ -254,6 +254,11 @@ func commandIn(at *kong.ParseError) *kong.Node {
 		}
 	}
 	return nil
+}
+
+// hasFlag reports whether a command has a flag: "-timeout", or "t" for its short name.
+func hasFlag(command *kong.Node, name string) bool {
+	return slices.ContainsFunc(completion.Flags(command), func(f *kong.Flag) bool { return name == "-"+f.Name || name == string(f.Short) })
 }
 
 // ownFlags lists the long flags of a command as the user types them, and the short flags for limits. It omits --help and other short

@@ -277,9 +277,9 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err != nil {
 		return err
 	}
-	bodies := api.JSONShares() // shared by all doors
+	bodies, lists := api.JSONShares(), api.ListShares() // shared by all doors
 	canonical, err := rest.New(rest.Options{
-		Engine: d.service, Auth: callers, Downloads: d.streams.Downloads(), Bodies: bodies, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
+		Engine: d.service, Auth: callers, Downloads: d.streams.Downloads(), Bodies: bodies, Lists: lists, StreamURL: d.streams.RunURL, Version: d.version, Ready: d.ready(cfg, data),
 		Metrics: counter.Handler(), MetricsOpen: cfg.MetricsOpen, Series: counter.Snapshot, MaxUpload: int64(cfg.MaxUploadMB) << 20, MaxImage: int64(cfg.ImageMaxMB) << 20,
 		Foreground: !cfg.BackgroundExecution, SpecVersions: cfg.SupportedSpecVersions, BasePath: edge.BasePath(), Terminal: terminals.New, PreviewURL: previewURL(cfg, edge),
 		Events: events,
@@ -298,7 +298,7 @@ func (d *server) openDoors(cfg *config.Config, data *dataDir, events event.Sink,
 	if err := d.openTunnels(edge, limits, events, mux); err != nil {
 		return err
 	}
-	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies})
+	shells, err := shell.New(shell.Options{Engine: d.service, Auth: callers, Bodies: bodies, Lists: lists})
 	if err != nil {
 		return err
 	}

@@ -78,7 +78,7 @@ func (x *index) uses(v *view) map[*record]time.Time {
 
 // name gives a known image the names of another that turned out to be the same.
 func (s *Store) name(ctx context.Context, m manifest.Image) (belljar.Image, error) {
-	return s.fit(ctx, func() (belljar.Image, error) { return s.index.name(ctx, m) })
+	return s.fit(ctx, m.Digest, func() (belljar.Image, error) { return s.index.name(ctx, m) })
 }
 
 func (x *index) name(ctx context.Context, m manifest.Image) (belljar.Image, error) {

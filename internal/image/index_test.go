@@ -108,6 +108,51 @@ func TestIndexFullOfPulls(t *testing.T) {
 	}
 }
 
+// TestIndexFullForTheNamed tests that a full list removes another image than the one that gets a name, even if that was used least recently.
+func TestIndexFullForTheNamed(t *testing.T) {
+	for name, give := range map[string]func(*Store, manifest.Image, string) (belljar.Image, error){
+		"tag": func(s *Store, m manifest.Image, name string) (belljar.Image, error) {
+			return s.Tag(t.Context(), m.Names[0], name)
+		},
+		"pull": func(s *Store, m manifest.Image, name string) (belljar.Image, error) {
+			m.Names = []string{name}
+			return s.name(t.Context(), m)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Unix(1_700_000_000, 0)
+			s, err := Open(Options{Path: filepath.Join(t.TempDir(), "images"), Clock: func() time.Time { now = now.Add(time.Minute); return now }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			images := make([]manifest.Image, 3)
+			for n := range images {
+				sum := sha256.Sum256([]byte{byte(n)})
+				images[n] = manifest.Image{
+					Digest: "sha256:" + hex.EncodeToString(sum[:]), Names: []string{fmt.Sprint("old", n)}, Source: manifest.Pulled, Config: &manifest.Config{},
+				}
+				if _, err := s.assemble(t.Context(), images[n], func(belljar.ImageProgress) {}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			v, err := s.index.load()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.index.most = v.size
+			if img, err := give(s, images[0], "new"); err != nil || img.Digest != images[0].Digest || !slices.Contains(img.Names, "old0") {
+				t.Errorf("%+v, %v", img, err)
+			}
+			for name, want := range map[string]bool{"new": true, "old0": true, "old1": false, "old2": true} {
+				if _, err := s.Find(t.Context(), name); (err == nil) != want {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+}
+
 // TestNamesOfPulls tests that pulls under many names leave an image few of them, and all that an operator gave it.
 func TestNamesOfPulls(t *testing.T) {
 	s, err := Open(Options{Path: filepath.Join(t.TempDir(), "images")})

@@ -88,7 +88,7 @@ func (s *Store) Tag(ctx context.Context, ref, name string) (belljar.Image, error
 	if r == nil {
 		return belljar.Image{}, RefuseHost("be given another name")
 	}
-	return s.fit(ctx, func() (belljar.Image, error) { return s.tag(ctx, r, ref, name) })
+	return s.fit(ctx, r.Digest, func() (belljar.Image, error) { return s.tag(ctx, r, ref, name) })
 }
 
 func (s *Store) tag(ctx context.Context, r *record, ref, name string) (belljar.Image, error) {

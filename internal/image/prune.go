@@ -61,9 +61,9 @@ func (s *Store) evict(ctx context.Context, r *record) (int64, error) {
 	})
 }
 
-// fit calls add, which writes to the index. While the index is full, it removes the pulled image that was used least recently, and calls
-// add again: one caller's images must not keep those of others out.
-func (s *Store) fit(ctx context.Context, add func() (belljar.Image, error)) (belljar.Image, error) {
+// fit calls add, which writes to the index about the image of a digest. While the index is full, it removes the pulled image that was used least
+// recently, apart from that one, and calls add again: one caller's images must not keep those of others out.
+func (s *Store) fit(ctx context.Context, digest string, add func() (belljar.Image, error)) (belljar.Image, error) {
 	img, err := add()
 	if !errors.Is(err, errFull) {
 		return img, err
@@ -73,7 +73,7 @@ func (s *Store) fit(ctx context.Context, add func() (belljar.Image, error)) (bel
 		return img, failed
 	}
 	for _, r := range candidates(v, belljar.ImagePrune{All: true}, s.index.uses(v), s.disk.now()) {
-		if r.Source != manifest.Pulled {
+		if r.Source != manifest.Pulled || r.Digest == digest {
 			continue
 		}
 		if _, failed := s.evict(ctx, r); failed != nil {

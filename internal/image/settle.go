@@ -52,7 +52,7 @@ func (s *Store) settle(ctx context.Context, m manifest.Image, layers []*heldLaye
 	if err := layer.Sync(sp.in(r.Folder)); err != nil { // before it is in the index
 		return belljar.Image{}, fault.Wrap("write an image to the disk", err)
 	}
-	return s.fit(ctx, func() (belljar.Image, error) { return s.publish(ctx, sp, m, r) })
+	return s.fit(ctx, m.Digest, func() (belljar.Image, error) { return s.publish(ctx, sp, m, r) })
 }
 
 // build makes an image's folder.

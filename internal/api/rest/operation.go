@@ -37,7 +37,7 @@ var _ huma.Adapter = (*adapter)(nil)
 func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 	d := (*Door)(a)
 	known, admin := queryNames(op), strings.HasPrefix(op.Path, api.Prefix+"/admin/")
-	large := slices.Contains([]string{"list-runs", "list-sessions", "list-artifacts", "list-templates"}, op.OperationID)
+	large := slices.Contains([]string{"list-runs", "list-sessions", "list-artifacts", "list-templates", "list-images"}, op.OperationID)
 	d.guarded(op.Method+" "+op.Path, func(w http.ResponseWriter, r *http.Request) {
 		if admin && !api.AdmitOperator(d.opts.Events, w, r, "this is for operators") {
 			return
@@ -45,7 +45,7 @@ func (a *adapter) Handle(op *huma.Operation, next func(huma.Context)) {
 		x := &exchange{w: w, written: func() {}}
 		_, err := api.Query(r, known...)
 		if err == nil && large {
-			x.written, err = d.lists.ForAnswer(r.Context(), 1)
+			x.written, err = d.opts.Lists.ForAnswer(r.Context(), 1)
 		}
 		if err != nil {
 			api.Fail(w, r, err)

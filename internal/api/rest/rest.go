@@ -52,8 +52,8 @@ type Options struct {
 	MaxImage int64
 	// Foreground makes every POST /runs that is not interactive wait for its end, at most for MaxWait (SANDBOX_BACKGROUND_EXECUTION=false).
 	Foreground bool
-	// Bodies limits the memory for JSON bodies of one user; nil means [api.JSONShares], for this door alone.
-	Bodies *api.Shares
+	// Bodies limits the memory for JSON bodies of one user, and Lists their large lists; nil means [api.JSONShares] and [api.ListShares].
+	Bodies, Lists *api.Shares
 	// MaxWait limits the wait of POST /runs; 0 means 10 minutes.
 	MaxWait time.Duration
 }
@@ -77,7 +77,7 @@ type Door struct {
 	routes []route
 	bodies []bodies
 
-	spools, lists *api.Shares
+	spools *api.Shares
 }
 
 // route is an http.ServeMux pattern and its handler.
@@ -101,9 +101,9 @@ func New(opts Options) (*Door, error) {
 	opts.Downloads = cmp.Or(opts.Downloads, opts.Auth)
 	opts.MaxUpload = cmp.Or(opts.MaxUpload, 64<<20)
 	opts.MaxImage = cmp.Or(opts.MaxImage, 16<<30)
-	opts.Bodies = cmp.Or(opts.Bodies, api.JSONShares())
+	opts.Bodies, opts.Lists = cmp.Or(opts.Bodies, api.JSONShares()), cmp.Or(opts.Lists, api.ListShares())
 	opts.MaxWait = cmp.Or(opts.MaxWait, 10*time.Minute)
-	d := &Door{opts: opts, spools: api.NewShares(uploadsAtOnce*(opts.MaxUpload+framing), spoolWait), lists: api.ListShares()}
+	d := &Door{opts: opts, spools: api.NewShares(uploadsAtOnce*(opts.MaxUpload+framing), spoolWait)}
 	d.api = huma.NewAPI(configure(opts.Version), (*adapter)(d))
 	d.sessions()
 	d.terminals()

@@ -27,8 +27,8 @@ type Options struct {
 	Engine belljar.Engine
 	// Auth authenticates callers.
 	Auth api.Authenticator
-	// Bodies limits the memory for bodies of one user; nil means [api.JSONShares], for this door alone.
-	Bodies *api.Shares
+	// Bodies limits the memory for bodies of one user, and Lists their large lists; nil means [api.JSONShares] and [api.ListShares].
+	Bodies, Lists *api.Shares
 }
 
 // Door handles requests. Make one with [New].
@@ -42,7 +42,7 @@ func New(o Options) (*Door, error) {
 	case o.Auth == nil:
 		return nil, errors.New("shell: no authenticator")
 	}
-	o.Bodies = cmp.Or(o.Bodies, api.JSONShares())
+	o.Bodies, o.Lists = cmp.Or(o.Bodies, api.JSONShares()), cmp.Or(o.Lists, api.ListShares())
 	return &Door{opts: o}, nil
 }
 

@@ -85,6 +85,11 @@ func (c *call) list() error {
 			return err
 		}
 	}
+	release, err := c.door.opts.Lists.ForAnswer(c.r.Context(), 1)
+	if err != nil {
+		return err
+	}
+	defer release()
 	page, err := c.Sessions().List(c.r.Context(), belljar.SessionQuery{All: true, Limit: int(limit), Offset: int(offset)})
 	if err != nil {
 		return err
