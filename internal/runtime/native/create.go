@@ -116,7 +116,7 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	if err := rack.User(spec.Root).Check(lastID); err != nil {
 		return &runtime.StepError{Step: jar.StepUserNS, Err: err, Hint: "give the image another USER"}
 	}
-	return nil
+	return rack.CheckLayers(spec.Root.Layers)
 }
 
 // record has the data that finds a sandbox again.
