@@ -196,6 +196,8 @@ func explain(err error) error {
 		step.Err, step.Hint = fmt.Errorf("the other process of the birth has died: %w", gateBroken), jar.KilledHint
 	case step.Step == stepNetwork && step.Err == unix.ENOENT: // the second died between making its namespace and our opening it
 		step.Hint = jar.KilledHint
+	case step.Step == stepSettings && step.Err == unix.ENOENT:
+		step.Hint = "belljar needs /proc/sys: mount /proc without subset=pid"
 	}
 	return step
 }
