@@ -29,6 +29,8 @@ import (
 
 // Serve runs a server until a signal ends it.
 func (h *Host) Serve(ctx context.Context, s local.ServeOptions) (err error) {
+	h, flush := h.queued()
+	defer flush()
 	if s.Private {
 		return h.private(ctx, s)
 	}
@@ -208,7 +210,11 @@ func announce(ctx context.Context, h *Host, asJSON bool, cfg *config.Config, n *
 		first = "set SANDBOX_API_KEY to the key (" + origin + "), then "
 	}
 	_, kept := h.Getenv("JOURNAL_STREAM")
-	if f, ok := h.Stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	stderr := h.Stderr
+	if q, ok := stderr.(*logQueue); ok {
+		stderr = q.to
+	}
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		kept = false // the variable is inherited: a service manager started the terminal's program
 	}
 	switch {

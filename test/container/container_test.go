@@ -94,6 +94,16 @@ func inDocker(t *testing.T, host string) {
 		t.Fatalf("belljar run in the container: %+v", out)
 	}
 
+	// So does gVisor, if the container has its program. The engine mounts /dev/shm noexec, and sandboxes have their folder there.
+	if program, err := filepath.Abs("../../bin/belljar-runsc"); err == nil {
+		if _, err := os.Stat(program); err == nil {
+			more := append(slices.Clone(flags), flag{"--volume", program + ":/usr/bin/belljar-runsc:ro"})
+			if out := run(t, host, more, "", "belljar", "run", "--quiet", "--runtime", "gvisor", "--", "echo", "works"); out.stdout != "works\n" {
+				t.Errorf("gVisor in the container: %+v", out)
+			}
+		}
+	}
+
 	// With the command, too, doctor reports no problem, and the limits hold.
 	all, status := examine(t, host, flags, commands)
 	if caps := all.native(t); !complete(caps) || status != 0 || all.Host.Hint != "" {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/flock"
+	"github.com/belljar/belljar/internal/linux/installed"
 	"github.com/belljar/belljar/test/need"
 )
 
@@ -210,13 +211,13 @@ func TestBuildLeaves(t *testing.T) {
 }
 
 func TestNoTool(t *testing.T) {
-	if _, err := look("mmdebstrap"); err == nil {
+	if _, err := installed.Find("", "mmdebstrap"); err == nil {
 		t.Setenv("PATH", t.TempDir())
-		if _, err := look("mmdebstrap"); err == nil {
+		if _, err := installed.Find("", "mmdebstrap"); err == nil {
 			t.Skip("it is where it is found without a path, too")
 		}
 	}
-	if _, err := look("debootstrap"); err == nil {
+	if _, err := installed.Find("", "debootstrap"); err == nil {
 		t.Skip("debootstrap is found without a path")
 	}
 	err := Build(t.Context(), Options{Name: "shell", Dir: t.TempDir()}, io.Discard)

@@ -19,6 +19,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/flock"
 	"github.com/belljar/belljar/internal/linux/idmap"
+	"github.com/belljar/belljar/internal/linux/installed"
 )
 
 // pick finds a tool that works on this machine.
@@ -27,11 +28,11 @@ func pick() (tool, error) {
 	fail := func(message, hint string) (tool, error) {
 		return nil, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: message, Hint: hint}
 	}
-	if path, err := look("mmdebstrap"); err == nil {
+	if path, err := installed.Find("", "mmdebstrap"); err == nil {
 		if root {
 			return mmdebstrap{path: path, mode: "root"}, nil
 		}
-		if _, err := look("newuidmap"); err != nil {
+		if _, err := installed.Find("", "newuidmap"); err != nil {
 			return fail("building an image without root needs newuidmap", "as root: apt install uidmap")
 		}
 		if !subordinate() {
@@ -39,7 +40,7 @@ func pick() (tool, error) {
 		}
 		return mmdebstrap{path: path, mode: "unshare"}, nil
 	}
-	path, err := look("debootstrap")
+	path, err := installed.Find("", "debootstrap")
 	switch {
 	case err != nil:
 		return fail("building an image needs mmdebstrap or debootstrap, and neither is here",
@@ -48,20 +49,6 @@ func pick() (tool, error) {
 		return fail("debootstrap needs root", "run it as root, or apt install mmdebstrap, which does without")
 	}
 	return debootstrap{path: path}, nil
-}
-
-// look finds a program, also in root's folders.
-func look(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil {
-		return path, nil
-	}
-	for _, dir := range []string{"/usr/sbin", "/sbin"} {
-		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
-			return path, nil
-		}
-	}
-	return "", err
 }
 
 func me() string {

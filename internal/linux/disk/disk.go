@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/linux/installed"
 	"github.com/belljar/belljar/internal/linux/lockfile"
 )
 
@@ -46,9 +47,9 @@ func Missing() (detail, hint string) {
 	if os.Geteuid() != 0 || err != nil || strings.Join(strings.Fields(string(ids)), " ") != "0 0 4294967295" {
 		return "only the host's root can mount a file system", "run the server as root"
 	}
-	for _, tool := range []string{"mke2fs", "debugfs", "tune2fs"} {
-		if _, err := find(tool); err != nil {
-			return tool + " is not installed", "install e2fsprogs"
+	for _, name := range []string{"mke2fs", "debugfs", "tune2fs"} {
+		if _, err := installed.Find("", name); err != nil {
+			return name + " is not installed", "install e2fsprogs"
 		}
 	}
 	control, err := os.OpenFile(loopControl, os.O_RDWR, 0)
@@ -57,17 +58,6 @@ func Missing() (detail, hint string) {
 	}
 	control.Close()
 	return "", ""
-}
-
-// find returns the path of a program of e2fsprogs, which may be outside PATH.
-func find(tool string) (string, error) {
-	path, err := exec.LookPath(tool)
-	for _, dir := range []string{"/usr/sbin", "/sbin"} {
-		if err != nil {
-			path, err = exec.LookPath(filepath.Join(dir, tool))
-		}
-	}
-	return path, err
 }
 
 // Make makes an image with room for that many bytes and files of its user. It leaves nothing if it fails; the error wraps ENOSPC if
@@ -129,15 +119,15 @@ func Make(path string, bytes, inodes int64) (err error) {
 }
 
 // call runs a program of e2fsprogs without the host's settings.
-func call(tool string, args ...string) error {
-	path, err := find(tool)
+func call(name string, args ...string) error {
+	path, err := installed.Find("", name)
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Env = []string{"MKE2FS_CONFIG=/dev/null", "LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %.300s", tool, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s: %w: %.300s", name, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }

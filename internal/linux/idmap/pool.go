@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/belljar/belljar/internal/linux/installed"
 	"github.com/belljar/belljar/internal/linux/rundir"
 )
 
@@ -122,7 +122,7 @@ func (p *Pool) root(mapped, taken []span) {
 func (p *Pool) rootless(root string, ids []span, name string) {
 	name = cmp.Or(name, strconv.Itoa(p.uid))
 	for _, helper := range []string{"newuidmap", "newgidmap"} {
-		if _, err := exec.LookPath(helper); err != nil {
+		if _, err := installed.Find(root, helper); err != nil {
 			p.Mode, p.Hint = ModeSingle, helper+" is missing; install the uidmap package (Debian, Ubuntu) or shadow-utils"
 			return
 		}

@@ -95,6 +95,22 @@ func TestDiscover(t *testing.T) {
 	})
 }
 
+// A service manager or cron may start belljar with a PATH that lacks the folder of the helpers.
+func TestHelpersOutsidePath(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	root := machine(t, map[string]string{
+		"/etc/subuid": "1000:100000:65536\n", "/etc/subgid": "1000:100000:65536\n", "/usr/bin/newuidmap": "#!/bin/sh\n", "/usr/bin/newgidmap": "#!/bin/sh\n",
+	})
+	for _, helper := range []string{"newuidmap", "newgidmap"} {
+		if err := os.Chmod(filepath.Join(root, "usr/bin", helper), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, err := Discover(Options{Root: root, UID: 1000, GID: 1000}); err != nil || p.Mode != ModeSub || p.Slots == 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 func TestSubordinateSlotsSpareTheUsersOwnID(t *testing.T) {
 	for own := 1000; own < 1100; own++ {
 		p := &Pool{}

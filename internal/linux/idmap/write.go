@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/belljar/belljar/internal/linux/installed"
 )
 
 // Write maps the range for a process that is alone in a new user namespace, a child of ours that waits for it.
@@ -66,7 +68,11 @@ func runHelper(name string, pid int, extents []Extent) error {
 	for _, e := range extents {
 		args = append(args, strconv.Itoa(e.Inside), strconv.Itoa(e.Outside), strconv.Itoa(e.Count))
 	}
-	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+	path, err := installed.Find("", name)
+	if err != nil {
+		return fmt.Errorf("map user ids: %w", err)
+	}
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("map user ids: %s: %w: %s", name, err, bytes.TrimSpace(out))
 	}
 	return nil

@@ -171,11 +171,7 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	}
 	child, err := p.StartContext(ctx, options)
 	if unmapped != nil {
-		hint := ""
-		if b.IDs.Mode == idmap.ModeSub {
-			hint = helperHint
-		}
-		return errs.Step(StepUserNS, unmapped, hint)
+		return errs.Step(StepUserNS, unmapped, unmappedHint(unmapped, b.IDs.Mode))
 	}
 	if failed != nil {
 		return failed

@@ -62,6 +62,9 @@ func (b *Birth) Leave(p *forkexec.Program) {
 	p.Call(unix.SYS_SETSID)
 }
 
+// Program is the descriptor of the agent's program, for a birth that needs it as a file.
+func (b *Birth) Program() int { return b.Jar.rack.Agent.fd() }
+
 // Exec ends the program: the process becomes the agent.
 func (b *Birth) Exec(p *forkexec.Program, args, env []string) {
 	p.Step(StepAgent)

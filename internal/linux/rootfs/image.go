@@ -37,8 +37,7 @@ func Image(dir string, u User) (*Tree, error) {
 		return nil, err
 	}
 	defer top.Close()
-	var on unix.Statfs_t
-	if err := unix.Fstatfs(int(top.Fd()), &on); err == nil && on.Flags&unix.ST_NOEXEC != 0 {
+	if NoExec(dir) {
 		return nil, fmt.Errorf("%w: %s is on a file system mounted noexec", ErrImage, dir)
 	}
 	t := &Tree{Dir: dir}
@@ -73,6 +72,12 @@ func Image(dir string, u User) (*Tree, error) {
 		t.Parts = append(t.Parts, variable()...)
 	}
 	return t, nil
+}
+
+// NoExec reports whether a file or folder is on a file system that is mounted noexec: no program below it can be executed, or mapped as a library.
+func NoExec(name string) bool {
+	var on unix.Statfs_t
+	return unix.Statfs(name, &on) == nil && on.Flags&unix.ST_NOEXEC != 0
 }
 
 // has reports whether the tree has a part of that name, or below it.

@@ -23,7 +23,7 @@ const ownAgent = "agent"
 
 // agentFile is the agent as a file that is visible in a sandbox's root: gVisor executes by path. The installation's folder has one for
 // each agent version, named by its contents and read-only to every user. Each sandbox has its own hard link to it, so that the file is
-// not removed while the sandbox is made.
+// not removed while the sandbox is made. A folder that is mounted noexec has neither: each sandbox then has a copy in its root.
 type agentFile struct {
 	path string
 	from io.ReaderAt

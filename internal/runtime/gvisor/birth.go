@@ -45,7 +45,9 @@ type plan struct {
 	root      *rootfs.Tree
 	image     string // the unpacked image's folder; "" for the host's own programs
 	runsc     string
-	agentFile string
+	agent     agentFile
+	// agentLink is the sandbox's link to the agent file; "" for a copy in the jar's root, where the folder of links is mounted noexec.
+	agentLink string
 	// configFile is the bundle's configuration. It is in the sandbox's folder, where we can change it.
 	configFile string
 	platform   string

@@ -119,23 +119,27 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	if spec.Root.Name != "" {
 		return &runtime.StepError{Step: jar.StepImage, Err: fmt.Errorf("%s is an image of another runtime's engine", spec.Root.Name)}
 	}
+	if err := rack.CheckLayers(spec.Root.Layers); err != nil {
+		return err
+	}
 	return spec.Check(r.capabilities())
 }
 
 // plan prepares the settings that the child needs.
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.Tree, f *files, snapshot *folder, disk *rack.Disk) (*plan, error) {
-	file, err := r.file()
-	if err != nil {
-		return nil, err
-	}
-	agent, err := file.in(b.Jar.Folder())
-	if err != nil {
-		return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
-	}
 	pl := &plan{
 		birth: b, workspace: spec.Workspace, asked: spec.Limits, limits: k, lease: spec.Lease, user: rack.User(spec.Root), root: tree,
-		image: spec.Root.Dir, runsc: r.runsc.find().path, agentFile: agent, platform: r.platform, snapshot: snapshot,
+		image: spec.Root.Dir, runsc: r.runsc.find().path, platform: r.platform, snapshot: snapshot,
 		layers: spec.Root.Layers, disk: disk,
+	}
+	var err error
+	if pl.agent, err = r.file(); err != nil {
+		return nil, err
+	}
+	if !rootfs.NoExec(b.Jar.Folder()) {
+		if pl.agentLink, err = pl.agent.in(b.Jar.Folder()); err != nil {
+			return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
+		}
 	}
 	if !spec.Workspace.Flushes() {
 		if pl.noFlush, err = seccomp.NoFlush(); err != nil {

@@ -33,9 +33,9 @@ func (pl *plan) devices() []string {
 // paths that the sandbox's user cannot reach. It opens them by path, since a mount can be copied only in its own
 // namespace.
 type sources struct {
-	runsc, agent, config forkexec.Arg
-	image                *forkexec.Arg // nil for none
-	layers               []forkexec.Arg
+	runsc, config forkexec.Arg
+	agent, image  *forkexec.Arg // nil for none
+	layers        []forkexec.Arg
 }
 
 func (pl *plan) openSources(p *forkexec.Program) (s sources) {
@@ -44,7 +44,10 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 		return p.Open(unix.SYS_OPENAT, forkexec.Int(unix.AT_FDCWD), p.Str(name), forkexec.Int(unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC), forkexec.Int(0))
 	}
 	s.runsc = open(stepProgram, pl.runsc)
-	s.agent = open(jar.StepAgent, pl.agentFile)
+	if pl.agentLink != "" {
+		agent := open(jar.StepAgent, pl.agentLink)
+		s.agent = &agent
+	}
 	s.config = open(stepProgram, pl.configFile)
 	if pl.image != "" {
 		image := open(jar.StepImage, pl.image)
@@ -56,10 +59,31 @@ func (pl *plan) openSources(p *forkexec.Program) (s sources) {
 	return s
 }
 
+// placeAgent makes the agent visible in the sandbox's root: the host's file, or a copy if that is nil.
+func (pl *plan) placeAgent(p *forkexec.Program, m *mount.Builder, b *rootfs.Builder, file *forkexec.Arg) {
+	name := path.Join(placeRoot, placeAgent)
+	if file != nil {
+		b.File(name, "")
+		m.BindOpen(*file, b.Root, name, rootfs.Sealed)
+		return
+	}
+	p.Step(jar.StepAgent)
+	fd := m.Temp(unix.SYS_OPENAT, b.Root, p.Str(name), forkexec.Int(unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0o555))
+	// The offset is the child's own: all births share that of the open file.
+	p.Call(unix.SYS_SENDFILE, fd, forkexec.Int(pl.birth.Program()), forkexec.Ptr(p, new(int64)), forkexec.Int(pl.agent.size))
+	p.Expect(int(pl.agent.size), unix.ENOSPC)
+	p.Close(fd)
+	p.Step(jar.StepMount)
+}
+
 // build makes the jar's root and the sandbox's root in it, and returns it open.
 func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forkexec.Arg {
 	p.Step(jar.StepMount)
-	b := rootfs.NewBuilder(p, m, pl.root, from.image, stageBytes, stageInodes)
+	size := int64(stageBytes)
+	if from.agent == nil {
+		size += pl.agent.size
+	}
+	b := rootfs.NewBuilder(p, m, pl.root, from.image, size, stageInodes)
 	for _, name := range []string{placeState, placeSpare, "tmp", "proc", "dev"} {
 		b.Dir(name)
 	}
@@ -70,8 +94,7 @@ func (pl *plan) build(p *forkexec.Program, m *mount.Builder, from sources) forke
 	for _, name := range rootfs.Reserved() {
 		b.Dir(path.Join(placeRoot, name))
 	}
-	b.File(path.Join(placeRoot, placeAgent), "")
-	m.BindOpen(from.agent, b.Root, path.Join(placeRoot, placeAgent), rootfs.Sealed)
+	pl.placeAgent(p, m, b, from.agent)
 	b.Parts(slices.DeleteFunc(slices.Clone(pl.root.Parts), func(part rootfs.Part) bool { return reserved(part.Name) }), placeRoot, placeSpare)
 	for i, l := range pl.layers {
 		name := path.Join(placeRoot, l.Path())

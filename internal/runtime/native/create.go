@@ -116,7 +116,7 @@ func (r *Runtime) check(spec runtime.Spec) error {
 	if err := rack.User(spec.Root).Check(lastID); err != nil {
 		return &runtime.StepError{Step: jar.StepUserNS, Err: err, Hint: "give the image another USER"}
 	}
-	return nil
+	return rack.CheckLayers(spec.Root.Layers)
 }
 
 // record has the data that finds a sandbox again.
@@ -196,6 +196,8 @@ func explain(err error) error {
 		step.Err, step.Hint = fmt.Errorf("the other process of the birth has died: %w", gateBroken), jar.KilledHint
 	case step.Step == stepNetwork && step.Err == unix.ENOENT: // the second died between making its namespace and our opening it
 		step.Hint = jar.KilledHint
+	case step.Step == stepSettings && step.Err == unix.ENOENT:
+		step.Hint = "belljar needs /proc/sys: mount /proc without subset=pid"
 	}
 	return step
 }

@@ -25,6 +25,7 @@ const agentID = 0
 const (
 	stepName     = "hostname"
 	stepNetwork  = "network"
+	stepSettings = "sysctl" // of the network
 	stepInner    = "inner_userns"
 	stepCaps     = "capabilities"
 	stepLandlock = "landlock"
@@ -245,9 +246,11 @@ func loopback(p *forkexec.Program) {
 // openPorts lets the agent, which has no capability in the network namespace, bind the ports below 1024: the relay needs those of
 // DNS and of the web. Programs can bind them, too.
 func openPorts(p *forkexec.Program, proc forkexec.Arg) {
+	p.Step(stepSettings)
 	fd := p.Open(unix.SYS_OPENAT, proc, p.Str("sys/net/ipv4/ip_unprivileged_port_start"), forkexec.Int(unix.O_WRONLY|unix.O_CLOEXEC), forkexec.Int(0))
 	p.Call(unix.SYS_WRITE, fd, p.Str("0"), forkexec.Int(1))
 	p.Close(fd)
+	p.Step(stepNetwork)
 }
 
 // boundSockets bounds memory of sockets that the kernel charges to no cgroup: the connections that a listener's program has not yet accepted,

@@ -5,6 +5,7 @@ package rack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 
 	"github.com/belljar/belljar/internal/linux/jar"
@@ -44,6 +45,20 @@ func (s *Sandbox) Claimed(spec runtime.Spec) (born runtime.Spec, err error) {
 // User returns the user of programs.
 func User(root runtime.Root) rootfs.User {
 	return rootfs.User{UID: root.UID, GID: root.GID}.Fill()
+}
+
+// CheckLayers refuses packages that programs could not load: without an error of ours, a library that cannot be mapped is an error deep in a
+// program, or kills it. A saved workspace is mostly read.
+func CheckLayers(layers []runtime.Layer) error {
+	for _, l := range layers {
+		if l.Name != runtime.SnapshotLayer && rootfs.NoExec(l.Dir) {
+			return &runtime.StepError{
+				Step: jar.StepImage, Err: fmt.Errorf("the packages cannot be used: %s is on a file system mounted noexec", l.Dir),
+				Hint: "remount it with exec, or set SANDBOX_DATA to a folder on another file system",
+			}
+		}
+	}
+	return nil
 }
 
 // Sizes of a sandbox's own memory file systems.

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar/internal/agent/wire"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service/fault"
+	"github.com/belljar/belljar/internal/service/placement"
 )
 
 // Crowded is the reason if processes are refused to a sandbox that is below its own limit.
@@ -51,10 +52,10 @@ func NoProcessLeft(ctx context.Context, l belljar.Limits, sandbox runtime.Sandbo
 	}
 }
 
-// HardLimit is the message and the hint for a program that may not have its limits, because this process may not.
+// HardLimit is the message and the hint for a program that may not have its limits, l in force, because this process may not.
 func HardLimit(l belljar.Limits) (message, hint string) {
 	return fmt.Sprintf("a hard limit of belljar itself is below what the program may have: %d open files, %d processes, files of %d MiB, CPU time for %s",
-			l.NoFile, l.NProc, max(l.WorkspaceMB, l.TmpMB), fault.Seconds(l.TimeoutSec)),
+			l.NoFile, l.NProc, max(l.WorkspaceMB, l.TmpMB), fault.Seconds(float64(placement.CPUSeconds(l)))),
 		"raise it: ulimit -Hn, -Hu, -Hf or -Ht, in systemd LimitNOFILE, LimitNPROC, LimitFSIZE or LimitCPU; " +
 			"or ask for less: nofile (--nofile), nproc (--nproc), workspace_mb (--workspace), timeout_sec (--timeout)"
 }

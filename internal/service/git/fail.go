@@ -54,7 +54,7 @@ func explain(err error, o Order, report *belljar.EgressReport, limit time.Durati
 	var refused *wire.Error
 	var exit *box.SideExitError
 	limits := o.Placement.Limits
-	if e := box.AtHardLimit(limits, err); e != nil {
+	if e := box.AtHardLimit(o.Placement.InForce(), err); e != nil {
 		return &Error{Reason: belljar.ReasonCloneFailed, Err: e}
 	}
 	full := tooLarge(int64(limits.WorkspaceMB)<<20, limits.Inodes)

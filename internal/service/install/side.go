@@ -252,7 +252,7 @@ func (s *side) exec(ctx context.Context, argv []string, cwd string, tell bool) (
 			out.lines(p, s.tell)
 		}
 	})
-	if e := box.AtHardLimit(s.place.Limits, err); e != nil {
+	if e := box.AtHardLimit(s.place.InForce(), err); e != nil {
 		return nil, exit, e
 	}
 	var refused *wire.Error

@@ -104,7 +104,7 @@ func TestJudge(t *testing.T) {
 		{"a closed directory", Ending{Err: refusedAt("chdir", 13), Cwd: "f"}, "failed", 126, "", "exec_failed", "may not be entered", "", 0},
 		{"a strange directory", Ending{Err: refusedAt("chdir", 40)}, "failed", 126, "", "exec_failed", "cannot be entered: no", "", 0},
 		{"limits below the program's", Ending{Err: refusedAt("rlimits", 1), Command: "sh"}, "failed", 126, "", "exec_failed", "9 processes", "ulimit -Hn", 0},
-		{"time or file size below the program's", Ending{Err: refusedAt("rlimits", 1), Command: "sh"}, "failed", 126, "", "exec_failed", "CPU time for", "-Hf or -Ht", 0},
+		{"time or file size below the program's", Ending{Err: refusedAt("rlimits", 1), Command: "sh"}, "failed", 126, "", "exec_failed", "CPU time for 6 seconds", "-Hf or -Ht", 0},
 		{"not executable", Ending{Err: refused(13), Command: "/usr/x"}, "failed", 126, "", "exec_failed", "permission denied", "not executable", 0},
 		{"noexec", Ending{Err: refused(13), Command: "./a.out"}, "failed", 126, "", "exec_failed", "permission denied", "--workspace-exec", 0},
 		{"noexec, absolute", Ending{Err: refused(13), Command: "/workspace/a.out"}, "failed", 126, "", "exec_failed", "", "workspace_exec", 0},
@@ -140,7 +140,7 @@ func TestJudge(t *testing.T) {
 		{"output dropped", Ending{Exit: &wire.Exit{Cause: wire.CauseExited, Position: 101, Dropped: 50}}, "completed", 0, "", "", "", "", 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.ending.Limits = belljar.Limits{MemoryMB: 64, Pids: 9, NProc: 9, TimeoutSec: 2, CPUTimeSec: 4, StartupTimeoutSec: 3, LogBytes: 100}
+			test.ending.Limits = belljar.Limits{MemoryMB: 64, CPU: 2, Pids: 9, NProc: 9, TimeoutSec: 2, CPUTimeSec: 4, StartupTimeoutSec: 3, LogBytes: 100}
 			got := Decide(test.ending)
 			code := none
 			if got.ExitCode != nil {

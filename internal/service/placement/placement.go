@@ -157,15 +157,11 @@ const dataFactor = 2
 // file is only limited for memory files (memfd_create) that no limit on memory counts: every other place has the cap of its file system.
 func (p *Placement) Rlimits() map[string]uint64 {
 	l := p.Limits
-	cores := max(1, l.CPU)
-	if !p.Caps.Protection(runtime.ProtectCPU).Enforced {
-		cores = max(cores, float64(host.NumCPU()))
-	}
 	limits := map[string]uint64{
 		"nofile": uint64(l.NoFile),
 		"nproc":  uint64(l.NProc),
 		"core":   0,
-		"cpu":    uint64(math.Ceil(l.TimeoutSec*cores)) + 2,
+		"cpu":    CPUSeconds(p.InForce()),
 	}
 	if p.Caps.Protection(runtime.ProtectDisk).Enforced && !p.Caps.Protection(runtime.ProtectMemory).Enforced {
 		limits["fsize"] = uint64(max(l.WorkspaceMB, l.TmpMB, l.MemoryMB))<<20 + 1 // a file that fills the workspace fails first, with ENOSPC instead of a signal
@@ -174,6 +170,15 @@ func (p *Placement) Rlimits() map[string]uint64 {
 		limits["data"] = dataFactor * uint64(l.MemoryMB) << 20
 	}
 	return limits
+}
+
+// CPUSeconds returns the rlimit of CPU time by the limits in force.
+func CPUSeconds(l belljar.Limits) uint64 {
+	cores := max(1, l.CPU)
+	if l.CPU == 0 {
+		cores = float64(host.NumCPU())
+	}
+	return uint64(math.Ceil(l.TimeoutSec*cores)) + 2
 }
 
 // Environment returns the whole environment of a command that starts in dir ("" is the workspace): Belljar's variables, overridden by the image's, and then
