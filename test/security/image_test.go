@@ -80,7 +80,7 @@ func strangers() map[string]stranger {
 			r.file("evil.so", 0o755, r.busybox)
 			r.env = []string{
 				"IMAGE_MARK=" + imageMark, "LD_PRELOAD=/evil.so", "LD_LIBRARY_PATH=/", "GODEBUG=gctrace=1", "GOTRACEBACK=crash", "GOMAXPROCS=64",
-				"PATH=/bin:/" + strings.Repeat("long/", 12_000), "BELLJAR_AGENT=1", "HOME=/", "ENV=/evil.sh",
+				"PATH=/bin:/" + strings.Repeat("long/", 2_400), "BELLJAR_AGENT=1", "HOME=/", "ENV=/evil.sh",
 			}
 		},
 		"open-folders": func(r *rootTar) {

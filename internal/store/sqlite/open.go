@@ -113,9 +113,10 @@ func migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	// A new file can shrink, which must be set before its first page is written; an existing one can after a VACUUM.
-	if _, err := db.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
-		return err
+	if version == 0 { // a new file can shrink; setting this later would need a VACUUM, and fail on a full disk
+		if _, err := db.ExecContext(ctx, "PRAGMA auto_vacuum = INCREMENTAL"); err != nil {
+			return err
+		}
 	}
 	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
 		return err

@@ -1,4 +1,4 @@
-# Attack: Provide an image whose environment preloads a library, tunes Go's runtime, and has a PATH of 60 KiB.
+# Attack: Provide an image whose environment preloads a library, tunes Go's runtime, and has a PATH of 12 KiB.
 # Why it matters: The same engine starts the agent, which is a Go program.
 # What must hold: Programs see this environment, as with any image; the agent does not, and the requested program runs.
 # Image: environment
