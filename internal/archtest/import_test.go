@@ -110,7 +110,7 @@ func rules() []rule {
 			allowed: func(_, imported string) bool {
 				return imported == "." || isContract(imported) || imported == "internal/agent" || under(imported, "internal/image") ||
 					imported == "internal/archive" || imported == "internal/char" || imported == "internal/egress" || imported == "internal/keylock" ||
-					imported == "internal/room" || imported == "internal/shelf" || imported == "internal/trace" || under(imported, "internal/secret") || under(imported, "internal/service")
+					imported == "internal/room" || imported == "internal/shelf" || imported == "internal/trace" || imported == "internal/user" || under(imported, "internal/secret") || under(imported, "internal/service")
 			},
 		},
 		{
@@ -130,7 +130,7 @@ func rules() []rule {
 			allowed: func(dir, imported string) bool {
 				return imported == "." || imported == "internal/api" || imported == "internal/api/socket" || imported == "internal/char" ||
 					imported == "internal/event" || imported == "internal/keylock" || imported == "internal/nearest" || under(imported, dir) ||
-					imported == "internal/trace" || imported == "internal/workspace" && dir == "internal/api/workspace" || imported == "internal/sync" && dir == "internal/api/lsp" // which is a client's side, too
+					imported == "internal/trace" || imported == "internal/user" || imported == "internal/workspace" && dir == "internal/api/workspace" || imported == "internal/sync" && dir == "internal/api/lsp" // which is a client's side, too
 			},
 		},
 		{
@@ -150,12 +150,14 @@ func rules() []rule {
 			},
 		},
 		{
-			name:   "10: the client, the configuration and archives import root, and what suggests names",
+			name:   "10: the client, the configuration and archives import root, and what suggests or reserves names",
 			reason: "any package that has the nouns can use them",
 			applies: func(dir string) bool {
 				return under(dir, "client") || dir == "internal/config" || dir == "internal/archive"
 			},
-			allowed: func(_, imported string) bool { return imported == "." || imported == "internal/nearest" },
+			allowed: func(_, imported string) bool {
+				return imported == "." || imported == "internal/nearest" || imported == "internal/user"
+			},
 		},
 		{
 			name:    "9: kernel primitives import each other only",

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/user"
 )
 
 // WeakWorkspace is the value of SANDBOX_ALLOW_WEAK that allows a workspace without a sandbox.
@@ -44,6 +47,9 @@ func checkObject(s string) error {
 func checkUser(s string) error {
 	if s == "" || len(s) > 64 || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("must be 1 to 64 printable characters without spaces")
+	}
+	if user.Reserved(belljar.Caller{ID: s, Role: belljar.RoleUser}) {
+		return errors.New("is a name of the server's")
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ func TestWorkspace(t *testing.T) {
 		"root":          {[]string{"SANDBOX_WORKSPACE_DIR=/", "WORKSPACE_MODE=local"}, "absolute path"},
 		"templates":     {[]string{"SANDBOX_WORKSPACE_TEMPLATES=[]"}, "JSON object"},
 		"user":          {[]string{"SANDBOX_WORKSPACE_USER=me"}, ""},
+		"user, server":  {[]string{"SANDBOX_WORKSPACE_USER=server"}, "a name of the server's"},
 		"user, open":    {[]string{"SANDBOX_WORKSPACE_USER=me", "SANDBOX_LISTEN=0.0.0.0:80"}, "loopback address"},
 		"user and JWTs": {[]string{"SANDBOX_WORKSPACE_USER=me", "SANDBOX_JWT_SECRET=" + strings.Repeat("j", 32)}, "excludes SANDBOX_JWT_SECRET"},
 		"user, local":   {append([]string{"SANDBOX_WORKSPACE_USER=me"}, local...), "for operators only"},

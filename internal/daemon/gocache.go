@@ -11,6 +11,7 @@ import (
 	"github.com/belljar/belljar/internal/gocache"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/user"
 )
 
 // goCaches returns the Go build caches in a data folder.
@@ -74,7 +75,7 @@ func (d *server) fillGoCaches(data string, users store.Users) {
 		return
 	}
 	caches := goCaches(data)
-	own := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"})
+	own := d.service.As(belljar.Caller{ID: user.Server, Role: belljar.RoleAdmin, Source: "server"})
 	d.background(func(ctx context.Context) {
 		d.fillEach(ctx, caches, users, func(image string) (float64, error) { return caches.Fill(ctx, own, image) })
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/config"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/user"
 )
 
 // prepull pulls the configured images in the background, and then fills the pools that need them.
@@ -19,7 +20,7 @@ func (d *server) prepull(cfg *config.Config) {
 	for _, ref := range disallowed(cfg) {
 		d.log.Warn("SANDBOX_IMAGE_PREPULL has an image that SANDBOX_ALLOWED_IMAGES excludes: no request can name it", "image", ref)
 	}
-	images := d.service.As(belljar.Caller{ID: "server", Role: belljar.RoleAdmin, Source: "server"}).Images()
+	images := d.service.As(belljar.Caller{ID: user.Server, Role: belljar.RoleAdmin, Source: "server"}).Images()
 	d.background(func(ctx context.Context) {
 		for _, ref := range cfg.ImagePrepull {
 			if _, err := images.Pull(ctx, belljar.ImagePull{Ref: ref}, nil); err != nil && ctx.Err() == nil {

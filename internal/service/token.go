@@ -21,6 +21,7 @@ import (
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service/fault"
 	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/user"
 )
 
 // The form of API keys: this prefix, and 32 random bytes in base 62.
@@ -201,6 +202,8 @@ func checkToken(spec belljar.TokenSpec) error {
 		return err
 	}
 	switch {
+	case user.Reserved(belljar.Caller{ID: spec.UserID, Role: spec.Role}):
+		return fault.Refuse("user_id", spec.UserID, "this user_id is the server's: only operators (role admin) may have it")
 	case spec.Role != belljar.RoleUser && spec.Role != belljar.RoleAdmin:
 		return fault.Refuse("role", string(spec.Role), "role must be user or admin")
 	case len(spec.Name) > maxName || !utf8.ValidString(spec.Name) || strings.ContainsFunc(spec.Name, unicode.IsControl):

@@ -132,9 +132,9 @@ func TestTokenRefusals(t *testing.T) {
 	tokens := b.service.As(service.Local()).Admin()
 	for name, spec := range map[string]belljar.TokenSpec{
 		"nobody": {}, "role": {UserID: "a", Role: "king"}, "time": {UserID: "a", TTLSec: -1}, "control": {UserID: "a\n"},
-		"name": {UserID: "a", Name: "\x00"},
+		"name": {UserID: "a", Name: "\x00"}, "reserved": {UserID: "server"},
 	} {
-		provided := map[string]any{"nobody": "", "role": "king", "time": "-1", "control": "a\n", "name": "\x00"}[name]
+		provided := map[string]any{"nobody": "", "role": "king", "time": "-1", "control": "a\n", "name": "\x00", "reserved": "server"}[name]
 		_, err := tokens.CreateToken(t.Context(), spec)
 		var e *belljar.Error
 		if !errors.As(err, &e) || e.Code != belljar.CodeInvalidRequest || e.Details["provided"] != provided {

@@ -18,6 +18,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/api"
 	"github.com/belljar/belljar/internal/event"
+	"github.com/belljar/belljar/internal/user"
 )
 
 // Options configure an [Authenticator]. The zero value refuses every request.
@@ -111,7 +112,10 @@ func (a *Authenticator) verify(r *http.Request, cred credential) (identity, erro
 	var who identity
 	for noted := false; err == nil && !noted; {
 		revoked := a.opts.Uses.Revoked()
-		if who, err = a.identify(r.Context(), cred); err == nil {
+		if who, err = a.identify(r.Context(), cred); err == nil && user.Reserved(who.caller) {
+			err = refusal{"reserved_user", wrong()}
+		}
+		if err == nil {
 			noted = len(who.revocable) == 0 || a.opts.Uses.Note(r.Context(), revoked, who.revocable...)
 		}
 	}
@@ -164,11 +168,8 @@ func (a *Authenticator) identify(ctx context.Context, cred credential) (identity
 	return who, nil
 }
 
-// operatorID is the operator's user id.
-const operatorID = "operator"
-
 func (a *Authenticator) operatorIdentity() identity {
-	return identity{caller: belljar.Caller{ID: operatorID, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
+	return identity{caller: belljar.Caller{ID: user.Operator, Role: belljar.RoleAdmin}, parent: a.parent(operatorParent, a.opts.Key, 0)}
 }
 
 // operator reports whether key is the operator's. It compares hashes, so that the time does not reveal the length.

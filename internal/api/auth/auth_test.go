@@ -103,6 +103,8 @@ func keys(ctx context.Context, key string) (belljar.Caller, error) {
 	switch key {
 	case "blj_ann":
 		return belljar.Caller{ID: "ann", Role: belljar.RoleUser}, nil
+	case "blj_server":
+		return belljar.Caller{ID: "server", Role: belljar.RoleUser}, nil
 	case "blj_broken":
 		return belljar.Caller{}, errors.New("store is down")
 	case "blj_nobody":
@@ -147,6 +149,7 @@ func TestKeys(t *testing.T) {
 		{"unknown key", []string{"X-API-KEY: blj_zed"}, belljar.Caller{}, belljar.CodeUnauthorized, "unknown_key"},
 		{"part of a key", []string{"X-API-KEY: " + operatorKey[:10]}, belljar.Caller{}, belljar.CodeUnauthorized, "unknown_key"},
 		{"a huge key", []string{"X-API-KEY: " + strings.Repeat("k", maxCredential+1)}, belljar.Caller{}, belljar.CodeUnauthorized, "malformed"},
+		{"key of the server's name", []string{"X-API-KEY: blj_server"}, belljar.Caller{}, belljar.CodeUnauthorized, "reserved_user"},
 		{"store down", []string{"X-API-KEY: blj_broken"}, belljar.Caller{}, belljar.CodeInternal, ""},
 		{"key of nobody", []string{"X-API-KEY: blj_nobody"}, belljar.Caller{}, belljar.CodeInternal, ""},
 	} {
@@ -231,6 +234,7 @@ func TestSharedSecretTokens(t *testing.T) {
 		{"sub too long", hs(claims("sub", strings.Repeat("a", maxSubject+1))), belljar.Caller{}, "invalid_token"},
 		{"sub with a newline", hs(claims("sub", "ann\nadmin")), belljar.Caller{}, "invalid_token"},
 		{"the operator's name", hs(claims("sub", "operator")), belljar.Caller{}, "invalid_token"},
+		{"the server's name", hs(claims("sub", "server")), belljar.Caller{}, "invalid_token"},
 		{"the operator", hs(claims("sub", "operator", "is_admin", true)), belljar.Caller{ID: "operator", Role: belljar.RoleAdmin}, ""},
 		{"role a number", hs(claims("role", 7)), belljar.Caller{}, "invalid_token"},
 		{"other secret", sign(t, jwt.SigningMethodHS256, []byte("x"+secret[1:]), claims(), nil), belljar.Caller{}, "invalid_token"},

@@ -12,6 +12,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/belljar/belljar"
+	"github.com/belljar/belljar/internal/user"
 )
 
 // leeway is the tolerated difference between the issuer's clock and this machine's.
@@ -51,8 +52,8 @@ func (a *Authenticator) token(ctx context.Context, raw string) (identity, error)
 	if err != nil {
 		return identity{}, flawed(err)
 	}
-	if c.ID == operatorID && !c.Admin() {
-		return identity{}, bad(errors.New("sub is the operator's name"))
+	if user.Reserved(c) {
+		return identity{}, bad(errors.New("sub is a name of the server's"))
 	}
 	var expires float64 // the verifiers require it
 	if err := exactly(claims, map[string]any{"exp": &expires}); err != nil {
