@@ -71,6 +71,9 @@ func (r *Runtime) cpuTime(delegable bool) runtime.Protection {
 		p.By = "the clocks of the command's processes, read by the agent"
 		p.Weaker = "children that end within milliseconds are not counted where their parent ignores SIGCHLD"
 		p.Hint = "run belljar where it may make cgroups of version 2"
+		if !delegable && r.Jars.Cgroups != nil && r.Jars.Cgroups.HasExecGroups() {
+			p.Hint = "run belljar as root: the agent of a user with subordinate ids gets no cgroup"
+		}
 	}
 	return p
 }

@@ -325,7 +325,7 @@ func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o 
 			key = keys[len(keys)-1]
 		}
 		if l, err = i.opts.Shelf.Get(key); err == nil && l != nil {
-			if slices.Equal(l.Lock, lock) { // a new resolution had the same result
+			if slices.Equal(l.Lock, lock) && !o.Packages.Refresh { // a new resolution had the same result
 				return i.opts.Shelf.Renew(key, now)
 			}
 			l.Release()
