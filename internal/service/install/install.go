@@ -319,13 +319,13 @@ func (i *Installer) end(key string) {
 // make installs packages and stores them.
 func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o Order) (l *shelf.Layer, err error) {
 	now := i.opts.Now()
-	err = i.install(ctx, t, wanted, o, func(ctx context.Context, b *box.Box, lock []belljar.Package) error {
+	err = i.install(ctx, t, wanted, o, func(ctx context.Context, b *box.Box, lock []belljar.Package, whole bool) error {
 		key := keys[0]
-		if !hashed(lock) {
+		if !hashed(lock) || !whole {
 			key = keys[len(keys)-1]
 		}
 		if l, err = i.opts.Shelf.Get(key); err == nil && l != nil {
-			if slices.Equal(l.Lock, lock) { // a new resolution had the same result
+			if slices.Equal(l.Lock, lock) && !o.Packages.Refresh { // a new resolution had the same result
 				return i.opts.Shelf.Renew(key, now)
 			}
 			l.Release()
