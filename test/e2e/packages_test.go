@@ -202,6 +202,52 @@ func TestNodePackages(t *testing.T) {
 	}
 }
 
+// TestOptionalPackages checks that users share packages of npm unless an optional one is missing that fits the machine, and that a refresh
+// repairs packages.
+func TestOptionalPackages(t *testing.T) {
+	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
+		need.Missing(t, "%v", err)
+	}
+	s, x := installing(t)
+	x.Node("fast", "1.0.0", map[string]string{"index.js": "module.exports = require('native')"}, nil, nil, map[string]any{
+		"optionalDependencies": map[string]string{"native": "1.0.0", "windows": "1.0.0"},
+	})
+	x.Node("native", "1.0.0", map[string]string{"index.js": "module.exports = 'native'"}, nil, nil, map[string]any{"os": []string{"linux"}, "cpu": []string{"!mips"}})
+	x.Node("windows", "1.0.0", map[string]string{"index.js": ""}, nil, nil, map[string]any{"os": []string{"win32"}})
+	ada, bob, cy := s.user("ada"), s.user("bob"), s.user("cy")
+	run := func(key, list string, refresh, whole bool, installed int) {
+		t.Helper()
+		status, run := s.ask(http.MethodPost, api+"/runs?wait=600s", map[string]any{
+			"spec_version": "1.0", "base_image": "host", "packages": map[string]any{"npm": []string{list}, "refresh": refresh},
+			"command": []string{"node", "-e", "try { console.log(require('fast')) } catch { console.log('missing') }"},
+		}, "X-API-KEY: "+key)
+		if status != http.StatusOK {
+			t.Fatalf("%d %v\n%s", status, run, s.output)
+		}
+		lock, n := toText(run["packages"]), x.Fetched("fast-1.0.0.tgz")
+		if (run["stdout"] == "native\n") != whole || strings.Contains(lock, `"native"`) != whole || strings.Contains(lock, `"windows"`) || n != installed {
+			t.Errorf("%s: whole is to be %v: %v, with %s, after %d installations; want %d", list, whole, run["stdout"], lock, n, installed)
+		}
+	}
+	ready := x.Busy("native-1.0.0.tgz")
+	run(ada, "fast", false, false, 1)
+	run(ada, "fast", false, false, 1)
+	run(ada, "fast@1.0.0", false, false, 2)
+	ready()
+	run(bob, "fast", false, true, 3)
+	run(cy, "fast", false, true, 3)
+	run(ada, "fast", false, true, 3)
+	run(ada, "fast@1.0.0", true, true, 4)
+
+	for _, layer := range s.layers() { // of an earlier version, whose lock listed what was missing
+		if err := os.RemoveAll(filepath.Join(layer, "node_modules", "native")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(bob, "fast", true, true, 5)
+	run(cy, "fast", false, true, 5)
+}
+
 // backend builds a wheel that contains a report of what the build could see.
 const backend = `import base64, hashlib, os, socket, zipfile
 def build_wheel(where, config=None, metadata=None):

@@ -68,6 +68,8 @@ func (x *Index) serve(w http.ResponseWriter, r *http.Request) {
 	switch want := map[bool]string{true: x.Files, false: x.Host}[files]; {
 	case !ok || r.Host != want:
 		http.NotFound(w, r)
+	case page == nil:
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case strings.HasPrefix(path, "/pip/"):
 		w.Header().Set("Content-Type", "application/vnd.pypi.simple.v1+json")
 		_, _ = w.Write(page)
@@ -83,6 +85,15 @@ func (x *Index) put(path string, body []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.pages[path] = body
+}
+
+// Busy makes the index answer 503 for a file until ready is called.
+func (x *Index) Busy(file string) (ready func()) {
+	x.mu.Lock()
+	page := x.pages["/files/"+file]
+	x.mu.Unlock()
+	x.put("/files/"+file, nil)
+	return func() { x.put("/files/"+file, page) }
 }
 
 // pip adds the only file of a project to the index. The index's list contains only the last project.
@@ -127,12 +138,15 @@ func (x *Index) Source(project, version string, files map[string]string) {
 	x.pip(project, project+"-"+version+".tar.gz", archive(project+"-"+version+"/", files))
 }
 
-// Node adds a package with a version and files to the registry. scripts are those of its package.json, bin its programs.
-func (x *Index) Node(name, version string, files, scripts, bin map[string]string) {
+// Node adds a package with a version and files to the registry. scripts are those of its package.json, bin its programs, more its other members.
+func (x *Index) Node(name, version string, files, scripts, bin map[string]string, more ...map[string]any) {
 	if scripts == nil {
 		scripts = map[string]string{}
 	}
 	about := map[string]any{"name": name, "version": version, "main": "index.js", "scripts": scripts, "bin": bin}
+	for _, m := range more {
+		maps.Copy(about, m)
+	}
 	text, _ := json.Marshal(about)
 	all := maps.Clone(files)
 	all["package.json"] = string(text)

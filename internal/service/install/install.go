@@ -319,9 +319,9 @@ func (i *Installer) end(key string) {
 // make installs packages and stores them.
 func (i *Installer) make(ctx context.Context, t *tool, keys, wanted []string, o Order) (l *shelf.Layer, err error) {
 	now := i.opts.Now()
-	err = i.install(ctx, t, wanted, o, func(ctx context.Context, b *box.Box, lock []belljar.Package) error {
+	err = i.install(ctx, t, wanted, o, func(ctx context.Context, b *box.Box, lock []belljar.Package, whole bool) error {
 		key := keys[0]
-		if !hashed(lock) {
+		if !hashed(lock) || !whole {
 			key = keys[len(keys)-1]
 		}
 		if l, err = i.opts.Shelf.Get(key); err == nil && l != nil {

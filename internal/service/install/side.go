@@ -70,7 +70,7 @@ func (i *Installer) sidePlace(of *placement.Placement) placement.Placement {
 }
 
 // install installs packages in a side sandbox, and calls take for the result before the sandbox is removed.
-func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(context.Context, *box.Box, []belljar.Package) error) error {
+func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Order, take func(ctx context.Context, b *box.Box, lock []belljar.Package, whole bool) error) error {
 	p := i.sidePlace(o.Placement)
 	p.Exec = o.Packages.Build
 	s := &side{Installer: i, tool: t, ask: o, place: &p, order: order{wanted: wanted, build: o.Packages.Build, mirror: i.mirror(t)}}
@@ -82,7 +82,7 @@ func (i *Installer) install(ctx context.Context, t *tool, wanted []string, o Ord
 		defer func() { used.CPUSeconds = cpuOf(ctx, b) }()
 		lock, err := s.run(ctx)
 		if err == nil {
-			err = take(ctx, b, lock)
+			err = take(ctx, b, lock, s.whole(ctx))
 		}
 		return err
 	})
@@ -277,7 +277,13 @@ func (s *side) tell(text string) {
 
 // lock reads the list of installed packages.
 func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
-	r, _, err := s.Agent.ReadFile(ctx, s.File(s.tool.lock))
+	var r io.ReadCloser
+	var err error
+	for _, file := range s.tool.locks {
+		if r, _, err = s.Agent.ReadFile(ctx, s.File(file)); err == nil {
+			break
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read what was installed: %w", err)
 	}
@@ -291,6 +297,18 @@ func (s *side) lock(ctx context.Context) ([]belljar.Package, error) {
 		return nil, &belljar.Error{Code: belljar.CodeImageInvalid, Message: s.tool.name + ": what it says of the installation cannot be read", Err: err}
 	}
 	return lock, nil
+}
+
+// whole reports whether the tool left out no package that fits the machine.
+func (s *side) whole(ctx context.Context) bool {
+	if s.tool.left == nil {
+		return true
+	}
+	text, exit, err := s.exec(ctx, s.tool.left, s.tool.cwd, false)
+	if left := strings.Fields(string(text)); len(left) > 0 {
+		s.tell("optional packages are missing: " + strings.Join(left, ", "))
+	}
+	return err == nil && exit.Code == 0 && exit.Signal == 0 && len(text) == 0
 }
 
 // read reads a lock file, which an image's own tool may have written.

@@ -31,8 +31,9 @@ type tool struct {
 	cwd     string   // the command's working directory, in the workspace
 	folders []string // folders that the command needs in cwd
 	env     []string
-	lock    string // the file in the workspace that lists the installed packages
+	locks   []string // files in the workspace that list the installed packages; the first that exists counts
 	locked  func(text []byte) ([]belljar.Package, error)
+	left    []string // prints the packages that command left out without an error, although they fit the machine; nil if it never does
 	// fault explains a known failure from the tool's output.
 	fault func(text string, o order) *belljar.Error
 }
@@ -59,14 +60,16 @@ func tools() []*tool {
 			project: pipProject, page: func(name string) string { return name }, slash: true,
 			accept: "application/vnd.pypi.simple.v1+json, text/html;q=0.5", links: pipLinks,
 			ask: []string{"python3", "-c", pipAsk}, command: pipCommand, env: []string{"PIP_NO_INPUT=1", "PIP_DISABLE_PIP_VERSION_CHECK=1"},
-			lock: "report.json", locked: pipLocked, fault: pipFault,
+			locks: []string{"report.json"}, locked: pipLocked, fault: pipFault,
 		},
 		{
 			name: "npm", programs: []string{"node", "npm"}, wanted: func(p belljar.Packages) []string { return p.Npm },
 			project: npmProject, page: func(name string) string { return strings.Replace(name, "/", "%2f", 1) },
 			accept: "application/vnd.npm.install-v1+json, application/json;q=0.5", links: npmLinks,
 			ask: []string{"npm", "config", "get", "registry"}, command: npmCommand, cwd: layerFolder, folders: []string{layerFolder + "/node_modules"}, env: []string{"npm_config_cache=/workspace/tmp", "npm_config_update_notifier=false"},
-			lock: path.Join(layerFolder, "package-lock.json"), locked: npmLocked, fault: npmFault,
+			// package-lock.json also lists what npm did not install. npm before 7 writes no other.
+			locks:  []string{path.Join(layerFolder, "node_modules/.package-lock.json"), path.Join(layerFolder, "package-lock.json")},
+			locked: npmLocked, left: []string{"node", "-e", npmLeft}, fault: npmFault,
 		},
 	}
 }
@@ -203,6 +206,23 @@ func npmCommand(o order) []string {
 	}
 	return append(append(argv, "--"), o.wanted...)
 }
+
+// npmLeft prints the optional dependencies of installed packages that are missing, unless they are for another platform. npm leaves out those
+// that it cannot fetch. Before npm 11, the name alone shows the C library. It fails for npm before 7.
+const npmLeft = `const read = file => JSON.parse(require("fs").readFileSync(file)).packages
+const all = read("package-lock.json"), installed = read("node_modules/.package-lock.json")
+process.report.excludeNetwork = true
+const libc = process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl"
+const fits = (value, list) => (list = [].concat(list || []), !list.length || list.includes("any") || list.includes(value) ||
+  list.every(x => x[0] === "!" && x !== "!" + value))
+const find = (dir, name, place = (dir + "/node_modules/" + name).slice(1)) =>
+  place in all || !dir ? place : find(dir.slice(0, dir.lastIndexOf("/node_modules/")), name)
+for (const at in installed) for (const name in installed[at].optionalDependencies) {
+  const place = find("/" + at, name), p = all[place] || {}
+  if (!(place in installed) && fits(process.platform, p.os) && fits(process.arch, p.cpu) &&
+    fits(libc, p.libc || (/musl/.test(name) ? "musl" : /-gnu/.test(name) ? "glibc" : []))) console.log(name)
+}
+`
 
 func npmLocked(text []byte) (list []belljar.Package, err error) {
 	var lock struct {
