@@ -71,11 +71,12 @@ func TestPorts(t *testing.T) {
 	if got, ok := find(port); !ok || got != want {
 		t.Errorf("%+v, not %+v", got, want)
 	}
-	if got, ok := find(elsewhere); ok {
+	// Other programs of the host may listen on the same port of another address.
+	if got, ok := find(elsewhere); ok && (got.Pid == want.Pid || got.Address == "127.0.0.53") {
 		t.Errorf("listed: %+v", got)
 	}
 	l.Close()
-	if got, ok := find(port); ok {
+	if got, ok := find(port); ok && got.Pid == want.Pid {
 		t.Errorf("closed: %+v", got)
 	}
 }
