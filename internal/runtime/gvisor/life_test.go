@@ -53,7 +53,7 @@ func TestSurvivesItsDaemon(t *testing.T) {
 func TestEndsWithItsCreator(t *testing.T) {
 	dir := t.TempDir()
 	id := runtimetest.Killed(t, dir, runtime.LifetimeCreator)
-	runtimetest.Ended(t, open(t, dir), id)
+	runtimetest.Ended(t, open(t, dir), filepath.Join(dir, gvisor.Name, installation(dir), id+".lock"))
 	nothingLeft(t, dir)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/belljar/belljar"
@@ -94,16 +95,17 @@ func Survived(t *testing.T, next Daemon, id string) {
 }
 
 // Ended checks that the sandbox of a killed creator ends with it, without help, and that the next daemon removes what is left on disk.
-func Ended(t *testing.T, next Daemon, id string) {
+// The processes of the sandbox hold its lock file until the last one has ended.
+func Ended(t *testing.T, next Daemon, lock string) {
 	t.Helper()
-	if box, err := next.Attach(t.Context(), id); err == nil { // it is ending
-		if _, err := box.Wait(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := box.Destroy(t.Context()); err != nil {
-			t.Error(err)
-		}
-	} else if n, err := next.Sweep(t.Context()); n != 1 || err != nil {
+	f, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_EX), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := next.Sweep(t.Context()); n != 1 || err != nil {
 		t.Errorf("swept %d, %v; want 1", n, err)
 	}
 }
