@@ -139,7 +139,10 @@ func (d *Door) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer release()
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if list, err = messagesOf(body); err == nil {
+		if list, err = messagesOf(body); list == nil {
+			r.Body = http.NoBody // of text that begins with a message, the SDK would read that
+		}
+		if err == nil {
 			err = api.CountMore(r.Context(), len(list)-1)
 		}
 		if err != nil {

@@ -18,13 +18,25 @@ const maxBatch = 100
 
 // message is the part of a message that the transports read.
 type message struct {
-	ID     json.RawMessage `json:"id"` // "null" is not nil
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
+	ID     json.RawMessage // "null" is not nil
+	Method string
+	Params json.RawMessage
 }
 
-// messagesOf returns the messages of a body; none if the body is not JSON, which the SDK reports to the client. The error is
-// [belljar.CodeInvalidRequest].
+// UnmarshalJSON reads the fields that the SDK reads: their names are case-sensitive.
+func (m *message) UnmarshalJSON(raw []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return err
+	}
+	m.ID, m.Params = fields["id"], fields["params"]
+	if method, ok := fields["method"]; ok {
+		return json.Unmarshal(method, &m.Method)
+	}
+	return nil
+}
+
+// messagesOf returns the messages of a body; nil if the body is not JSON. The error is [belljar.CodeInvalidRequest].
 func messagesOf(body []byte) ([]message, error) {
 	if err := checkText(body); err != nil {
 		return nil, err

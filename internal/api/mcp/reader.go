@@ -253,7 +253,7 @@ func (reader *streamReader) refuse(text string) error {
 	}
 	kind, about, _ := strings.Cut(text, ": ")
 	switch kind {
-	case "malformed payload":
+	case "malformed payload", "POST requires a non-empty body":
 		if reader.list == nil {
 			code, text = jsonrpc.CodeParseError, "the body is not JSON: one message, in UTF-8"
 		}
