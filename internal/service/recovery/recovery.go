@@ -16,15 +16,15 @@ import (
 // Parallelism is how many sandboxes are reattached to, or removed, at the same time.
 const Parallelism = 8
 
-// Timeout bounds reattaching to one sandbox, or to a command in it. It is long enough for a busy machine: a sandbox that does
+// Timeout bounds reattaching to one sandbox, or to all commands in it. It is long enough for a busy machine: a sandbox that does
 // not respond in time is lost.
 const Timeout = time.Minute
 
 // A call of [ForEachAgent] counts towards Parallelism for some time only, and at most some calls are in progress: a busy engine would
 // respond to none of too many in time.
 const (
-	slow     = 2 * time.Second
-	mostSlow = 128
+	slow     = time.Second
+	mostSlow = 512
 )
 
 // Part is a part of the service that continues the work of a previous process.
@@ -73,6 +73,20 @@ func ForEach[T any](list []T, do func(T)) { forEach(list, math.MaxInt64, do) }
 // ForEachAgent is ForEach for calls that wait for agents. A slow call does not delay the others: it only waits, and a user can have many
 // sandboxes whose agents were taken over by programs and do not respond.
 func ForEachAgent[T any](list []T, do func(T)) { forEach(list, slow, do) }
+
+// BySandbox divides a list by the sandbox of each element, and keeps its order.
+func BySandbox[T any](list []T, sandbox func(T) string) (groups [][]T) {
+	at := map[string]int{}
+	for _, each := range list {
+		i, known := at[sandbox(each)]
+		if !known {
+			i = len(groups)
+			at[sandbox(each)], groups = i, append(groups, nil)
+		}
+		groups[i] = append(groups[i], each)
+	}
+	return groups
+}
 
 // forEach calls do with each element of a list. At most [Parallelism] calls are younger than counts.
 func forEach[T any](list []T, counts time.Duration, do func(T)) {

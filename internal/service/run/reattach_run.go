@@ -28,8 +28,9 @@ var (
 
 // reattach continues a run of a previous process whose command lives, or has ended meanwhile: its log continues at its end, and
 // the run ends normally. A run that cannot continue, or whose end would be reported wrong, is [errLost].
-func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, past history) error {
-	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
+func (s Recovery) reattach(ctx context.Context, f *former, until time.Time) error {
+	row := f.row
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	p, err := s.recoveredPlan(ctx, row)
 	if err != nil {
@@ -39,9 +40,9 @@ func (s Recovery) reattach(ctx context.Context, row store.Run, log logbook.Log, 
 	if err != nil {
 		return s.lostBecause(row, err)
 	}
-	proc, err := b.Agent.Attach(ctx, row.ID, past.kept)
+	proc, err := b.Agent.Attach(ctx, row.ID, f.past.kept)
 	if err == nil {
-		if err = s.resume(row, p, b, proc, log, past); err == nil {
+		if err = s.resume(row, p, b, proc, f.log, f.past); err == nil {
 			return nil
 		}
 		proc.Close()

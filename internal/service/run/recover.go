@@ -1,11 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -32,6 +34,9 @@ type former struct {
 	past history
 }
 
+// sandbox returns the id of the run's sandbox.
+func (f *former) sandbox() string { return cmp.Or(f.row.SessionID, f.row.ID) }
+
 // Recover continues the runs of a previous process of this node, or records them as lost. Those that hold slots and memory come first:
 // only then a queued run can know whether there is room for it.
 func (s Recovery) Recover(ctx context.Context) error {
@@ -47,12 +52,15 @@ func (s Recovery) Recover(ctx context.Context) error {
 	}
 	queued := make(map[*former]bool, len(found))
 	var mu sync.Mutex
-	recovery.ForEachAgent(found, func(f *former) {
-		if ctx.Err() == nil && !s.recover(ctx, f) {
-			mu.Lock()
-			defer mu.Unlock()
-			queued[f] = true
-		}
+	recovery.ForEachAgent(recovery.BySandbox(found, (*former).sandbox), func(group []*former) {
+		until := time.Now().Add(recovery.Timeout)
+		recovery.ForEach(group, func(f *former) {
+			if ctx.Err() == nil && !s.recover(ctx, f, until) {
+				mu.Lock()
+				defer mu.Unlock()
+				queued[f] = true
+			}
+		})
 	})
 	for _, f := range found {
 		if err := ctx.Err(); err != nil {
@@ -67,9 +75,9 @@ func (s Recovery) Recover(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// recover continues a run that has left the queue, or ends it. It returns false for one that is still queued. If record and log differ,
-// the log is right: the record lags by up to [noteAfter], and a command that may have begun must not begin again.
-func (s Recovery) recover(ctx context.Context, f *former) bool {
+// recover continues a run that has left the queue and whose sandbox responds before until, or ends it. It returns false for one that is still
+// queued. If record and log differ, the log is right: the record lags by up to [noteAfter], and a command that may have begun must not begin again.
+func (s Recovery) recover(ctx context.Context, f *former, until time.Time) bool {
 	log, err := s.openLog(f.row.ID)
 	if err == nil {
 		f.past, err = readHistory(ctx, log)
@@ -87,7 +95,7 @@ func (s Recovery) recover(ctx context.Context, f *former) bool {
 	case f.row.Phase == belljar.PhaseQueued && f.row.Spec != nil && !f.past.moved:
 		return false
 	default:
-		err = s.reattach(ctx, f.row, log, f.past)
+		err = s.reattach(ctx, f, until)
 	}
 	if err != nil {
 		s.recordLost(ctx, f.row, log, f.past, err)
