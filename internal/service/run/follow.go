@@ -20,7 +20,7 @@ func (c *execution) follow() {
 	fed := stdin.NewPipe(c.proc)
 	if c.plan.request.Interactive && c.plan.request.Input == nil {
 		in := c.run.attachStdin(c.proc.Started(), fed)
-		defer func() { in.Leave(c.end.Err) }() // the stream is closed by then: a detached command keeps its input
+		defer func() { in.Leave(c.end.Err) }()
 	} else if r := c.stdin(); r != nil {
 		go stdin.Feed(fed, r)
 	}

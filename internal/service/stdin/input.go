@@ -106,7 +106,7 @@ func (in *Input) Resume(taken int64, closed bool) {
 	}
 }
 
-// pump passes frames to the command until the input or the command ends, and closes the command's input.
+// pump passes frames to the command until the input or the command ends, and then closes the command's input.
 func (in *Input) pump(to Sink) {
 	for {
 		select {
@@ -121,6 +121,9 @@ func (in *Input) pump(to Sink) {
 		case <-in.eof:
 			in.End(EndedByClient)
 		case <-in.closed:
+			if in.reason == Detached {
+				return // the next process continues it
+			}
 		}
 		_ = to.CloseStdin() // an error means that the command has ended
 		return

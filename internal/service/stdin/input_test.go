@@ -302,6 +302,12 @@ func TestInputOfARunThatWaits(t *testing.T) {
 			h := in.Open()
 			in.Abandon(cause)
 			wantClosed(t, h, Detached, belljar.CodeOf(fault.ShuttingDown()))
+			p := &program{}
+			in.Attach(p) // its command had begun nevertheless
+			synctest.Wait()
+			if _, closed := p.state(); closed != 0 {
+				t.Error("the command reads the end of its input")
+			}
 		})
 	}
 }
