@@ -58,9 +58,15 @@ func (b *bursts) add(e event.Event) (rest []event.Event, ok bool) {
 }
 
 // unlimited reports whether every event like e has a line: operators are trusted, and a run or session costs a sandbox and has a record.
+// Programs cause connections in their operator's name, and so do the visitors of previews.
 func unlimited(e event.Event) bool {
-	run := strings.HasPrefix(e.Name, "sandbox.run.") && e.Name != event.EgressAllowed && e.Name != event.EgressNames
-	return e.Caller.Admin() || run || e.Name == event.SessionCreated || e.Name == event.SessionEnded
+	switch e.Name {
+	case event.EgressAllowed, event.EgressNames, event.PortOpened, event.PortClosed:
+		return false
+	case event.SessionCreated, event.SessionEnded:
+		return true
+	}
+	return e.Caller.Admin() || strings.HasPrefix(e.Name, "sandbox.run.")
 }
 
 // next counts an event of a burst, and reports whether it is one of the first. b.mu is held.

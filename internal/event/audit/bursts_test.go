@@ -117,6 +117,8 @@ func TestBurstsOfAUser(t *testing.T) {
 	record(root, event.QuotaSet, many, many)
 	record(root, event.Denied, many, mostLines)
 	record(root, event.EgressDenied, many, mostLines)
+	record(root, event.PortOpened, mostLines+moreLines, mostLines+moreLines)
+	record(root, event.PortClosed, many, mostLines)
 	got := map[string]int{}
 	for _, l := range lines(t, trail, "20251028") {
 		got[fmt.Sprintf("%v %v %v %v", l["event"], l["user_id"], l["kind"], l["detail"])]++
