@@ -84,7 +84,13 @@ func (s *Service) validToken(ctx context.Context, hash string) (store.Token, err
 			s.log.Warn("use of an API key cannot be recorded", "token_id", t.ID, "err", err)
 		}
 	}
-	endAtExpiry(s, t)
+	if endAtExpiry(s, t) { // it may have ended before it had its timer
+		last, err := s.opts.Store.Tokens().ByHash(ctx, hash)
+		if err != nil || last.RevokedAt != nil || !s.clock.Now().Before(*t.ExpiresAt) {
+			forgetExpiry(s, t)
+			return store.Token{}, invalidKey()
+		}
+	}
 	return t, nil
 }
 
@@ -167,18 +173,20 @@ func endUses(s *Service, t store.Token) {
 	}
 }
 
-// endAtExpiry ends the uses of a valid token when it expires.
-func endAtExpiry(s *Service, t store.Token) {
+// endAtExpiry ends the uses of a valid token when it expires. It reports whether it has set the timer.
+func endAtExpiry(s *Service, t store.Token) bool {
 	if t.ExpiresAt == nil {
-		return
+		return false
 	}
 	if _, set := s.expiring.Load(t.ID); set {
-		return
+		return false
 	}
 	stop := s.clock.AfterFunc(t.ExpiresAt.Sub(s.clock.Now()), func() { endUses(s, t) })
-	if _, set := s.expiring.LoadOrStore(t.ID, stop); set { // by a concurrent use
+	_, set := s.expiring.LoadOrStore(t.ID, stop)
+	if set { // by a concurrent use
 		stop()
 	}
+	return !set
 }
 
 // forgetExpiry stops the timer of a token that is no longer valid.

@@ -14,6 +14,8 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store"
+	"github.com/belljar/belljar/internal/store/memory"
 )
 
 func TestTokens(t *testing.T) {
@@ -82,8 +84,8 @@ func TestTokens(t *testing.T) {
 
 // The timer of a token ends with it, before the token's expiry.
 func TestEndedTokensHaveNoTimer(t *testing.T) {
-	clock := newHourglass()
-	b := newBench(t, func(o *service.Options) { o.Clock = clock })
+	clock, st := newHourglass(), &watchedTokens{Store: memory.New()}
+	b := newBench(t, func(o *service.Options) { o.Clock, o.Store = clock, st })
 	ctx, tokens, signIns := t.Context(), b.service.As(service.Local()).Admin(), b.service.SignIns()
 	timers := func() int {
 		clock.mu.Lock()
@@ -117,6 +119,15 @@ func TestEndedTokensHaveNoTimer(t *testing.T) {
 			}
 			return errors.Join(err, used, tokens.RevokeToken(ctx, made.ID))
 		},
+		"revoked during its first use": func() error {
+			made, err := tokens.CreateToken(ctx, belljar.TokenSpec{UserID: "ann", TTLSec: 3600})
+			st.used = func(id string) { err = errors.Join(err, tokens.RevokeToken(ctx, id)) }
+			defer func() { st.used = nil }()
+			if _, used := b.service.Authenticate(ctx, made.Secret); belljar.CodeOf(used) != belljar.CodeUnauthorized {
+				t.Errorf("a key that was revoked: %v", used)
+			}
+			return err
+		},
 	} {
 		if err := end(); err != nil {
 			t.Fatal(err)
@@ -125,6 +136,26 @@ func TestEndedTokensHaveNoTimer(t *testing.T) {
 			t.Errorf("%s: %d timers, before %d", name, n, before)
 		}
 	}
+}
+
+// watchedTokens calls used before the use of a token is on record.
+type watchedTokens struct {
+	store.Store
+	used func(id string)
+}
+
+type watchedUses struct {
+	store.Tokens
+	used func(id string)
+}
+
+func (w *watchedTokens) Tokens() store.Tokens { return watchedUses{w.Store.Tokens(), w.used} }
+
+func (w watchedUses) Used(ctx context.Context, id string, at time.Time) error {
+	if w.used != nil {
+		w.used(id)
+	}
+	return w.Tokens.Used(ctx, id, at)
 }
 
 func TestTokenRefusals(t *testing.T) {
