@@ -140,6 +140,7 @@ func (c *Client) locate(address string) (socket string, err error) {
 		c.base = &url.URL{Scheme: "http", Host: "belljar"}
 		return path, nil
 	}
+	address = strings.TrimSuffix(strings.TrimRight(address, "/"), prefix) // it may be the API's
 	base, err := url.Parse(strings.TrimRight(address, "/"))
 	wrong := err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" || base.Fragment != ""
 	if err == nil && base.User != nil || wrong && strings.Contains(address, "@") { // the error must not repeat a password

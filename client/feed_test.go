@@ -23,6 +23,20 @@ func TestFailedFeedIsForgotten(t *testing.T) {
 	}
 }
 
+// The address of the API is also one of its server.
+func TestAddressOfTheAPI(t *testing.T) {
+	for path, want := range map[string]string{"/api/v1/sandbox": "", "/p/api/v1/sandbox/": "/p", "/p/": "/p"} {
+		c, err := New(Options{URL: "http://h" + path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.base.Path != want {
+			t.Errorf("%s: %q, not %q", path, c.base.Path, want)
+		}
+		_ = c.Close()
+	}
+}
+
 // A server that waits for the reader of its response is not silent.
 func TestResponseWaitsForReader(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "body") }))

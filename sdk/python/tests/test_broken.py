@@ -260,6 +260,10 @@ def test_an_address_beyond_ascii() -> None:
     assert Address("https://[::1]:8443/x").authority == "[::1]:8443"
 
 
+def test_the_address_of_the_api_is_the_servers() -> None:
+    assert [Address("http://h" + path).base for path in ("/api/v1/sandbox", "/p/api/v1/sandbox/", "/p/")] == ["", "/p", "/p"]
+
+
 async def test_keys_that_cannot_be_sent(connect: Any, stage: Any) -> None:
     s = stage(forever=ok(RUN))
     for key in ("a\r\nX: y", "a\nb", "ü", "\x00"):

@@ -234,7 +234,7 @@ function placeOf(options: BelljarOptions): { baseUrl: string; socketPath?: strin
   if (!url || wrong) {
     throw invalid("baseUrl", `"${given}" is not the address of a server`, "it looks like http://127.0.0.1:8080");
   }
-  return { baseUrl: (url.origin + url.pathname).replace(/\/+$/, ""), ...(options.socketPath ? { socketPath: options.socketPath } : {}) };
+  return { baseUrl: (url.origin + url.pathname).replace(/(\/api\/v1\/sandbox)?\/*$/, "").replace(/\/+$/, ""), ...(options.socketPath ? { socketPath: options.socketPath } : {}) };
 }
 
 function headersOf(options: BelljarOptions): Record<string, string> {

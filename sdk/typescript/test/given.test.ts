@@ -132,6 +132,12 @@ test("the line break at the end of a key's file is no part of the key", async (t
   assert.deepEqual(server.asked.map(({ headers }) => headers["x-api-key"] ?? headers["authorization"]), ["k", "Bearer k"]);
 });
 
+test("the address of the API is also one of its server", async (t) => {
+  const server = await fake(t, (_, response) => json(response, 200, {}));
+  for (const path of ["/api/v1/sandbox", "/p/api/v1/sandbox/", "/p/"]) await client(t, server.url + path).me();
+  assert.deepEqual(server.asked.map(({ path }) => path), ["/api/v1/sandbox/me", "/p/api/v1/sandbox/me", "/p/api/v1/sandbox/me"]);
+});
+
 test("what would remove another thing is not repeated", async (t) => {
   const server = await fake(t, (_, response) => void response.destroy());
   const belljar = client(t, server.url);

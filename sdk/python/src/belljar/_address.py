@@ -26,7 +26,10 @@ class Address:
             self.socket, self.host, self.port, self.authority = text[5:], "", 0, "belljar.local"
             return
         try:
-            parts = urlsplit(text.rstrip("/"))
+            server = text.rstrip("/")
+            if server.endswith(API):
+                server = server[: -len(API)].rstrip("/")
+            parts = urlsplit(server)
             host, port = parts.hostname, parts.port
         except ValueError:
             raise _wrong(text) from None
