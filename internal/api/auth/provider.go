@@ -168,6 +168,7 @@ type keySet struct {
 	next  oidc.KeySet // replaces used once it has keys; nil while used is fresh
 	since time.Time   // when used was made
 	tried time.Time   // when next failed
+	cause error       // why
 }
 
 // VerifySignature reports an outage through the context.
@@ -178,10 +179,11 @@ func (k *keySet) VerifySignature(ctx context.Context, raw string) ([]byte, error
 	if next != used {
 		if !outage {
 			k.replace(next)
-		} else if ctx.Err() == nil && (!last || errors.Is(err, errFresh)) {
-			k.failed(err)
-			payload, err = used.VerifySignature(ctx, raw)
-			outage = fetchFailed(err)
+		} else if ctx.Err() == nil {
+			if err = k.failed(err, last); err == nil {
+				payload, err = used.VerifySignature(ctx, raw)
+				outage = fetchFailed(err)
+			}
 		}
 	}
 	if to, ok := ctx.Value(outageKey{}).(*error); ok && outage && !errors.Is(err, errFresh) {
@@ -217,15 +219,25 @@ func (k *keySet) replace(next oidc.KeySet) {
 	}
 }
 
-// failed notes that the next set could not fetch its keys.
-func (k *keySet) failed(err error) {
-	if errors.Is(err, errFresh) {
-		return
+// failed notes that the next set could not fetch its keys. It returns the error if those in use cannot verify a token meanwhile because
+// they are the last ones and too old. They are not if they were fetched just now for another token, unless what was fetched was damaged.
+func (k *keySet) failed(err error, last bool) error {
+	now, fresh := k.provider.now(), errors.Is(err, errFresh)
+	if !fresh {
+		k.provider.logFault("the identity provider's keys cannot be renewed", err)
 	}
-	k.provider.logFault("the identity provider's keys cannot be renewed", err)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.tried = k.provider.now()
+	switch {
+	case !fresh:
+		k.tried, k.cause = now, err
+	case now.Sub(k.tried) >= freshKeys:
+		return nil
+	}
+	if last {
+		return k.cause
+	}
+	return nil
 }
 
 // fetcher limits the rate of requests for the provider's keys, after a success and after a failure.

@@ -405,6 +405,21 @@ func TestWithdrawnKeyIsRefused(t *testing.T) {
 	from.set(false)
 	at.pass(retryProvider)
 	try("after the outage", next, "")
+
+	// What the provider answers is damaged: that renews nothing.
+	from.mu.Lock()
+	from.broken = `{"keys":[{"kty":"RSA","kid":3}]}`
+	from.mu.Unlock()
+	at.pass(lastKeys)
+	try("keys of an hour, and damaged ones", next, "unavailable")
+	at.pass(time.Second)
+	for range 3 {
+		recorded.list = nil
+		a.Authenticate(request("Authorization: Bearer " + next))
+		if got := recorded.last(); got != "unavailable" {
+			t.Errorf("keys of an hour, after damaged ones: %q", got)
+		}
+	}
 }
 
 // An outage is logged once, not for each token.
