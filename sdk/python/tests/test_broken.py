@@ -254,13 +254,10 @@ async def test_addresses_that_are_none(connect: Any, url: str) -> None:
     assert e.value.hint and isinstance(e.value, ValueError) and "secret" not in str(e.value)
 
 
-def test_an_address_beyond_ascii() -> None:
+def test_forms_of_addresses() -> None:
     found = Address("http://Bücher:8080/ü")
     assert (found.host, found.authority, found.base) == ("xn--bcher-kva", "xn--bcher-kva:8080", "/%C3%BC")
     assert Address("https://[::1]:8443/x").authority == "[::1]:8443"
-
-
-def test_the_address_of_the_api_is_the_servers() -> None:
     assert [Address("http://h" + path).base for path in ("/api/v1/sandbox", "/p/api/v1/sandbox/", "/p/")] == ["", "/p", "/p"]
 
 
