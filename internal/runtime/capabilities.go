@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -152,6 +153,15 @@ type StepError struct {
 	Step string // userns, mount, pivot_root, seccomp, cgroup …
 	Err  error
 	Hint string
+}
+
+// FailedStep returns the error of a failed step, with a hint, "" if there is none. Any step can fail because this process, or the host, has too
+// many open files: then the hint is about these.
+func FailedStep(step string, err error, hint string) *StepError {
+	if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+		hint = "raise the limit of open files (ulimit -n)"
+	}
+	return &StepError{Step: step, Err: err, Hint: hint}
 }
 
 func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.Step, e.Err) }

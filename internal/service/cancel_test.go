@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/runtime"
 	"github.com/belljar/belljar/internal/service"
+	"github.com/belljar/belljar/internal/store/memory"
 )
 
 func TestCancelRunning(t *testing.T) {
@@ -34,6 +36,23 @@ func TestCancelRunning(t *testing.T) {
 	}
 	if again := b.follow(run.ID); again.FinishedAt.Compare(*r.FinishedAt) != 0 {
 		t.Error("a cancel after the end changed the run")
+	}
+}
+
+// A run of another server on the same store is not cancelled here, and takes no input here.
+func TestCancelElsewhere(t *testing.T) {
+	kept := memory.New()
+	b := newBench(t, func(o *service.Options) { o.Store, o.Node.ID = kept, "here" })
+	row := leftRow(belljar.PhaseRunning, nil)
+	row.NodeID = "elsewhere"
+	if _, err := kept.Runs().Insert(t.Context(), row, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, notFed := b.Stdin(t.Context(), row.ID)
+	for what, err := range map[string]error{"cancel": b.Cancel(t.Context(), row.ID), "input": notFed} {
+		if belljar.CodeOf(err) != belljar.CodeConflict || !strings.Contains(err.Error(), "not in this server") || !strings.Contains(belljar.HintOf(err), "that started it") {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -23,15 +23,23 @@ func (s *Service) findRun(ctx context.Context, caller belljar.Caller, id string)
 	return r, row, err
 }
 
-// liveRun returns a live run that the caller may see. If it has ended, the error is [belljar.CodeConflict].
+// liveRun returns a live run that the caller may see. If it has ended, or this server does not have it, the error is [belljar.CodeConflict].
 func (s *Service) liveRun(ctx context.Context, caller belljar.Caller, id string) (*run.Run, error) {
-	r, _, err := s.findRun(ctx, caller, id)
+	r, row, err := s.findRun(ctx, caller, id)
 	if err == nil && r == nil {
-		err = &belljar.Error{
-			Code: belljar.CodeConflict, Message: fmt.Sprintf("run %s has ended", id), Details: map[string]any{"run_id": id},
-		}
+		err = notLive(row.Run)
 	}
 	return r, err
+}
+
+// notLive returns the error for a run that is not live in this process.
+func notLive(r belljar.Run) error {
+	e := &belljar.Error{Code: belljar.CodeConflict, Message: fmt.Sprintf("run %s has ended", r.ID), Details: map[string]any{"run_id": r.ID}}
+	if !r.Phase.Terminal() {
+		e.Message = fmt.Sprintf("run %s is %s on record, but not in this server", r.ID, r.Phase)
+		e.Hint = "ask the server that started it; if that is this one, the run was lost, and its end will be recorded"
+	}
+	return e
 }
 
 // findSession returns a session that the caller may see: the live session, or else its record.

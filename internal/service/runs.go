@@ -103,11 +103,14 @@ func (v runs) Stdin(ctx context.Context, id string) (belljar.Stdin, error) {
 
 // Cancel stops a run. It returns once the run is sure to end, even if this process dies.
 func (v runs) Cancel(ctx context.Context, id string) error {
-	r, _, err := v.service.findRun(ctx, v.caller, id)
-	if r == nil {
-		return err
+	r, row, err := v.service.findRun(ctx, v.caller, id)
+	switch {
+	case r != nil:
+		return r.Cancel(ctx, v.caller)
+	case err == nil && !row.Phase.Terminal():
+		return notLive(row.Run)
 	}
-	return r.Cancel(ctx, v.caller)
+	return err
 }
 
 // Frames yields a run's log and follows it to its end.

@@ -171,7 +171,7 @@ func (b *Birth) Start(ctx context.Context, p *forkexec.Program, uses ...int) err
 	}
 	child, err := p.StartContext(ctx, options)
 	if unmapped != nil {
-		return errs.Step(StepUserNS, unmapped, unmappedHint(unmapped, b.IDs.Mode))
+		return errs.Step(StepUserNS, unmapped, map[idmap.Mode]string{idmap.ModeSub: helperHint}[b.IDs.Mode])
 	}
 	if failed != nil {
 		return failed

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
-	"github.com/belljar/belljar/internal/linux/idmap"
 )
 
 // Steps of making a jar, or of preparing it, as [Errors.Step] receives them. A runtime has additional ones.
@@ -49,7 +48,6 @@ const (
 	appArmorHint = "AppArmor leaves user namespaces of this program without rights: load the profile in deploy/apparmor, as docs/security.md#ubuntu shows"
 	// crowdedHint is for a birth that gets no process. The cause passes.
 	crowdedHint = "try again later: all sandboxes together may have three quarters of the processes that kernel.pid_max, kernel.threads-max and belljar's own limits allow"
-	filesHint   = "the limit of open files is reached: raise it, as with ulimit -n"
 	doctorHint  = "run \"belljar doctor\" to see what this host can limit"
 	helperHint  = "newuidmap and newgidmap must be installed setuid root, and a container needs CAP_SETUID, CAP_SETGID and no \"no new privileges\" for them"
 	idsHint     = "run \"belljar doctor\" to see the ids that this host offers"
@@ -78,8 +76,6 @@ func hint(e *forkexec.Error, restricted bool) string {
 	switch {
 	case e.Errno == unix.ENOSPC && (e.Step == "clone" || e.Step == "network" || strings.HasPrefix(e.Step, "inner")):
 		return "the limit on namespaces is reached: raise user.max_user_namespaces, user.max_net_namespaces and user.max_mnt_namespaces with sysctl"
-	case e.Errno == unix.EMFILE || e.Errno == unix.ENFILE:
-		return filesHint
 	case e.Step == "clone" && e.Errno == unix.EPERM && chrooted():
 		return "belljar runs in a chroot, in which the kernel makes no user namespaces: enter that folder as container engines do, with pivot_root"
 	case e.Step == "clone" && e.Errno == unix.EPERM: // a chroot whose folder is a mount looks like a root
@@ -94,17 +90,6 @@ func hint(e *forkexec.Error, restricted bool) string {
 		return "Linux 5.12 or newer is needed, and an outer container must not filter the mount system calls"
 	case e.Errno == unix.EPERM:
 		return "an outer container's seccomp or AppArmor profile forbids this: belljar doctor prints the flags that help"
-	}
-	return ""
-}
-
-// unmappedHint returns the usual cause why ids could not be mapped.
-func unmappedHint(err error, mode idmap.Mode) string {
-	switch {
-	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
-		return filesHint
-	case mode == idmap.ModeSub:
-		return helperHint
 	}
 	return ""
 }

@@ -4,7 +4,6 @@ package jar
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/belljar/belljar/internal/linux/forkexec"
-	"github.com/belljar/belljar/internal/linux/idmap"
 )
 
 func TestHint(t *testing.T) {
@@ -27,7 +25,6 @@ func TestHint(t *testing.T) {
 		{"network", unix.ENOSPC, false, "max_net_namespaces"},
 		{"inner_userns", unix.ENOSPC, false, "max_mnt_namespaces"},
 		{"mount", unix.ENOSPC, false, ""},
-		{"proc", unix.EMFILE, false, "ulimit -n"},
 		{"clone", unix.EPERM, false, "forbids user namespaces"},
 		{"clone", unix.EPERM, false, "in a chroot"},
 		{"proc", unix.EPERM, false, "systempaths=unconfined"},
@@ -40,20 +37,6 @@ func TestHint(t *testing.T) {
 		got := hint(&forkexec.Error{Step: c.step, Errno: c.errno}, c.restricted)
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%s, %v: %q", c.step, c.errno, got)
-		}
-	}
-}
-
-// The helpers are at fault unless this process had too few files to start them.
-func TestUnmappedHint(t *testing.T) {
-	full := fmt.Errorf("map user ids: newuidmap: %w", &os.SyscallError{Syscall: "pipe2", Err: unix.EMFILE})
-	for _, c := range []struct {
-		err  error
-		mode idmap.Mode
-		want string
-	}{{full, idmap.ModeSub, "ulimit -n"}, {full, idmap.ModeRoot, "ulimit -n"}, {errors.New("exit status 1"), idmap.ModeSub, "setuid root"}, {unix.EPERM, idmap.ModeRoot, ""}} {
-		if got := unmappedHint(c.err, c.mode); !strings.Contains(got, c.want) || c.want == "" && got != "" {
-			t.Errorf("%v, %s: %q", c.err, c.mode, got)
 		}
 	}
 }

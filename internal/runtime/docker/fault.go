@@ -57,7 +57,7 @@ func fault(step string, err error) error {
 	case strings.Contains(text, "unknown or invalid runtime"), strings.Contains(text, "Unknown runtime"):
 		hint = "add the OCI runtime to the engine's daemon.json, or name another one with SANDBOX_DOCKER_OCI_RUNTIME"
 	}
-	return &runtime.StepError{Step: step, Err: clip(err), Hint: hint}
+	return runtime.FailedStep(step, clip(err), hint)
 }
 
 // memoryHeld reports whether an engine refused a limit because the container holds more: runc and crun report that in a text only.

@@ -24,7 +24,7 @@ func (r *Runtime) become(s *sandbox, from string, spec runtime.Spec) error {
 	}
 	was, k := s.limits, kernelLimits(spec.Limits, spec.Workspace, s.again)
 	if err := setMemory(r.Jars.Folder(from), k.programs); err != nil {
-		return &runtime.StepError{Step: jar.StepState, Err: err}
+		return runtime.FailedStep(jar.StepState, err, "")
 	}
 	s.limits = k
 	return s.Change(was.cgroup(), k.cgroup())
@@ -33,7 +33,7 @@ func (r *Runtime) become(s *sandbox, from string, spec runtime.Spec) error {
 // LimitMemory implements [runtime.MemoryLimiter]. The cgroup, which bounds gVisor as well, stays as it is.
 func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
 	if err := setMemory(s.Folder(), int64(mb)<<20); err != nil {
-		return &runtime.StepError{Step: jar.StepState, Err: err}
+		return runtime.FailedStep(jar.StepState, err, "")
 	}
 	return nil
 }

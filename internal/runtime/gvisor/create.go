@@ -138,19 +138,19 @@ func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, tree *rootfs.T
 	}
 	if !rootfs.NoExec(b.Jar.Folder()) {
 		if pl.agentLink, err = pl.agent.in(b.Jar.Folder()); err != nil {
-			return nil, &runtime.StepError{Step: jar.StepAgent, Err: err}
+			return nil, runtime.FailedStep(jar.StepAgent, err, "")
 		}
 	}
 	if !spec.Workspace.Flushes() {
 		if pl.noFlush, err = seccomp.NoFlush(); err != nil {
-			return nil, &runtime.StepError{Step: stepFilter, Err: err}
+			return nil, runtime.FailedStep(stepFilter, err, "")
 		}
 	}
 	for _, name := range runtime.Hidden(pl.layers) {
 		pl.root = pl.root.Without(name)
 	}
 	if err := pl.writeBundle(filepath.Join(b.Jar.Folder(), configName)); err != nil {
-		return nil, &runtime.StepError{Step: jar.StepState, Err: err}
+		return nil, runtime.FailedStep(jar.StepState, err, "")
 	}
 	lock, err := b.Lock()
 	if err != nil {

@@ -39,7 +39,7 @@ func (f *files) open(b *jar.Birth) (err error) {
 		f.readyOut, f.readyIn, err = os.Pipe()
 	}
 	if err != nil {
-		return &runtime.StepError{Step: jar.StepState, Err: err}
+		return runtime.FailedStep(jar.StepState, err, "")
 	}
 	return nil
 }

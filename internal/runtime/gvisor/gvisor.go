@@ -71,7 +71,7 @@ func New(o Options) (*Runtime, error) {
 			a, err = newAgentFile(r.Jars.Dir(), agent)
 		}
 		if err != nil {
-			err = &runtime.StepError{Step: jar.StepAgent, Err: err}
+			err = runtime.FailedStep(jar.StepAgent, err, "")
 		}
 		return a, err
 	})

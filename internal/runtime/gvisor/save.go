@@ -99,7 +99,7 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	}
 	f, err := openState(dir, true)
 	if err != nil {
-		return &runtime.StepError{Step: stepSnapshot, Err: err}
+		return runtime.FailedStep(stepSnapshot, err, "")
 	}
 	defer f.file.Close()
 	defer func() {
@@ -109,29 +109,29 @@ func (s *sandbox) Snapshot(ctx context.Context, dir string) (err error) {
 	}()
 	// The processes that write to it have no rights here. They reach it by descriptor: the folder above is closed to them.
 	if err := f.file.Chmod(0o777); err != nil {
-		return &runtime.StepError{Step: stepSnapshot, Err: err}
+		return runtime.FailedStep(stepSnapshot, err, "")
 	}
 	err = s.order(ctx, orderSave, f.file, "")
 	s.wake()
 	if err != nil {
-		return &runtime.StepError{Step: stepSnapshot, Err: err}
+		return runtime.FailedStep(stepSnapshot, err, "")
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err := f.file.Chmod(0o755); err != nil {
-		return &runtime.StepError{Step: stepSnapshot, Err: err}
+		return runtime.FailedStep(stepSnapshot, err, "")
 	}
 	sums, err := f.sums()
 	if err != nil {
-		return &runtime.StepError{Step: stepSnapshot, Err: err}
+		return runtime.FailedStep(stepSnapshot, err, "")
 	}
 	text, err := json.Marshal(saved{s.template, sums})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, templateName), text, 0o600)
 	}
 	if err != nil {
-		return &runtime.StepError{Step: stepSnapshot, Err: err}
+		return runtime.FailedStep(stepSnapshot, err, "")
 	}
 	return nil
 }
@@ -152,15 +152,15 @@ func (r *Runtime) Restore(ctx context.Context, spec runtime.Spec, dir string) (r
 		return nil, err
 	}
 	if err := fits(was.template, is); err != nil {
-		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
+		return nil, runtime.FailedStep(stepSnapshot, err, "")
 	}
 	f, err := openState(dir, false)
 	if err != nil {
-		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
+		return nil, runtime.FailedStep(stepSnapshot, err, "")
 	}
 	defer f.file.Close()
 	if err := f.intact(was.Files); err != nil {
-		return nil, &runtime.StepError{Step: stepSnapshot, Err: err}
+		return nil, runtime.FailedStep(stepSnapshot, err, "")
 	}
 	return r.create(ctx, spec, f)
 }

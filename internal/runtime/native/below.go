@@ -24,7 +24,7 @@ func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User
 		return nil, nil
 	}
 	if err := r.below.of(below.Dir, nil); err != nil {
-		return nil, &runtime.StepError{Step: stepOverlay, Err: err}
+		return nil, runtime.FailedStep(stepOverlay, err, "")
 	}
 	inodes := spec.Workspace.Inodes
 	if spec.Workspace.Exec {
@@ -39,7 +39,7 @@ func (r *Runtime) layBelow(spec runtime.Spec, ids *idmap.Range, user rootfs.User
 			err = overlay.Mount(pid, o)
 		}
 		if err != nil {
-			return &runtime.StepError{Step: stepOverlay, Err: err}
+			return runtime.FailedStep(stepOverlay, err, "")
 		}
 		return nil
 	}, nil

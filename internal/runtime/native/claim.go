@@ -29,7 +29,7 @@ func (r *Runtime) become(s *sandbox, spec runtime.Spec) error {
 		// Change the warden's limit first: otherwise it would set the blank's limit again after ours.
 		s.rec.Memory = k.memory
 		if err := s.watch(); err != nil {
-			return &runtime.StepError{Step: jar.StepCgroup, Err: err}
+			return runtime.FailedStep(jar.StepCgroup, err, "")
 		}
 	}
 	if err := s.Change(kernelLimits(born.Limits).cgroup(), k.cgroup()); err != nil {

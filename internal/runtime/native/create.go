@@ -63,7 +63,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 	defer listen.Close()
 	locks, err := os.Open(os.DevNull) // reserves a descriptor number for the list of locks, which is opened inside
 	if err != nil {
-		return nil, &runtime.StepError{Step: jar.StepProc, Err: err}
+		return nil, runtime.FailedStep(jar.StepProc, err, "")
 	}
 	defer locks.Close()
 	k := kernelLimits(spec.Limits)
@@ -100,7 +100,7 @@ func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbo
 		return nil, err
 	}
 	if err := <-watched; err != nil {
-		return nil, &runtime.StepError{Step: jar.StepCgroup, Err: err}
+		return nil, runtime.FailedStep(jar.StepCgroup, err, "")
 	}
 	if err := b.Keep(s); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (r *Runtime) devices() string {
 func (r *Runtime) plan(spec runtime.Spec, k limits, b *jar.Birth, listen, locks *os.File, tree *rootfs.Tree) (*plan, error) {
 	filter, err := r.filter(seccomp.Options{SharedUID: b.IDs.Shared, Disk: spec.Workspace.Flushes(), Reader: spec.Workspace.ReadOnly})
 	if err != nil {
-		return nil, &runtime.StepError{Step: stepSeccomp, Err: err}
+		return nil, runtime.FailedStep(stepSeccomp, err, "")
 	}
 	lock, err := b.Lock()
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *sandbox) LimitMemory(_ context.Context, mb int) error {
 		err = fmt.Errorf("%w: %w", runtime.ErrMemoryHeld, err)
 	}
 	if err != nil {
-		return &runtime.StepError{Step: jar.StepCgroup, Err: err}
+		return runtime.FailedStep(jar.StepCgroup, err, "")
 	}
 	return s.Record(rec)
 }

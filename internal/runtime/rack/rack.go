@@ -62,7 +62,7 @@ func Open(k Kind, o Options) (*Rack, error) {
 		MemoryWeak: o.NodeMemoryWeak, ValidID: belljar.ValidID, Adopt: k.Adopt, Tidy: k.Tidy, Logger: o.Logger,
 		Errors: jar.Errors{
 			Step: func(step string, err error, hint string) error {
-				return &runtime.StepError{Step: step, Err: err, Hint: hint}
+				return runtime.FailedStep(step, err, hint)
 			},
 			Unknown: runtime.ErrNotFound, Gone: runtime.ErrGone, NoImage: runtime.ErrNoImage, Full: runtime.ErrFull,
 		},

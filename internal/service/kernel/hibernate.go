@@ -18,6 +18,18 @@ func (t *Table) Save() []store.SavedContext {
 	return list
 }
 
+// Fresh reports, only once, that a context may not be on record. The next process needs the record of one that its agent does not report.
+func (t *Table) Fresh(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	e := t.list[name]
+	if e == nil || !e.fresh {
+		return false
+	}
+	e.fresh = false
+	return true
+}
+
 // Restore restores the contexts of a session that hibernates and whose variables are lost. Known contexts keep their queues.
 func (t *Table) Restore(list []store.SavedContext, now time.Time) {
 	t.mu.Lock()

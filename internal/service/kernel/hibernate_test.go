@@ -94,6 +94,11 @@ func TestRecoverSaved(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
+	for name, want := range map[string]bool{"used": false, "waits": false, "unused": false, "other": true, "young": true, "none": false} {
+		if first, second := table.Fresh(name), table.Fresh(name); first != want || second {
+			t.Errorf("%s is not on record: %v, %v", name, first, second)
+		}
+	}
 	table.remove("used", now.Add(time.Minute))
 	if e, _, err := table.enter(belljar.ContextSpec{Name: "used", Language: "python"}, now.Add(time.Hour)); err != nil || !e.since.Equal(now.Add(time.Minute)) {
 		t.Errorf("made again: %+v, %v", e, err)

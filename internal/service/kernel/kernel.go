@@ -25,8 +25,9 @@ type Session interface {
 	// Session returns the session's current state, and Contexts its contexts.
 	Session() belljar.Session
 	Contexts() *Table
-	// Record stores the session, with its contexts.
+	// Record stores the session, with its contexts. BeginContext stores one that is new, if it can, and fails if it was deleted.
 	Record() error
+	BeginContext(name string) error
 	// Box returns its sandbox with its agent, and Execution a command in it without arguments.
 	Box() *box.Box
 	Execution() wire.Exec
@@ -133,7 +134,7 @@ func (v view) Create(ctx context.Context, sessionID string, spec belljar.Context
 		if fresh {
 			v.record(event.ContextCreated, x, e, "")
 		}
-		return nil
+		return x.BeginContext(e.name)
 	})
 	return made, err
 }

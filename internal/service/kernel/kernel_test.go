@@ -33,12 +33,13 @@ type session struct {
 	records int
 }
 
-func (x *session) Context() context.Context { return context.Background() }
-func (x *session) Session() belljar.Session { return belljar.Session{ID: "1"} }
-func (x *session) Contexts() *Table         { return x.table }
-func (x *session) Record() error            { x.records++; return nil }
-func (x *session) Box() *box.Box            { return x.box }
-func (x *session) Limits() belljar.Limits   { return belljar.Limits{} }
+func (x *session) Context() context.Context  { return context.Background() }
+func (x *session) Session() belljar.Session  { return belljar.Session{ID: "1"} }
+func (x *session) Contexts() *Table          { return x.table }
+func (x *session) Record() error             { x.records++; return nil }
+func (x *session) BeginContext(string) error { return nil }
+func (x *session) Box() *box.Box             { return x.box }
+func (x *session) Limits() belljar.Limits    { return belljar.Limits{} }
 func (x *session) Execution() wire.Exec {
 	return wire.Exec{Env: []string{"PATH=" + x.path}, UID: x.box.UID, GID: x.box.GID}
 }

@@ -49,6 +49,7 @@ type entry struct {
 	queue               *queue.Queue
 	failed              bool // its code could not be executed again, and it has no interpreter
 	lost                bool // its session was hibernated, and it has not run code since
+	fresh               bool // it is not on record
 	users               int  // requests that made or used it, without those that failed to start it; at least 1 if it was restored
 }
 
@@ -79,7 +80,7 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 		if name, ok := strings.CutPrefix(s.Name, prefix); ok && belljar.CheckContextName("name", name) == nil {
 			first[name] = s.Runs == 0 || s.Runs == 1 && s.Busy
 			made := now.Add(-time.Duration(s.AgeMS) * time.Millisecond)
-			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch(), users: 1} // about: we asked later
+			e := &entry{name: name, language: language(s.Kernel), made: made, since: made.Add(-time.Second), queue: t.branch(), users: 1, fresh: true} // about: we asked later
 			if dir, below := strings.CutPrefix(s.Cwd, belljar.WorkspaceDir+"/"); below {
 				e.cwd = dir
 			}
@@ -91,7 +92,7 @@ func (t *Table) Recover(shells []wire.ShellInfo, err error, saved []store.SavedC
 		case e == nil:
 			t.restore(c).lost = c.Lost
 		case e.language == c.Language:
-			e.made, e.since, e.lost, e.failed = c.CreatedAt, c.Since, c.Lost && first[c.Name], c.Failed && first[c.Name]
+			e.made, e.since, e.lost, e.failed, e.fresh = c.CreatedAt, c.Since, c.Lost && first[c.Name], c.Failed && first[c.Name], false
 		}
 	}
 }
@@ -139,7 +140,7 @@ func (t *Table) enter(spec belljar.ContextSpec, now time.Time) (e *entry, made b
 	if e != nil || err != nil {
 		return e, false, err
 	}
-	e = &entry{name: spec.Name, language: language, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch(), users: 1}
+	e = &entry{name: spec.Name, language: language, cwd: spec.Cwd, made: now, since: t.from, queue: t.branch(), users: 1, fresh: true}
 	t.list[e.name] = e
 	return e, true, nil
 }

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"strings"
 	"unicode"
@@ -68,13 +67,8 @@ func renewContext(c *execution) {
 // for a context that was deleted before its code began.
 func (c *execution) replay(ctx context.Context) error {
 	p := c.plan
-	if name := p.request.Context; name != "" && p.session.Contexts.Queue(name) == nil {
-		return &belljar.Error{
-			Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q was deleted before its code began", name), Hint: "send the code again, with its language",
-		}
-	}
-	if !p.request.Replay {
-		return nil
+	if err := session.BeginContext(p.session, p.request.Context); err != nil || !p.request.Replay {
+		return err
 	}
 	n, err := p.session.Contexts.Replay(ctx, c.box, p.command(c.id, c.box), p.request.Context, func(yield func(belljar.Run, error) bool) {
 		q := belljar.RunQuery{UserID: c.run.owner, SessionID: p.request.SessionID, Sort: "created_at:asc", Limit: belljar.MaxPage}

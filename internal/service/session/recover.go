@@ -116,6 +116,9 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Hold(row.Below)...).Until(s.opts.Closed, b)
 	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	shells, err := agent.Shells(ctx, b.Agent)
+	if err != nil {
+		s.opts.Log.Warn("agent of a session of a former process does not report its contexts: those on record continue", "session_id", row.ID, "err", err)
+	}
 	x.Contexts.Recover(shells, err, cmp.Or(row.Hibernation, &store.Hibernation{}).Contexts, s.now())
 	x.below = row.Below
 	b.Shared.Now(ctx, b)

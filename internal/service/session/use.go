@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/agent/wire"
@@ -70,11 +71,28 @@ func (u Use) Contexts() *kernel.Table { return u.session.Contexts }
 // Record records the current state of the session, with its contexts.
 func (u Use) Record() error { return note(u.session) }
 
+// BeginContext implements [kernel.Session].
+func (u Use) BeginContext(name string) error { return BeginContext(u.session, name) }
+
 // RecordContexts stores a session after a change of its contexts, if it can.
 func RecordContexts(x *Session) {
 	if err := note(x); err != nil {
 		x.all.opts.Log.Error("contexts of a session cannot be recorded", "session_id", x.id, "err", err)
 	}
+}
+
+// BeginContext records a context before its first code, if it can, unless that has happened; "" is no context. It fails for one that was deleted.
+func BeginContext(x *Session, name string) error {
+	switch {
+	case name == "":
+	case x.Contexts.Queue(name) == nil:
+		return &belljar.Error{
+			Code: belljar.CodeConflict, Message: fmt.Sprintf("context %q was deleted before its code began", name), Hint: "send the code again, with its language",
+		}
+	case x.Contexts.Fresh(name):
+		RecordContexts(x)
+	}
+	return nil
 }
 
 // Touch records an instantaneous use of the session.
