@@ -40,7 +40,7 @@ func Start(t testing.TB, program string, settings ...string) *Server {
 	t.Helper()
 	s := &Server{Data: t.TempDir()}
 	args := []string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", s.Data}
-	usual := []string{"log_level=warn", "image_pull=never", "default_startup_timeout_sec=300", "queue_ttl_sec=900", "pool_size=1"}
+	usual := []string{"log_level=warn", "image_pull=never", "default_startup_timeout_sec=300", "queue_ttl_sec=900", "pool_size=1", "end_sessions=true"}
 	for _, setting := range append(usual, settings...) { // the last value of a name counts
 		args = append(args, "--set", setting)
 	}

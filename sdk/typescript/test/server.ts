@@ -81,10 +81,11 @@ for (const name of Object.keys(process.env)) {
   if (/^(SANDBOX_|DOCKER_|BELLJAR_SERVER$|BELLJAR_API_KEY$)|_proxy$/i.test(name)) delete process.env[name];
 }
 
-/** serve starts a real belljar on a port. */
+/** serve starts a real belljar on a port. It ends its sessions when it stops, unless `set` states otherwise. */
 export async function serve(t: Owner, options: { data?: string; listen?: string; set?: string[] } = {}): Promise<Server> {
   const data = options.data ?? tempDir(t);
-  const set = [...Object.entries(patient).map(([name, value]) => `${name}=${value}`), ...(options.set ?? [])].flatMap((s) => ["--set", s]);
+  const usual = Object.entries({ ...patient, end_sessions: true }).map(([name, value]) => `${name}=${value}`);
+  const set = [...usual, ...(options.set ?? [])].flatMap((s) => ["--set", s]);
   const child = spawn(binary, ["serve", "--json", "--listen", options.listen ?? "127.0.0.1:0", "--data", data, ...set], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, SANDBOX_API_KEY: apiKey },
