@@ -27,11 +27,13 @@ var (
 )
 
 // reattach continues a run of a previous process whose command lives, or has ended meanwhile: its log continues at its end, and
-// the run ends normally. A run that cannot continue, or whose end would be reported wrong, is [errLost].
-func (s Recovery) reattach(ctx context.Context, f *former, until time.Time) error {
+// the run ends normally. A run that cannot continue, or whose end would be reported wrong, is [errLost]. If the sandbox does not respond in
+// time, silent ends ctx, for all runs of the sandbox.
+func (s Recovery) reattach(ctx context.Context, f *former, silent func()) error {
 	row := f.row
-	ctx, cancel := context.WithDeadline(ctx, until)
+	ctx, cancel := context.WithTimeout(ctx, recovery.Timeout)
 	defer cancel()
+	defer context.AfterFunc(ctx, silent)()
 	p, err := s.recoveredPlan(ctx, row)
 	if err != nil {
 		return s.lostBecause(row, err)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"sync"
-	"time"
 
 	"github.com/belljar/belljar"
 	"github.com/belljar/belljar/internal/event"
@@ -53,9 +52,10 @@ func (s Recovery) Recover(ctx context.Context) error {
 	queued := make(map[*former]bool, len(found))
 	var mu sync.Mutex
 	recovery.ForEachAgent(recovery.BySandbox(found, (*former).sandbox), func(group []*former) {
-		until := time.Now().Add(recovery.Timeout)
+		agent, silent := context.WithCancel(ctx)
+		defer silent()
 		recovery.ForEach(group, func(f *former) {
-			if ctx.Err() == nil && !s.recover(ctx, f, until) {
+			if ctx.Err() == nil && !s.recover(ctx, f, agent, silent) {
 				mu.Lock()
 				defer mu.Unlock()
 				queued[f] = true
@@ -75,9 +75,10 @@ func (s Recovery) Recover(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// recover continues a run that has left the queue and whose sandbox responds before until, or ends it. It returns false for one that is still
-// queued. If record and log differ, the log is right: the record lags by up to [noteAfter], and a command that may have begun must not begin again.
-func (s Recovery) recover(ctx context.Context, f *former, until time.Time) bool {
+// recover continues a run that has left the queue, or ends it. It returns false for one that is still queued. If record and log differ,
+// the log is right: the record lags by up to [noteAfter], and a command that may have begun must not begin again. agent and silent are as
+// for reattach.
+func (s Recovery) recover(ctx context.Context, f *former, agent context.Context, silent func()) bool {
 	log, err := s.openLog(f.row.ID)
 	if err == nil {
 		f.past, err = readHistory(ctx, log)
@@ -95,7 +96,7 @@ func (s Recovery) recover(ctx context.Context, f *former, until time.Time) bool 
 	case f.row.Phase == belljar.PhaseQueued && f.row.Spec != nil && !f.past.moved:
 		return false
 	default:
-		err = s.reattach(ctx, f, until)
+		err = s.reattach(agent, f, silent)
 	}
 	if err != nil {
 		s.recordLost(ctx, f.row, log, f.past, err)
