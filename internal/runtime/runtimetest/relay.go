@@ -386,9 +386,9 @@ func relayEnds(j *jar) {
 		name string
 		end  func(*relayHost, *agent.Conn)
 	}{
-		{"relay closed", func(h *relayHost, _ *agent.Conn) { h.relay.Close() }},
 		{"relay replaced", func(h *relayHost, _ *agent.Conn) { j.relayed(echo) }},
 		{"connection aborted", func(_ *relayHost, c *agent.Conn) { c.Abort() }},
+		{"relay closed", func(h *relayHost, _ *agent.Conn) { h.relay.Close() }}, // last: the reset shows that the agent has noticed it
 	} {
 		h := j.relayed(hold)
 		w := j.watch(j.start(j.command("./net", "wait", "one.allowed:80")))
