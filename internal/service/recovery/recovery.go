@@ -74,8 +74,18 @@ func ForEach[T any](list []T, do func(T)) { forEach(list, math.MaxInt64, do) }
 // sandboxes whose agents were taken over by programs and do not respond.
 func ForEachAgent[T any](list []T, do func(T)) { forEach(list, slow, do) }
 
-// BySandbox divides a list by the sandbox of each element, and keeps its order.
-func BySandbox[T any](list []T, sandbox func(T) string) (groups [][]T) {
+// ForEachIn is ForEachAgent for a list of which several elements can be in the same sandbox. The ctx of its calls ends with the first call of
+// silent: an agent that does not respond to one does not respond to the others.
+func ForEachIn[T any](ctx context.Context, list []T, sandbox func(T) string, do func(ctx context.Context, each T, silent func())) {
+	ForEachAgent(bySandbox(list, sandbox), func(group []T) {
+		ctx, silent := context.WithCancel(ctx)
+		defer silent()
+		ForEachAgent(group, func(each T) { do(ctx, each, silent) })
+	})
+}
+
+// bySandbox divides a list by the sandbox of each element, and keeps its order.
+func bySandbox[T any](list []T, sandbox func(T) string) (groups [][]T) {
 	at := map[string]int{}
 	for _, each := range list {
 		i, known := at[sandbox(each)]

@@ -3,7 +3,7 @@ package recovery
 import (
 	"context"
 	"errors"
-	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -106,9 +106,56 @@ func TestSilentAgents(t *testing.T) {
 	})
 }
 
-func TestBySandbox(t *testing.T) {
-	groups := BySandbox([]string{"b1", "a1", "b2", "c1", "a2"}, func(s string) string { return s[:1] })
-	if want := [][]string{{"b1", "b2"}, {"a1", "a2"}, {"c1"}}; !reflect.DeepEqual(groups, want) {
-		t.Errorf("%v, not %v", groups, want)
+// The calls of a sandbox take a minute together, if its agent never responds, and if each response comes just in time. Sandboxes that
+// respond late are not given up because of those that never do.
+func TestForEachIn(t *testing.T) {
+	type command struct{ sandbox, n int }
+	late := Timeout - time.Second
+	for hostile, responds := range map[string]time.Duration{"silent": time.Hour, "late": late} {
+		t.Run(hostile, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const bad, good, each = 100, 10, 40
+				var list []command
+				for n := range each { // a sandbox's commands are not adjacent
+					for sandbox := range bad + good {
+						list = append(list, command{sandbox, n})
+					}
+				}
+				if hostile == "silent" { // their number does not matter
+					for n := range 4000 {
+						list = append(list, command{0, each + n})
+					}
+				}
+				began := time.Now()
+				var mu sync.Mutex
+				asked, failed := map[command]int{}, 0
+				ForEachIn(t.Context(), list, func(c command) string { return strconv.Itoa(c.sandbox) }, func(ctx context.Context, c command, silent func()) {
+					ctx, cancel := context.WithTimeout(ctx, Timeout)
+					defer cancel()
+					defer context.AfterFunc(ctx, silent)()
+					wait := responds
+					if c.sandbox >= bad {
+						wait = late
+					}
+					select {
+					case <-time.After(wait):
+					case <-ctx.Done():
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					asked[c]++
+					if ctx.Err() != nil && c.sandbox >= bad {
+						failed++
+					}
+				})
+				if len(asked) != len(list) || failed > 0 {
+					t.Errorf("%d of %d commands are asked for, and %d that respond are given up", len(asked), len(list), failed)
+				}
+				// A second more for every eight sandboxes, and for every eight commands of the last.
+				if took, most := time.Since(began), Timeout+(bad+good+each)/Parallelism*time.Second+time.Second; took > most {
+					t.Errorf("it takes %v, more than %v", took, most)
+				}
+			})
+		})
 	}
 }

@@ -51,16 +51,12 @@ func (s Recovery) Recover(ctx context.Context) error {
 	}
 	queued := make(map[*former]bool, len(found))
 	var mu sync.Mutex
-	recovery.ForEachAgent(recovery.BySandbox(found, (*former).sandbox), func(group []*former) {
-		agent, silent := context.WithCancel(ctx)
-		defer silent()
-		recovery.ForEach(group, func(f *former) {
-			if ctx.Err() == nil && !s.recover(ctx, f, agent, silent) {
-				mu.Lock()
-				defer mu.Unlock()
-				queued[f] = true
-			}
-		})
+	recovery.ForEachIn(ctx, found, (*former).sandbox, func(agent context.Context, f *former, silent func()) {
+		if ctx.Err() == nil && !s.recover(ctx, f, agent, silent) {
+			mu.Lock()
+			defer mu.Unlock()
+			queued[f] = true
+		}
 	})
 	for _, f := range found {
 		if err := ctx.Err(); err != nil {
