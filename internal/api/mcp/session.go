@@ -106,7 +106,7 @@ func (s *clientSession) receive(next sdk.MethodHandler) sdk.MethodHandler {
 			if err != nil {
 				return nil, coded(err)
 			}
-			defer context.AfterFunc(ctx, unlock) // once its answer is sent: all answers at once would wait in memory for their one stream
+			defer func() { context.AfterFunc(ctx, unlock) }() // once its answer is sent: all answers at once would wait in memory for their one stream
 		}
 		result, err := next(ctx, method, req)
 		if list, ok := result.(*sdk.ListToolsResult); ok && err == nil && s.hidesRunTool(req) {
