@@ -76,6 +76,9 @@ func (p *plan) execute(ctx context.Context, c *console, e *local.Engine, stop *i
 		return exitPipe, nil
 	}
 	status := conclude(c, run, stop.Signalled(), early...)
+	if p.python && run.Failure != nil && run.Failure.Type == "SyntaxError" {
+		c.Hint("the text ran as Python; --lang sh runs it as a line of a shell")
+	}
 	if buffer, ok := out.(*output.Buffer); ok { // the result must not be lost with the files
 		if err := buffer.Print(c.stdout, run, artifacts, failed); err != nil || failed == nil {
 			return status, err

@@ -173,6 +173,7 @@ type plan struct {
 	out    *transfer.OutDir // nil for none
 	json   bool
 	notes  []string
+	python bool // the program is a text that is taken for Python
 	closes []func() error
 }
 
@@ -202,7 +203,7 @@ func (r *runCommand) plan(ctx context.Context, c *console) (_ *plan, err error) 
 	if err != nil {
 		return nil, err
 	}
-	p.notes, p.key = prog.Notes, r.IdempotencyKey
+	p.notes, p.python, p.key = prog.Notes, prog.AsPython, r.IdempotencyKey
 	env, err := environment(c, r.Env)
 	if err != nil {
 		return nil, err

@@ -32,7 +32,9 @@ func (a *Arguments) code(ctx context.Context, text string, args []string) (Progr
 		return Program{}, a.unknownLang()
 	}
 	src.Dst = l.File()
-	return a.source(ctx, l, src, args)
+	p, err := a.source(ctx, l, src, args)
+	p.AsPython = a.Lang == "" && extension == "py"
+	return p, err
 }
 
 var (

@@ -22,12 +22,13 @@ import (
 
 // Program is a command of the image, or a source file and how to run it.
 type Program struct {
-	Argv  []string
-	Lang  string            // of the source file that Argv begins with, if compiled; else ""
-	Files []transfer.Source // the source file, if there is one
-	Exec  bool              // the workspace must allow execution
-	Notes []string
-	Stdin bool // the source was standard input
+	Argv     []string
+	Lang     string            // of the source file that Argv begins with, if compiled; else ""
+	Files    []transfer.Source // the source file, if there is one
+	Exec     bool              // the workspace must allow execution
+	Notes    []string
+	Stdin    bool // the source was standard input
+	AsPython bool // the text of Code names no language, and is taken for Python
 }
 
 // Arguments holds the program arguments of the command line.
