@@ -4,9 +4,10 @@ package nearest
 import "strings"
 
 // Of returns the known name that is most like name, for a "did you mean": one is short for the other, or at most within
-// letters must be added, dropped or changed; "" for none. The right limit depends on how similar the known names are.
+// letters must be added, dropped or changed; "" for none, and for a name of less than 2 letters or more than 64. The right limit
+// depends on how similar the known names are.
 func Of(name string, within int, known []string) string {
-	if len(name) > 64 {
+	if len(name) < 2 || len(name) > 64 {
 		return ""
 	}
 	for _, k := range known {
