@@ -77,7 +77,7 @@ func (m *Maker) Make(ctx context.Context, o Order) (*Box, error) {
 	if err == nil && o.Placement.Egress != nil {
 		b.Network.Begin(o.Placement.Egress) // commands wait for it
 	}
-	if err == nil && o.Placement.Exec && !o.Placement.Workspace.ReadOnly {
+	if err == nil && o.Placement.TmpInWorkspace() {
 		err = b.PrepareWorkspace(ctx)
 	}
 	if err == nil {

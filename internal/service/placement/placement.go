@@ -181,6 +181,12 @@ func CPUSeconds(l belljar.Limits) uint64 {
 	return uint64(math.Ceil(l.TimeoutSec*cores)) + 2
 }
 
+// TmpInWorkspace reports whether temporary files belong into TmpDir of the workspace: programs may execute files, which /tmp does not
+// permit or has too little room for.
+func (p *Placement) TmpInWorkspace() bool {
+	return p.Exec && !p.Caps.SharedTmp && !p.Workspace.ReadOnly
+}
+
 // Environment returns the whole environment of a command that starts in dir ("" is the workspace): Belljar's variables, overridden by the image's, and then
 // by each of over.
 func (p *Placement) Environment(dir string, over ...map[string]string) []string {
@@ -194,7 +200,7 @@ func (p *Placement) Environment(dir string, over ...map[string]string) []string 
 		"TMPDIR":  "/tmp",
 		"TERM":    "dumb",
 	}
-	if p.Exec && !p.Caps.SharedTmp && !p.Workspace.ReadOnly {
+	if p.TmpInWorkspace() {
 		env["TMPDIR"] = path.Join(belljar.WorkspaceDir, TmpDir)
 	}
 	if p.Image.GoCache != "" {

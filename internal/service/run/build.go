@@ -76,11 +76,11 @@ func (c *execution) holdAt(mb int) error {
 	return limiter.LimitMemory(ctx, mb)
 }
 
-// prepareTmp makes the folder for builds and temporary files again, if a program of the session has removed it. If it cannot be made, the
-// compiler or the program reports that.
+// prepareTmp makes the folder for a build, and that for temporary files again, which a program of the session may have removed. If it cannot be
+// made, the compiler or the program reports that.
 func prepareTmp(c *execution) {
 	p := c.plan
-	if p.session == nil || !p.Exec || p.Workspace.ReadOnly || p.Caps.SharedTmp && p.build == nil {
+	if !p.Exec || p.Workspace.ReadOnly || p.build == nil && (p.session == nil || p.Caps.SharedTmp) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(c.run.ctx, usageTime)
