@@ -1,6 +1,7 @@
 package apitest
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -58,7 +59,7 @@ type recorder struct{ *httptest.ResponseRecorder }
 func (recorder) SetReadDeadline(time.Time) error  { return nil }
 func (recorder) SetWriteDeadline(time.Time) error { return nil }
 
-// Route is a route to fuzz: a method and a path, and a valid body for the door.
+// Route is a route to fuzz: a method, a path with a query for when only other parts are fuzzed, and a valid body for the door.
 type Route struct{ Method, Path, Body string }
 
 // headers returns the headers that doors and the edge read.
@@ -125,7 +126,7 @@ func ask(t *testing.T, h http.Handler, to Route, query string, header [][2]strin
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second) // a stream may wait for events
 	defer stop()
 	r := httptest.NewRequestWithContext(ctx, to.Method, to.Path, strings.NewReader(string(body)))
-	r.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: query}
+	r.URL = &url.URL{Path: r.URL.Path, RawPath: r.URL.RawPath, RawQuery: cmp.Or(query, r.URL.RawQuery)}
 	r.Header.Set("X-API-KEY", "root")
 	if len(body) > 0 {
 		r.Header.Set("Content-Type", "application/json")
