@@ -37,8 +37,8 @@ func ask(s *Runs, r *Run, a belljar.Approval) (err error) {
 
 // waiter is a run at the desk.
 type waiter struct {
-	*Runs
-	run *Run
+	runs *Runs
+	run  *Run
 }
 
 var _ approval.Waiter = waiter{}
@@ -52,15 +52,15 @@ func (w waiter) Claim(ctx context.Context, again bool) error {
 	var quota belljar.Quota
 	if !again {
 		var err error
-		if quota, err = w.accounts.Quota(ctx, r.owner); err != nil {
+		if quota, err = w.runs.runner.accounts.Quota(ctx, r.owner); err != nil {
 			return err
 		}
 	}
-	return w.memory.Claim(r.id, r.owner, &r.plan.Placement, quota)
+	return w.runs.runner.memory.Claim(r.id, r.owner, &r.plan.Placement, quota)
 }
 
 // Unclaim releases the memory.
-func (w waiter) Unclaim() { w.memory.Drop(w.run.id) }
+func (w waiter) Unclaim() { w.runs.runner.memory.Drop(w.run.id) }
 
 // Decided puts the run into its queue, or ends it.
 func (w waiter) Decided(a belljar.Approval) {
@@ -69,16 +69,16 @@ func (w waiter) Decided(a belljar.Approval) {
 	r.state.Approval = &a
 	r.mu.Unlock()
 	r.appendUnlessOver(approvalFrame(a))
-	w.note(r)
+	w.runs.runner.note(r)
 	if a.State != belljar.ApprovalApproved {
 		r.stop(&fault.ApprovalError{Approval: a})
 		return
 	}
-	quota, err := w.accounts.Quota(context.Background(), r.owner)
+	quota, err := w.runs.runner.accounts.Quota(context.Background(), r.owner)
 	if err != nil {
-		w.log.Error("quota of an approved run cannot be read", "run_id", r.id, "err", err)
+		w.runs.runner.log.Error("quota of an approved run cannot be read", "run_id", r.id, "err", err)
 	}
-	w.startQueueTTL(r)
+	w.runs.runner.startQueueTTL(r)
 	r.ticket.Join(r.owner, quota.ConcurrentRuns)
 }
 
@@ -144,6 +144,6 @@ func requeueAsked(ctx context.Context, s *Runs, r *Run, a belljar.Approval) (err
 		r.appendLog(approvalFrame(a))
 	}
 	r.state.Approval, r.parked = &a, true
-	r.asked, err = s.opts.Desk.Resume(ctx, a, waiter{Runs: s, run: r})
+	r.asked, err = s.opts.Desk.Resume(ctx, a, waiter{runs: s, run: r})
 	return err
 }

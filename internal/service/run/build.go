@@ -138,7 +138,7 @@ func (c *execution) compile(begin time.Time) bool {
 		return false
 	}
 	if e.Err = c.holdAt(c.plan.Limits.MemoryMB); e.Err != nil {
-		c.log.Info("memory of a program cannot be limited after its build", "run_id", c.run.id, "err", e.Err)
+		c.runner.log.Info("memory of a program cannot be limited after its build", "run_id", c.run.id, "err", e.Err)
 		e.LeftBehind = errors.Is(e.Err, runtime.ErrMemoryHeld)
 		return false
 	}
@@ -149,8 +149,8 @@ func (c *execution) compile(begin time.Time) bool {
 	if e.Before, e.Usage = e.Usage, (runtime.Usage{}); c.plan.session != nil {
 		c.countBefore(c.run.ctx)
 	}
-	c.note(c.run)
-	_ = c.flush(c.run, false)
+	c.runner.note(c.run)
+	_ = c.runner.flush(c.run, false)
 	return true
 }
 
@@ -242,6 +242,6 @@ func (c *execution) removeBuilt() {
 	req := c.box.File(c.plan.builtPath())
 	req.Recursive = true
 	if err := c.box.Agent.Delete(ctx, req); err != nil && !box.IsNotFound(err) {
-		c.log.Warn("built program cannot be removed", "run_id", c.run.id, "err", err)
+		c.runner.log.Warn("built program cannot be removed", "run_id", c.run.id, "err", err)
 	}
 }

@@ -40,7 +40,7 @@ func (c *execution) buildKey() (key built.Key, ok bool) {
 
 // takeBuilt writes a cached program into the sandbox. It reports whether there was one.
 func (c *execution) takeBuilt(key built.Key) bool {
-	kept := c.built.Get(key)
+	kept := c.runner.built.Get(key)
 	if kept == nil {
 		return false
 	}
@@ -58,7 +58,7 @@ func (c *execution) takeBuilt(key built.Key) bool {
 		}
 	}
 	if err != nil {
-		c.log.Warn("cached program cannot be put in place", "run_id", c.run.id, "err", err)
+		c.runner.log.Warn("cached program cannot be put in place", "run_id", c.run.id, "err", err)
 		return false
 	}
 	info := kept.Build
@@ -90,7 +90,7 @@ func (c *execution) keepBuilt(key built.Key) {
 	c.run.mu.Lock()
 	before := *c.run.state.Build
 	c.run.mu.Unlock()
-	c.built.Put(&built.Program{Key: key, User: c.run.owner, Bytes: program, Build: before})
+	c.runner.built.Put(&built.Program{Key: key, User: c.run.owner, Bytes: program, Build: before})
 }
 
 // builtPath is the program's path in the workspace.

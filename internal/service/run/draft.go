@@ -92,7 +92,7 @@ func (s *Runs) await(ctx context.Context, r *Run, first belljar.Run, wait time.D
 		return r.Snapshot(), nil, fault.Outlived(r.id) // it is on record
 	}
 	// The response reveals the id, so record the run first.
-	err := s.flush(r, true)
+	err := s.runner.flush(r, true)
 	if errors.Is(err, errDraft) {
 		select {
 		case <-r.done:

@@ -55,16 +55,16 @@ const captureTime = time.Minute
 // execution is a run in its sandbox. It makes the sandbox and starts the command ([execution.start]), follows the command to its
 // end ([execution.follow]), and records the end ([execution.settle]). After a restart it begins with a running command.
 type execution struct {
-	*runner
-	run  *Run
-	id   string // of the command at its agent
-	plan *plan
-	box  *box.Box // nil until there is a sandbox
-	out  *transcript
-	end  outcome.Ending
-	cpu  *time.Duration // of its own sandbox, as the host counts it; nil if unknown
-	net  network
-	tree *git.Tree // of its repository, removed once the command runs; nil for none
+	runner *runner
+	run    *Run
+	id     string // of the command at its agent
+	plan   *plan
+	box    *box.Box // nil until there is a sandbox
+	out    *transcript
+	end    outcome.Ending
+	cpu    *time.Duration // of its own sandbox, as the host counts it; nil if unknown
+	net    network
+	tree   *git.Tree // of its repository, removed once the command runs; nil for none
 
 	mu   sync.Mutex     // guards the following fields while the command is followed
 	proc *agent.Process // nil until there is a command; replaced when the stream to its agent breaks
@@ -133,7 +133,7 @@ func (c *execution) start() bool {
 	defer c.tree.Close()
 	packages, err := c.install()
 	if c.plan.session == nil {
-		c.memory.Settle(c.id, c.plan.Placement)
+		c.runner.memory.Settle(c.id, c.plan.Placement)
 	}
 	if err == nil {
 		packages, err = c.unpackSnapshot(packages)
@@ -146,7 +146,7 @@ func (c *execution) start() bool {
 		return false
 	}
 	begin := time.Now()
-	if c.box, e.Err = c.provision(c.run, c.plan, begin, c.tree, packages, from); e.Err != nil {
+	if c.box, e.Err = c.runner.provision(c.run, c.plan, begin, c.tree, packages, from); e.Err != nil {
 		return false
 	}
 	c.hideSecrets()
@@ -175,7 +175,7 @@ func (c *execution) start() bool {
 	if e.Err = c.replay(ctx); e.Err != nil {
 		return false
 	}
-	started := c.now()
+	started := c.runner.now()
 	if c.proc, e.Err = c.box.Exec(ctx, c.plan.command(c.id, c.box), c.plan.Image.WorkingDir); e.Err != nil {
 		return false
 	}
@@ -198,16 +198,16 @@ func (c *execution) hideSecrets() {
 
 // begun logs and records since when the command has been running.
 func (c *execution) begun(since time.Time) error {
-	if err := c.begin(c.run, since); err != nil {
+	if err := c.runner.begin(c.run, since); err != nil {
 		return err
 	}
 	if !c.run.resumable() {
-		_ = c.flush(c.run, false) // its request is only recorded now
+		_ = c.runner.flush(c.run, false) // its request is only recorded now
 	}
-	if c.sessionsSurvive && c.run.inSession() && c.work.Refused() {
+	if c.runner.sessionsSurvive && c.run.inSession() && c.runner.work.Refused() {
 		c.run.stop(fault.ErrDetached)
 	}
-	c.happened(event.RunRunning, c.run, c.now().Sub(c.run.queuedAt()))
+	c.runner.happened(event.RunRunning, c.run, c.runner.now().Sub(c.run.queuedAt()))
 	return nil
 }
 
@@ -223,7 +223,7 @@ func (c *execution) settle() {
 	if c.box != nil {
 		c.measure(r.ctx)
 		if e.Exit != nil && e.Exit.Cause != wire.CauseEnded && e.Exit.Cause != wire.CauseKillFailed {
-			files, troubles = c.capture(r, p, c.box)
+			files, troubles = c.runner.capture(r, p, c.box)
 			if len(p.patterns) > 0 && errors.Is(context.Cause(r.ctx), fault.ErrDetached) {
 				files.recorded()
 				c.detach() // the next process copies the rest
@@ -248,11 +248,11 @@ func (c *execution) settle() {
 		e.Usage = runtime.Usage{} // only the build's
 	}
 	o.Failure = c.failure(o)
-	usage := outcome.ResourceUsage(*e, r.ran(c.now()), c.out.kept, files.bytes())
-	scarce := !c.queues || p.Workspace.OnDisk() || c.memory.Mode == admission.AdmitCaps || c.memory.Quoted(r.id)
+	usage := outcome.ResourceUsage(*e, r.ran(c.runner.now()), c.out.kept, files.bytes())
+	scarce := !c.runner.queues || p.Workspace.OnDisk() || c.runner.memory.Mode == admission.AdmitCaps || c.runner.memory.Quoted(r.id)
 	if p.session == nil && scarce { // the response makes its resources available: the next request could be refused for them
 		c.releaseBox()
-		c.memory.Drop(r.id)
+		c.runner.memory.Drop(r.id)
 		r.ticket.Leave()
 		c.conclude(o, usage, files)
 		return
@@ -272,11 +272,11 @@ func (c *execution) releaseBox() {
 	switch {
 	case c.box == nil:
 	case c.plan.session == nil:
-		c.boxes.Destroy(c.run.id, c.box)
+		c.runner.boxes.Destroy(c.run.id, c.box)
 	default:
 		defer c.plan.session.Release()
 		if c.end.Overdue || outcome.LeftProcesses(c.end.Exit) || outcome.LeftProcesses(c.end.Build) {
-			c.boxes.Destroy(c.run.id, c.box)
+			c.runner.boxes.Destroy(c.run.id, c.box)
 			return
 		}
 		c.forget()
@@ -302,9 +302,9 @@ func (c *execution) forget() {
 		if c.plan.request.Context != "" || c.plan.request.Shell != nil { // killing it could cost the variables
 			grace = clock.Seconds(c.plan.Limits.GraceSec)
 		}
-		err = c.box.End(c.id, grace, c.slack)
+		err = c.box.End(c.id, grace, c.runner.slack)
 	}
 	if err != nil && !errors.Is(err, agent.ErrDisconnected) && !errors.Is(err, runtime.ErrGone) {
-		c.log.Warn("agent cannot forget a command", "run_id", c.run.id, "err", err)
+		c.runner.log.Warn("agent cannot forget a command", "run_id", c.run.id, "err", err)
 	}
 }

@@ -19,7 +19,7 @@ func (c *execution) failure(o outcome.Outcome) *belljar.RunFailure {
 	last := c.run.log.Last()
 	for f, err := range frames(c.run.log) {
 		if err != nil {
-			c.log.Error("log cannot be read for a failure", "run_id", c.run.id, "err", err)
+			c.runner.log.Error("log cannot be read for a failure", "run_id", c.run.id, "err", err)
 			return nil
 		}
 		switch f.Type {

@@ -33,7 +33,7 @@ func (c *execution) follow() {
 		c.guard(ended, giveUp)
 	}()
 	var exit wire.Exit
-	c.end.Err = fault.Contain(c.log.With("run_id", c.run.id), func() (err error) {
+	c.end.Err = fault.Contain(c.runner.log.With("run_id", c.run.id), func() (err error) {
 		if exit, err = c.output(watched, fed); !errors.Is(err, fault.ErrDetached) { // of which an incomplete character is sent again
 			c.out.end()
 		}
@@ -53,9 +53,9 @@ func (c *execution) follow() {
 func (c *execution) detach() {
 	c.proc.Close()
 	c.endNetwork()
-	c.note(c.run)
-	if err := c.flush(c.run, true); err != nil {
-		c.log.Error("detached run cannot be recorded", "run_id", c.run.id, "err", err)
+	c.runner.note(c.run)
+	if err := c.runner.flush(c.run, true); err != nil {
+		c.runner.log.Error("detached run cannot be recorded", "run_id", c.run.id, "err", err)
 	}
 	c.run.stopUpdates()
 	c.plan.session.Release()
@@ -83,7 +83,7 @@ func (c *execution) stdin() io.Reader {
 
 // keepUp renews the lease of an execution's agent. It blocks while the agent reads nothing.
 func keepUp(c *execution, ended <-chan struct{}) {
-	t := time.NewTicker(c.lease / 4)
+	t := time.NewTicker(c.runner.lease / 4)
 	defer t.Stop()
 	for {
 		select {
@@ -101,8 +101,8 @@ func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc)
 	l, stop := c.plan.Limits, c.run.ctx.Done()
 	grace := clock.Seconds(l.GraceSec)
 	age := time.Duration(c.process().Started().AgeMS) * time.Millisecond
-	limit := time.After(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.slack)
-	if c.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
+	limit := time.After(max(clock.Seconds(l.TimeoutSec)-age, 0) + grace + c.runner.slack)
+	if c.runner.lease > 0 && c.plan.session == nil { // a session's lease is the reaper's
 		go keepUp(c, ended)
 	}
 	for {
@@ -115,7 +115,7 @@ func (c *execution) guard(ended <-chan struct{}, giveUp context.CancelCauseFunc)
 				return
 			}
 			go c.endCommand(c.process()) // if that fails, or blocks, the limit ends it
-			limit = time.After(grace + c.slack)
+			limit = time.After(grace + c.runner.slack)
 			stop = nil
 		case <-limit:
 			giveUp(fault.ErrOverdue)

@@ -97,7 +97,7 @@ func (s *Runs) Replay(ctx context.Context, row store.Run, from uint64, turns Tur
 		}
 		for f, err := range turns(ctx, log, next, end.Seq) {
 			if errors.Is(err, store.ErrCorrupt) {
-				s.log.Error("log on record is damaged", "run_id", row.ID, "err", err)
+				s.runner.log.Error("log on record is damaged", "run_id", row.ID, "err", err)
 				break
 			}
 			if err != nil {
@@ -127,7 +127,7 @@ func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (
 	if row.Log != nil {
 		return row.Frames(), nil
 	}
-	log, err := s.logs.Open(row.ID)
+	log, err := s.runner.logs.Open(row.ID)
 	if errors.Is(err, logbook.ErrNotFound) {
 		return func(func(belljar.Frame, error) bool) {}, nil
 	}
@@ -136,7 +136,7 @@ func (s *Runs) openLogOf(ctx context.Context, row store.Run, end, from uint64) (
 	}
 	if log.Last() < end { // a power failure lost its last frames; no process writes to it any longer
 		if err := log.Seal(); err != nil {
-			s.log.Error("log cannot be sealed", "run_id", row.ID, "err", err)
+			s.runner.log.Error("log cannot be sealed", "run_id", row.ID, "err", err)
 		}
 	}
 	return log.Read(ctx, from), nil

@@ -13,10 +13,10 @@ func (c *execution) clone() (*git.Tree, error) {
 	if spec == nil {
 		return nil, nil
 	}
-	tree, report, err := c.cloner.Clone(r.ctx, git.Order{
+	tree, report, err := c.runner.cloner.Clone(r.ctx, git.Order{
 		Caller: r.caller, Spec: spec, Placement: c.plan.git,
-		Made:     func(sandbox runtime.Sandbox) { c.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
-		Egress:   func(e egress.Event) { r.appendUnlessOver(egressFrame(e)); c.recordEgress(r, e) },
+		Made:     func(sandbox runtime.Sandbox) { c.runner.memory.Hold(r.id, sandbox, func(why error) { r.stop(why) }) },
+		Egress:   func(e egress.Event) { r.appendUnlessOver(egressFrame(e)); c.runner.recordEgress(r, e) },
 		Progress: r.appendUnlessOver,
 	})
 	if c.net.earlier = report; report != nil {

@@ -32,7 +32,7 @@ func (c *execution) watchNetwork() {
 	c.net.watch = c.box.Network.Watch(func(e egress.Event, alone bool) {
 		c.run.appendUnlessOver(egressFrame(e))
 		if alone {
-			c.recordEgress(c.run, e)
+			c.runner.recordEgress(c.run, e)
 		}
 	})
 }
@@ -57,7 +57,7 @@ func (c *execution) endNetwork() (warnings []string) {
 		warnings = append(warnings, fmt.Sprintf("network: %d different names under %s were used, and the DNS servers of %s see each of them",
 			many.Count, many.Rule, strings.TrimPrefix(many.Rule, "*.")))
 		state := c.run.Snapshot()
-		c.record(event.Event{
+		c.runner.record(event.Event{
 			Name: event.EgressNames, Caller: c.run.caller, Run: &state, Runtime: state.Runtime,
 			Detail: map[string]string{"matched_rule": many.Rule, "names": strconv.Itoa(many.Count)},
 		})

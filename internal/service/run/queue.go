@@ -22,7 +22,7 @@ func (s *Runs) queueOf(p *plan) *queue.Queue {
 // openContext creates the context of a run, if it does not exist. A refused request must not leave one.
 func (s *Runs) openContext(p *plan) (err error) {
 	if p.request.Context != "" {
-		p.undoContext, err = p.session.Contexts.Use(p.request.Context, p.request.Language, s.now())
+		p.undoContext, err = p.session.Contexts.Use(p.request.Context, p.request.Language, s.runner.now())
 	}
 	return err
 }
@@ -42,7 +42,7 @@ func (r *Run) leaveSession() {
 // inside and outside of sessions, and the resources of their sandboxes together.
 func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	if r.releaseBudget, err = s.opts.Budget.Charge(r.owner, &r.plan.request.RunSpec); err != nil {
-		s.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
+		s.runner.count(event.QueueFull, r.state.Runtime, "requests_too_large", 1)
 		return err
 	}
 	x := r.plan.session
@@ -53,7 +53,7 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 			}
 		}
 	} else if r.asked == nil {
-		err = s.memory.Claim(r.id, r.owner, &r.plan.Placement, quota)
+		err = s.runner.memory.Claim(r.id, r.owner, &r.plan.Placement, quota)
 	}
 	if err != nil {
 		r.releaseRequest()
@@ -67,7 +67,7 @@ func (s *Runs) enter(r *Run, quota belljar.Quota) (err error) {
 	if r.ticket, err = q.Enter(r.owner, quota.ConcurrentRuns); err == nil {
 		return nil
 	}
-	s.memory.Drop(r.id)
+	s.runner.memory.Drop(r.id)
 	r.releaseRequest()
 	r.leaveSession()
 	return s.queueFull(q, r.state.Runtime)
@@ -79,7 +79,7 @@ func (s *Runs) withdraw(r *Run) {
 	r.ticket.Leave()
 	r.releaseRequest()
 	r.kept.Close()
-	s.memory.Drop(r.id)
+	s.runner.memory.Drop(r.id)
 	r.leaveSession()
 }
 

@@ -41,7 +41,7 @@ func (c *execution) output(ctx context.Context, fed *stdin.Pipe) (wire.Exit, err
 			return exit, context.Cause(ctx)
 		}
 		if gone != nil {
-			c.log.Warn("run's command cannot be reattached to", "run_id", c.run.id, "err", gone)
+			c.runner.log.Warn("run's command cannot be reattached to", "run_id", c.run.id, "err", gone)
 			return exit, err
 		}
 		c.out.rewind()

@@ -57,7 +57,7 @@ func (s Recovery) reattach(ctx context.Context, f *former, silent func()) error 
 
 // lostBecause logs why a run is lost, and returns the error for its caller.
 func (s Recovery) lostBecause(row store.Run, err error) error {
-	s.log.Warn("run of a former process cannot be reattached to", "run_id", row.ID, "session_id", row.SessionID, "err", err)
+	s.runs.runner.log.Warn("run of a former process cannot be reattached to", "run_id", row.ID, "session_id", row.SessionID, "err", err)
 	switch {
 	case errors.Is(err, errLost):
 		return err
@@ -74,19 +74,19 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 	}
 	p := &plan{request: belljar.RunRequest{RunSpec: *row.Spec}, sealed: row.Secrets}
 	var err error
-	if p.request.Secrets, p.Broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+	if p.request.Secrets, p.Broker, err = s.runs.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return nil, fmt.Errorf("its secrets on record, which its output must not show: %w", err)
 	}
 	p.Exec = row.Spec.WorkspaceExec
-	base := s.opts.Rules.Limits
+	base := s.runs.opts.Rules.Limits
 	if row.SessionID != "" {
-		x := s.opts.Session(row.SessionID)
+		x := s.runs.opts.Session(row.SessionID)
 		if x == nil {
 			return nil, errGone
 		}
 		p.session, p.Placement = x, x.Placement()
 		p.Why, p.Fetch, base = "", "", p.Limits
-	} else if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
+	} else if p.Host = s.runs.opts.Rules.Hosts.Named(row.Runtime); p.Host == nil {
 		return nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
 	}
 	if p.session == nil {
@@ -100,9 +100,9 @@ func (s Recovery) recoveredPlan(ctx context.Context, row store.Run) (*plan, erro
 		}
 		p.Env = install.Environment(presets)
 		network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-		caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
-		if p.Egress, err = s.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, presets); err != nil {
-			s.log.Warn("run of a former process has no network any longer", "run_id", row.ID, "err", err)
+		caller := s.runs.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.runs.opts.PolicyHash)
+		if p.Egress, err = s.runs.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, presets); err != nil {
+			s.runs.runner.log.Warn("run of a former process has no network any longer", "run_id", row.ID, "err", err)
 		}
 	}
 	if p.patterns, err = patterns(row.Spec.CapturePatterns); err != nil {
@@ -125,7 +125,7 @@ func (s Recovery) reattachBox(ctx context.Context, row store.Run, p *plan) (*box
 	if p.session != nil {
 		return p.session.Acquire(ctx)
 	}
-	return s.boxes.Reattach(ctx, box.Order{ID: row.ID, Caller: recovery.Caller(row.UserID, row.Operator), Placement: &p.Placement})
+	return s.runs.runner.boxes.Reattach(ctx, box.Order{ID: row.ID, Caller: recovery.Caller(row.UserID, row.Operator), Placement: &p.Placement})
 }
 
 // resume continues a run whose command was found.
@@ -134,30 +134,30 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	if started.StdinLimit > 0 && !started.StdinClosed && row.Spec.Stdin == "" && !row.Spec.Interactive {
 		return errInputLost // closing it here would look like the end of the input
 	}
-	quota, err := s.accounts.Quota(context.Background(), row.UserID)
+	quota, err := s.runs.runner.accounts.Quota(context.Background(), row.UserID)
 	if err != nil {
 		return err
 	}
-	r := s.create(recovery.Caller(row.UserID, row.Operator), p, row.ID, row.CreatedAt)
-	if r.kept, err = s.accounts.AllowLog(context.Background(), r.owner, quota); err != nil {
+	r := s.runs.create(recovery.Caller(row.UserID, row.Operator), p, row.ID, row.CreatedAt)
+	if r.kept, err = s.runs.runner.accounts.AllowLog(context.Background(), r.owner, quota); err != nil {
 		return err
 	}
 	r.kept.SetTo(log.Size())
-	r.log, r.ticket = log, s.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
+	r.log, r.ticket = log, s.runs.queueOf(p).Take(r.owner, quota.ConcurrentRuns)
 	r.cancelQueueTTL = func() bool { return false }
-	since := s.now().Add(-time.Duration(started.AgeMS) * time.Millisecond)
+	since := s.runs.runner.now().Add(-time.Duration(started.AgeMS) * time.Millisecond)
 	if row.StartedAt != nil {
 		since = *row.StartedAt
 	}
 	r.state = row.Run
-	r.state.Approval = s.opts.Desk.Lost(context.Background(), row.Approval) // its command began: only the record lags
+	r.state.Approval = s.runs.opts.Desk.Lost(context.Background(), row.Approval) // its command began: only the record lags
 	r.state.EstimatedStartTime, r.state.Phase, r.state.StartedAt = nil, belljar.PhaseRunning, &since
-	if err := s.register(r); err != nil {
+	if err := s.runs.register(r); err != nil {
 		r.kept.Close()
 		r.ticket.Leave()
 		return err
 	}
-	r.releaseBudget = s.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
+	r.releaseBudget = s.runs.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
 	if past.phase != belljar.PhaseRunning {
 		r.appendLog(phaseFrame(belljar.PhaseRunning))
 	}
@@ -170,10 +170,10 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 		for _, l := range p.Image.Layers {
 			dirs = append(dirs, l.Dir)
 		}
-		s.installer.Hold(p.Image.Layers).Holding(s.snapshots.Hold(dirs...)...).Until(s.closed, b)
-		s.memory.Reclaim(r.id, r.owner, &p.Placement, b, func(why error) { r.stop(why) })
+		s.runs.runner.installer.Hold(p.Image.Layers).Holding(s.runs.runner.snapshots.Hold(dirs...)...).Until(s.runs.runner.closed, b)
+		s.runs.runner.memory.Reclaim(r.id, r.owner, &p.Placement, b, func(why error) { r.stop(why) })
 	}
-	c := s.execution(r)
+	c := s.runs.runner.execution(r)
 	c.box, c.proc, c.end.Started = b, proc, true
 	c.hideSecrets()
 	c.out = past.transcript(c.out, p.Limits.LogBytes)
@@ -185,10 +185,10 @@ func (s Recovery) resume(row store.Run, p *plan, b *box.Box, proc *agent.Process
 	ctx, cancel := context.WithTimeout(context.Background(), usageTime)
 	c.countBefore(ctx)
 	cancel()
-	s.note(r)
-	s.startHeartbeat(r)
-	s.happened(event.RunReattached, r, 0)
-	go s.carryReattached(c)
+	s.runs.runner.note(r)
+	s.runs.runner.startHeartbeat(r)
+	s.runs.runner.happened(event.RunReattached, r, 0)
+	go s.runs.runner.carryReattached(c)
 	return nil
 }
 

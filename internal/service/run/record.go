@@ -135,7 +135,7 @@ func (r *Run) stopUpdates() {
 // conclude records the outcome of a run, then publishes it: a reader that gets the end event finds the finished run, and a power failure
 // loses neither. The log ends before the record does: after a crash in between, the log has the outcome.
 func (c *execution) conclude(o outcome.Outcome, usage belljar.ResourceUsage, files *captured) {
-	r, s := c.run, c.recorder
+	r, s := c.run, c.runner.recorder
 	r.stopUpdates()
 	last, err := s.finish(r, o, &usage, c.out.cut)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // Recovery recovers runs. The recovery of sessions cleans up after them in sessions.
-type Recovery struct{ *Runs }
+type Recovery struct{ runs *Runs }
 
 var _ recovery.Part = Recovery{}
 
@@ -39,13 +39,13 @@ func (f *former) sandbox() string { return cmp.Or(f.row.SessionID, f.row.ID) }
 // Recover continues the runs of a previous process of this node, or records them as lost. Those that hold slots and memory come first:
 // only then a queued run can know whether there is room for it.
 func (s Recovery) Recover(ctx context.Context) error {
-	rows, err := s.store.Unfinished(ctx)
+	rows, err := s.runs.runner.store.Unfinished(ctx)
 	if err != nil {
 		return fmt.Errorf("look for unfinished runs: %w", err)
 	}
 	var found []*former
 	for _, row := range rows {
-		if row.NodeID == s.opts.NodeID && s.Get(row.ID) == nil { // otherwise it is another server's
+		if row.NodeID == s.runs.opts.NodeID && s.runs.Get(row.ID) == nil { // otherwise it is another server's
 			found = append(found, &former{row: row})
 		}
 	}
@@ -80,7 +80,7 @@ func (s Recovery) recover(ctx context.Context, f *former, agent context.Context,
 		f.past, err = readHistory(ctx, log)
 	}
 	if err != nil {
-		s.log.Error("log of a former process cannot be read", "run_id", f.row.ID, "err", err)
+		s.runs.runner.log.Error("log of a former process cannot be read", "run_id", f.row.ID, "err", err)
 		f.row.Warnings = append(f.row.Warnings, "its log cannot be read")
 		s.recordLost(ctx, f.row, nil, f.past, errLost)
 		return true
@@ -102,19 +102,19 @@ func (s Recovery) recover(ctx context.Context, f *former, agent context.Context,
 
 // openLog opens the log of a run of a previous process, or creates one.
 func (s Recovery) openLog(id string) (logbook.Log, error) {
-	log, err := s.logs.Open(id)
+	log, err := s.runs.runner.logs.Open(id)
 	if errors.Is(err, logbook.ErrNotFound) {
-		return s.logs.Create(id)
+		return s.runs.runner.logs.Create(id)
 	}
 	return log, err
 }
 
 // requeue queues a queued run again. It repeats the admission: a run that is no longer permitted fails.
 func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (err error) {
-	caller := s.rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
+	caller := s.runs.runner.rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfRun(*row.Spec), row.Isolation, row.PolicyHash == s.runs.opts.PolicyHash)
 	spec := *row.Spec
 	var broker *placement.Broker
-	if spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+	if spec.Secrets, broker, err = s.runs.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return fmt.Errorf("its secrets on record: %w", err)
 	}
 	secrets := spec.Secrets
@@ -123,11 +123,11 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (
 		given.From = "" // its value is known, and must not change
 		spec.Secrets[name] = given
 	}
-	p, err := s.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: spec}, row.ImageDigest)
+	p, err := s.runs.admitter.admitWith(ctx, caller, belljar.RunRequest{RunSpec: spec}, row.ImageDigest)
 	if err != nil {
 		return err
 	}
-	if err := s.openContext(p); err != nil {
+	if err := s.runs.openContext(p); err != nil {
 		return err
 	}
 	defer func() {
@@ -139,44 +139,44 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (
 	if p.sealed = row.Secrets; broker != nil {
 		p.Broker = broker // the one on record
 	}
-	quota, err := s.accounts.Quota(ctx, row.UserID)
+	quota, err := s.runs.runner.accounts.Quota(ctx, row.UserID)
 	if err != nil {
 		return err
 	}
-	asks, err := recoverApproval(s.Runs, row, p)
+	asks, err := recoverApproval(s.runs, row, p)
 	if err != nil {
 		return err
 	}
-	r := s.create(caller, p, row.ID, row.CreatedAt)
+	r := s.runs.create(caller, p, row.ID, row.CreatedAt)
 	r.log, r.state.Approval = log, row.Approval
-	r.releaseBudget = s.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
-	r.ticket = s.queueOf(p).Park() // it was accepted: a queue that is full now takes it, too
+	r.releaseBudget = s.runs.opts.Budget.Recharge(r.owner, &p.request.RunSpec)
+	r.ticket = s.runs.queueOf(p).Park() // it was accepted: a queue that is full now takes it, too
 	defer func() {
 		if err != nil {
 			r.kept.Close()
 			r.withdrawApproval(true)
 			r.ticket.Leave()
 			r.releaseRequest()
-			s.memory.Drop(r.id)
+			s.runs.runner.memory.Drop(r.id)
 		}
 	}()
 	if p.session == nil && asks == nil { // its user's quota permitted this memory when it was first queued
-		if err := s.memory.Claim(r.id, r.owner, &p.Placement, belljar.Quota{}); err != nil {
+		if err := s.runs.runner.memory.Claim(r.id, r.owner, &p.Placement, belljar.Quota{}); err != nil {
 			return err
 		}
 	}
-	if r.kept, err = s.accounts.AllowLog(ctx, r.owner, quota); err != nil {
+	if r.kept, err = s.runs.runner.accounts.AllowLog(ctx, r.owner, quota); err != nil {
 		return err
 	}
 	if asks == nil {
 		r.ticket.Join(r.owner, quota.ConcurrentRuns)
-	} else if err := requeueAsked(ctx, s.Runs, r, *asks); err != nil {
+	} else if err := requeueAsked(ctx, s.runs, r, *asks); err != nil {
 		return err
 	}
-	if err := s.register(r); err != nil {
+	if err := s.runs.register(r); err != nil {
 		return err
 	}
-	s.launch(r)
+	s.runs.launch(r)
 	return nil
 }
 
@@ -184,12 +184,12 @@ func (s Recovery) requeue(ctx context.Context, row store.Run, log logbook.Log) (
 // cannot be read.
 func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log, past history, why error) {
 	if row.SessionID == "" { // in a session it leaves only an orphaned command
-		s.boxes.Remove(ctx, row.Runtime, row.ID)
+		s.runs.runner.boxes.Remove(ctx, row.Runtime, row.ID)
 	}
 	end := past.end
-	now := s.now()
+	now := s.runs.runner.now()
 	row.Spec, row.Secrets, row.Limits, row.FinishedAt, row.EstimatedStartTime = nil, nil, nil, &now, nil
-	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
+	row.Approval = s.runs.opts.Desk.Lost(ctx, row.Approval)
 	switch {
 	case log != nil && past.over():
 		row.Warnings = append(row.Warnings, "belljar ended before it was on record what this run used and left")
@@ -199,25 +199,25 @@ func (s Recovery) recordLost(ctx context.Context, row store.Run, log logbook.Log
 		end.Seq = 1
 	default:
 		endAsLost(&row.Run, why)
-		end.Seq = s.endLog(row.ID, log, []belljar.Frame{outcome.ErrorFrame(row.Run), outcome.EndFrame(row.Run, 0)})
+		end.Seq = s.runs.runner.endLog(row.ID, log, []belljar.Frame{outcome.ErrorFrame(row.Run), outcome.EndFrame(row.Run, 0)})
 	}
 	row.LastSeq = end.Seq
 	if log != nil {
 		row.LogBytes = log.Size()
-		s.seal(row.ID, log)
+		s.runs.runner.seal(row.ID, log)
 	}
 	// Its artifacts are not on record, so that no request could find them.
-	if err := s.blobs.Delete(ctx, row.UserID, row.ID); err != nil {
-		s.log.Error("artifacts of a lost run cannot be removed", "run_id", row.ID, "err", err)
+	if err := s.runs.runner.blobs.Delete(ctx, row.UserID, row.ID); err != nil {
+		s.runs.runner.log.Error("artifacts of a lost run cannot be removed", "run_id", row.ID, "err", err)
 	}
-	s.accounts.LogAdded(row.UserID, row.LogBytes)
-	if err := s.store.Finish(ctx, row); err != nil {
-		s.log.Error("end of a lost run cannot be recorded; retrying", "run_id", row.ID, "err", err)
-		s.work.Go(func() {
-			s.retry.Do(func() error { return s.store.Finish(context.Background(), row) }, "run_id", row.ID)
+	s.runs.runner.accounts.LogAdded(row.UserID, row.LogBytes)
+	if err := s.runs.runner.store.Finish(ctx, row); err != nil {
+		s.runs.runner.log.Error("end of a lost run cannot be recorded; retrying", "run_id", row.ID, "err", err)
+		s.runs.runner.work.Go(func() {
+			s.runs.runner.retry.Do(func() error { return s.runs.runner.store.Finish(context.Background(), row) }, "run_id", row.ID)
 		})
 	}
-	s.record(event.Event{
+	s.runs.runner.record(event.Event{
 		Name: endEvent(row.Phase), Time: now, Caller: belljar.Caller{ID: row.UserID, Source: "recovery"}, Run: &row.Run, Runtime: row.Runtime,
 		Reason: string(row.ReasonCode),
 	})

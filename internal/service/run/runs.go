@@ -91,7 +91,7 @@ type Options struct {
 
 // Runs manages the runs of a service. Ended runs are on record. Live ones are also in memory, where their state is more recent.
 type Runs struct {
-	*runner
+	runner   *runner
 	opts     Options
 	admitter *admitter
 
@@ -122,7 +122,7 @@ func New(o Options) *Runs {
 func (s *Runs) register(r *Run) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.work.Enter() {
+	if !s.runner.work.Enter() {
 		return fault.ShuttingDown()
 	}
 	s.runs[r.id] = r
@@ -155,7 +155,7 @@ func (s *Runs) Find(ctx context.Context, id string) (*Run, store.Run, error) {
 	if r := s.Get(id); r != nil {
 		return r, store.Run{}, nil
 	}
-	row, err := s.store.Get(ctx, id)
+	row, err := s.runner.store.Get(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		return nil, row, NotFound(id)
@@ -182,7 +182,7 @@ func (s *Runs) Flush(ctx context.Context) {
 	ctx, stop := context.WithTimeout(ctx, recordDelay)
 	defer stop()
 	for _, r := range s.all() {
-		if err := s.flush(r, true); errors.Is(err, errDraft) {
+		if err := s.runner.flush(r, true); errors.Is(err, errDraft) {
 			select {
 			case <-r.done:
 			case <-ctx.Done():
@@ -196,9 +196,9 @@ func (s *Runs) Flush(ctx context.Context) {
 func (s *Runs) Refuse() (under []*Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.work.Refuse()
+	s.runner.work.Refuse()
 	for _, r := range s.runs {
-		if !r.stopQueued() && (!s.sessionsSurvive || !r.inSession()) {
+		if !r.stopQueued() && (!s.runner.sessionsSurvive || !r.inSession()) {
 			under = append(under, r)
 		}
 	}
@@ -209,12 +209,12 @@ func (s *Runs) Refuse() (under []*Run) {
 func (s *Runs) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.work.Refuse() // under the lock, so that no run is registered afterwards
+	s.runner.work.Refuse() // under the lock, so that no run is registered afterwards
 	for _, r := range s.runs {
 		r.stopQueued() // before the end of another run gives it a place
 	}
 	for _, r := range s.runs {
-		if s.sessionsSurvive && r.inSession() {
+		if s.runner.sessionsSurvive && r.inSession() {
 			r.stop(fault.ErrDetached)
 		} else {
 			r.stop(fault.ErrShutdown)

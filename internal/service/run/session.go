@@ -39,7 +39,7 @@ func (s *Runs) StopContext(id, name string) {
 
 // CountIn returns how many runs a session has had.
 func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
-	_, total, err := s.store.List(ctx, belljar.RunQuery{SessionID: id, Limit: 1})
+	_, total, err := s.runner.store.List(ctx, belljar.RunQuery{SessionID: id, Limit: 1})
 	if err != nil {
 		return 0, fault.Record("count the runs of session "+id, err)
 	}
@@ -48,7 +48,7 @@ func (s *Runs) CountIn(ctx context.Context, id string) (int, error) {
 
 // Busy returns the ids of the sessions with unfinished runs on record: runs of a previous process, before they are recovered.
 func (s *Runs) Busy(ctx context.Context) (map[string]bool, error) {
-	rows, err := s.store.Unfinished(ctx)
+	rows, err := s.runner.store.Unfinished(ctx)
 	if err != nil {
 		return nil, fault.Record("look for unfinished runs", err)
 	}

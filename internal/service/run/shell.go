@@ -73,7 +73,7 @@ func (c *execution) replay(ctx context.Context) error {
 	n, err := p.session.Contexts.Replay(ctx, c.box, p.command(c.id, c.box), p.request.Context, func(yield func(belljar.Run, error) bool) {
 		q := belljar.RunQuery{UserID: c.run.owner, SessionID: p.request.SessionID, Sort: "created_at:asc", Limit: belljar.MaxPage}
 		for more := true; more; q.Offset += q.Limit {
-			page, total, err := c.store.List(ctx, q)
+			page, total, err := c.runner.store.List(ctx, q)
 			if err != nil {
 				yield(belljar.Run{}, err)
 				return

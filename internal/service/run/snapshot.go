@@ -42,7 +42,7 @@ func (c *execution) unpackSnapshot(packages *install.Ready) (*install.Ready, err
 	if p.snapshot.ID == "" {
 		return packages, nil
 	}
-	layer, held, err := c.snapshots.Layer(c.run.ctx, p.snapshot)
+	layer, held, err := c.runner.snapshots.Layer(c.run.ctx, p.snapshot)
 	if err != nil {
 		packages.Release()
 		return nil, err
@@ -57,7 +57,7 @@ func (c *execution) unpackSnapshot(packages *install.Ready) (*install.Ready, err
 // layTemplate puts the files of the run's template, if it has one, into its workspace. packages may be nil.
 func (c *execution) layTemplate(packages *install.Ready) (*snapshot.Source, *install.Ready, error) {
 	p := c.plan
-	from, err := c.templates.Source(c.run.ctx, c.run.caller, p.request.Template)
+	from, err := c.runner.templates.Source(c.run.ctx, c.run.caller, p.request.Template)
 	if from == nil && err == nil {
 		return nil, packages, nil
 	}

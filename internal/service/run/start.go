@@ -40,13 +40,13 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if err != nil {
 		return nil, first, err
 	}
-	if err := s.accounts.Room(ctx, caller.ID); err != nil {
+	if err := s.runner.accounts.Room(ctx, caller.ID); err != nil {
 		return nil, first, err
 	}
-	if err := s.accounts.CheckDay(ctx, caller.ID, p.network() || p.git != nil || !p.request.Packages.IsZero()); err != nil {
+	if err := s.runner.accounts.CheckDay(ctx, caller.ID, p.network() || p.git != nil || !p.request.Packages.IsZero()); err != nil {
 		return nil, first, err
 	}
-	quota, err := s.accounts.Quota(ctx, caller.ID)
+	quota, err := s.runner.accounts.Quota(ctx, caller.ID)
 	if err != nil {
 		return nil, first, err
 	}
@@ -58,11 +58,11 @@ func (s *Runs) accept(ctx context.Context, caller belljar.Caller, req belljar.Ru
 	if p.sealed, err = s.opts.Secrets.Seal(id, p.request.Secrets, p.Broker); err != nil {
 		return nil, first, err
 	}
-	kept, err := s.accounts.AffordLog(ctx, caller.ID, quota) // last: a refusal from here on must close it
+	kept, err := s.runner.accounts.AffordLog(ctx, caller.ID, quota) // last: a refusal from here on must close it
 	if err != nil {
 		return nil, first, err
 	}
-	r = s.create(caller, p, id, s.now())
+	r = s.create(caller, p, id, s.runner.now())
 	r.kept = kept
 	r.draft = waited && key == nil && p.session != nil && asks == nil
 	if asks != nil {
@@ -86,12 +86,12 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		return first, err
 	}
 	if !r.ticket.Waited() {
-		if ok, _ := s.memory.Place(r.id, false); ok {
+		if ok, _ := s.runner.memory.Place(r.id, false); ok {
 			r.state.Phase = belljar.PhaseStarting
 		}
 	}
 	// Create the log first: a log without a record is swept, but a record must always have its log.
-	if r.log, err = s.newLog(r); err != nil {
+	if r.log, err = s.runner.newLog(r); err != nil {
 		s.withdraw(r)
 		return first, fault.Record("make the log of a run", err)
 	}
@@ -105,7 +105,7 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 	}
 	first = r.Snapshot()
 	if r.draft {
-		s.happened(event.RunCreated, r, 0)
+		s.runner.happened(event.RunCreated, r, 0)
 		s.launch(r)
 		return first, nil
 	}
@@ -117,11 +117,11 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		first.Details = &belljar.Replay{Key: key.Key, Status: idempotency.Created}
 	}
 	// If the caller disconnects now, it must still be definite whether the run is on record.
-	prior, err := s.store.Insert(context.WithoutCancel(ctx), s.row(r), key)
+	prior, err := s.runner.store.Insert(context.WithoutCancel(ctx), s.runner.row(r), key)
 	if err != nil || prior != nil {
 		s.unregister(r)
 		s.abandon(r)
-		s.work.Done()
+		s.runner.work.Done()
 		if err != nil {
 			return first, fault.Record("put the run on record", err)
 		}
@@ -130,10 +130,10 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 		}
 		return replay(prior)
 	}
-	s.happened(event.RunCreated, r, 0)
+	s.runner.happened(event.RunCreated, r, 0)
 	s.opts.Secrets.RecordUse(r.caller, r.plan.used)
 	if r.asked != nil {
-		if err = r.asked.Wait(ctx, waiter{Runs: s, run: r}); err != nil {
+		if err = r.asked.Wait(ctx, waiter{runs: s, run: r}); err != nil {
 			r.stop(err)
 			s.opts.Keys.Release(key, r.id)
 		}
@@ -145,14 +145,14 @@ func (s *Runs) enrol(ctx context.Context, r *Run, quota belljar.Quota, key *stor
 // launch executes a run that is on record, or will be. Its time in the queue begins.
 func (s *Runs) launch(r *Run) {
 	if r.draft {
-		s.flushLater(r, draftFor)
+		s.runner.flushLater(r, draftFor)
 	} else {
-		s.startHeartbeat(r)
+		s.runner.startHeartbeat(r)
 	}
 	if r.waiting() && !r.parked {
-		s.startQueueTTL(r)
+		s.runner.startQueueTTL(r)
 	}
-	go s.carry(r)
+	go s.runner.carry(r)
 }
 
 // startQueueTTL bounds a run's time in the queue, unless it is a command of a shell: clients rely on each being run, in order.
@@ -166,20 +166,20 @@ func (s *runner) startQueueTTL(r *Run) {
 func (s *Runs) abandon(r *Run) {
 	r.stop(nil)
 	s.withdraw(r)
-	if err := s.logs.Remove(r.id); err != nil {
-		s.log.Error("log cannot be removed", "run_id", r.id, "err", err)
+	if err := s.runner.logs.Remove(r.id); err != nil {
+		s.runner.log.Error("log cannot be removed", "run_id", r.id, "err", err)
 	}
 	close(r.done) // for a server that ends meanwhile
 }
 
 // queueFull refuses a run because its queue is full.
 func (s *Runs) queueFull(q *queue.Queue, runtime string) error {
-	s.count(event.QueueFull, runtime, "queue_full", 1)
+	s.runner.count(event.QueueFull, runtime, "queue_full", 1)
 	after := q.RetryAfter().Seconds()
 	return &belljar.Error{
 		Code: belljar.CodeRateLimited, Message: "the queue is full",
 		Details: map[string]any{
-			"queue_max_length": s.opts.QueueLength, "retry_after_sec": int(math.Ceil(min(max(after, 1), s.queueTTL.Seconds()))),
+			"queue_max_length": s.opts.QueueLength, "retry_after_sec": int(math.Ceil(min(max(after, 1), s.runner.queueTTL.Seconds()))),
 		},
 		Hint: "send the same request again later",
 	}

@@ -72,7 +72,7 @@ func (s *Runs) OpenStdin(caller belljar.Caller, r *Run) (belljar.Stdin, error) {
 	}
 	in.Watch(func(reason string, taken int64) {
 		state := r.Snapshot()
-		s.record(event.Event{
+		s.runner.record(event.Event{
 			Name: event.StdinClosed, Caller: caller, Run: &state, Runtime: state.Runtime, Reason: reason, Count: taken,
 		})
 	})

@@ -28,13 +28,13 @@ func (s *Runs) Sweep(ctx context.Context, bytesBefore, rowsBefore time.Time) err
 	if !bytesBefore.IsZero() {
 		errs = append(errs, s.sweep(ctx, bytesBefore, true))
 	}
-	return errors.Join(append(errs, s.sweep(ctx, rowsBefore, false), s.sweepOrphans(ctx, s.clock.Now()))...)
+	return errors.Join(append(errs, s.sweep(ctx, rowsBefore, false), s.sweepOrphans(ctx, s.runner.clock.Now()))...)
 }
 
 // sweep removes the bytes of the runs that finished before t, or the runs. It stops after a step in which some cannot be removed. The next
 // sweep continues after those, and retries them after the last.
 func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
-	var on store.RunSweeper = s.store
+	var on store.RunSweeper = s.runner.store
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
 	stuck := s.stuck[onlyBytes]
@@ -78,8 +78,8 @@ func (s *Runs) sweep(ctx context.Context, t time.Time, onlyBytes bool) error {
 func (s *Runs) release(rows []store.Run, swept []string) {
 	for _, row := range rows {
 		if slices.Contains(swept, row.ID) {
-			s.accounts.ArtifactsAdded(row.UserID, -row.KeptBytes())
-			s.accounts.LogAdded(row.UserID, -row.KeptLog())
+			s.runner.accounts.ArtifactsAdded(row.UserID, -row.KeptBytes())
+			s.runner.accounts.LogAdded(row.UserID, -row.KeptLog())
 		}
 	}
 }
@@ -88,10 +88,10 @@ func (s *Runs) release(rows []store.Run, swept []string) {
 func (s *Runs) sweepBytes(ctx context.Context, row store.Run) error {
 	var errs []error
 	if !row.LogGone {
-		errs = append(errs, s.logs.Remove(row.ID))
+		errs = append(errs, s.runner.logs.Remove(row.ID))
 	}
 	if !row.ArtifactsGone {
-		errs = append(errs, s.blobs.Delete(ctx, row.UserID, row.ID))
+		errs = append(errs, s.runner.blobs.Delete(ctx, row.UserID, row.ID))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("sweep run %s: %w", row.ID, err)
@@ -118,24 +118,24 @@ func (s *Runs) sweepOrphans(ctx context.Context, now time.Time) error {
 		if s.Get(id) != nil {
 			return true
 		}
-		_, err := s.store.Get(ctx, id)
+		_, err := s.runner.store.Get(ctx, id)
 		return !errors.Is(err, store.ErrNotFound) // in doubt, keep the bytes
 	}
 	var errs []error
-	if book, ok := s.logs.(orphanage); ok {
+	if book, ok := s.runner.logs.(orphanage); ok {
 		ids, err := book.Orphans(t, known)
 		errs = append(errs, err)
 		for _, id := range ids {
-			errs = append(errs, s.logs.Remove(id))
+			errs = append(errs, s.runner.logs.Remove(id))
 		}
 	}
-	keys, err := s.blobs.Orphans(ctx, t, known)
+	keys, err := s.runner.blobs.Orphans(ctx, t, known)
 	errs = append(errs, err)
 	for _, k := range keys {
 		if snapshot.IsBlob(k.RunID) {
 			errs = append(errs, s.opts.Snapshots.SweepBlob(ctx, k))
 		} else {
-			errs = append(errs, s.blobs.Delete(ctx, k.UserID, k.RunID))
+			errs = append(errs, s.runner.blobs.Delete(ctx, k.UserID, k.RunID))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -56,5 +56,5 @@ func (c *execution) noteWarm() {
 	c.run.state.Warm = &warm
 	c.run.mu.Unlock()
 	result := map[bool]string{false: "miss", true: "hit"}
-	c.count(event.WarmStart, c.plan.Host.Name(), result[warm], 1)
+	c.runner.count(event.WarmStart, c.plan.Host.Name(), result[warm], 1)
 }
