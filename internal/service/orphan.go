@@ -10,7 +10,7 @@ import (
 )
 
 // sandboxes recovers the sandboxes that no session and no run has claimed, by removing them.
-type sandboxes struct{ *Service }
+type sandboxes struct{ service *Service }
 
 var _ recovery.Cleaner = sandboxes{}
 
@@ -20,7 +20,7 @@ func (sandboxes) Recover(context.Context) error { return nil }
 // RemoveOrphans removes the orphaned sandboxes of this installation in the background, so that it does not delay the start. If a
 // runtime is not available, the reaper removes its orphans later.
 func (s sandboxes) RemoveOrphans(ctx context.Context) {
-	for _, h := range s.hosts {
+	for _, h := range s.service.hosts {
 		if caps, err := h.Capabilities(ctx); err == nil && !caps.Available {
 			h.Orphans.Suspect()
 			continue // it cannot list its sandboxes
@@ -28,15 +28,15 @@ func (s sandboxes) RemoveOrphans(ctx context.Context) {
 		found, err := s.orphansOf(ctx, h)
 		if err != nil {
 			h.Orphans.Suspect()
-			s.log.Error("sandboxes of a former process cannot be listed", "runtime", h.Name(), "err", err)
+			s.service.log.Error("sandboxes of a former process cannot be listed", "runtime", h.Name(), "err", err)
 			continue
 		}
 		if len(found) == 0 {
 			continue
 		}
-		s.work.Go(func() {
+		s.service.work.Go(func() {
 			// Continue even while the service closes: there may be no next process, and each removal takes a bounded time.
-			recovery.ForEach(found, func(id string) { s.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
+			recovery.ForEach(found, func(id string) { s.service.boxes.Remove(context.WithoutCancel(ctx), h.Name(), id) })
 		})
 	}
 }
@@ -44,7 +44,7 @@ func (s sandboxes) RemoveOrphans(ctx context.Context) {
 // removeSuspected removes orphans on the suspected runtimes that two consecutive passes find. A sandbox that is being made or
 // removed is orphaned only briefly.
 func (s sandboxes) removeSuspected(ctx context.Context) {
-	for _, h := range s.hosts {
+	for _, h := range s.service.hosts {
 		suspected, seen := h.Orphans.Suspected()
 		if !suspected || ctx.Err() != nil {
 			continue
@@ -54,12 +54,12 @@ func (s sandboxes) removeSuspected(ctx context.Context) {
 		}
 		found, err := s.orphansOf(ctx, h)
 		if err != nil {
-			s.log.Warn("sandboxes that may be orphaned cannot be listed", "runtime", h.Name(), "err", err)
+			s.service.log.Warn("sandboxes that may be orphaned cannot be listed", "runtime", h.Name(), "err", err)
 			continue
 		}
 		h.Orphans.Found(found)
 		again := slices.DeleteFunc(slices.Clone(found), func(id string) bool { return !slices.Contains(seen, id) })
-		recovery.ForEach(again, func(id string) { s.boxes.Remove(ctx, h.Name(), id) })
+		recovery.ForEach(again, func(id string) { s.service.boxes.Remove(ctx, h.Name(), id) })
 	}
 }
 
@@ -69,8 +69,8 @@ func (s sandboxes) orphansOf(ctx context.Context, h *placement.Host) ([]string, 
 	defer cancel()
 	ids, err := h.List(ctx)
 	return slices.DeleteFunc(ids, func(id string) bool {
-		x := s.sessions.Get(id)
-		return x != nil && !session.Hibernates(x) || s.runs.Get(id) != nil || s.boxes.IsSide(id)
+		x := s.service.sessions.Get(id)
+		return x != nil && !session.Hibernates(x) || s.service.runs.Get(id) != nil || s.service.boxes.IsSide(id)
 	}), err
 }
 

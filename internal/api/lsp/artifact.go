@@ -40,28 +40,28 @@ func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.webURL(id)}
+	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.reporter.webURL(id)}
 	for _, a := range list {
 		kind := cmp.Or(mime.TypeByExtension(path.Ext(a.Path)), "application/octet-stream")
 		item := artifactItem{Path: a.Path, Size: a.Size, Type: kind, Skipped: a.Skipped, LinkTarget: a.LinkTarget}
 		if a.Skipped == "" && a.LinkTarget == "" {
-			item.DownloadURL = s.artifactURL(id, a.Path)
+			item.DownloadURL = s.reporter.artifactURL(id, a.Path)
 		}
 		out.Items = append(out.Items, item)
 	}
-	if !s.options.Notifications {
+	if !s.reporter.options.Notifications {
 		if out.WebURL != "" {
-			s.show(ctx, out.WebURL)
+			s.reporter.show(ctx, out.WebURL)
 		} else {
-			s.log(fmt.Sprintf("Belljar: run %s has left %d files", id, len(list)))
+			s.reporter.log(fmt.Sprintf("Belljar: run %s has left %d files", id, len(list)))
 			for _, a := range list {
 				switch {
 				case a.Skipped != "":
-					s.log(fmt.Sprintf("Belljar: %s, not kept: %s", char.Quoted(a.Path), a.Skipped))
+					s.reporter.log(fmt.Sprintf("Belljar: %s, not kept: %s", char.Quoted(a.Path), a.Skipped))
 				case a.LinkTarget != "":
-					s.log(fmt.Sprintf("Belljar: %s, link to %s", char.Quoted(a.Path), char.Quoted(a.LinkTarget)))
+					s.reporter.log(fmt.Sprintf("Belljar: %s, link to %s", char.Quoted(a.Path), char.Quoted(a.LinkTarget)))
 				default:
-					s.log(fmt.Sprintf("Belljar: %s, %d bytes", char.Quoted(a.Path), a.Size))
+					s.reporter.log(fmt.Sprintf("Belljar: %s, %d bytes", char.Quoted(a.Path), a.Size))
 				}
 			}
 		}

@@ -42,7 +42,7 @@ const mostRuns = 100
 func (s *Server) remember(r *run) {
 	s.runs[r.id] = r
 	s.order = append(s.order, r.id)
-	s.newest[r.target()] = r.id
+	s.reporter.newest[r.target()] = r.id
 	if len(s.order) > mostRuns {
 		delete(s.runs, s.order[0])
 		s.order = s.order[1:]
@@ -120,11 +120,11 @@ func (s *reporter) progress(r *run, kind, message string) {
 // follow forwards a run's output until it ends, and then shows its failure.
 func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
-	defer s.forget(r.plan)
+	defer s.reporter.forget(r.plan)
 	defer func() { r.out, r.places, r.files = [2]collected{}, nil, texts{} }() // the run is remembered for a long time
 	r.phase = r.started.Phase
-	s.tellRun(r, r.started, false)
-	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
+	s.reporter.tellRun(r, r.started, false)
+	ctx = s.o.onRetry(ctx, func(err error) { s.reporter.away(r, err) })
 	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd})
 	pump := &pump{reporter: s.reporter, run: r}
 	for frame, err := range r.service.Runs().Frames(ctx, r.id, 1) {
@@ -134,7 +134,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 		}
 		if r.isAway {
 			r.isAway = false
-			s.stands(r)
+			s.reporter.stands(r)
 		}
 		switch {
 		case frame.Type == belljar.FrameStdout:
@@ -147,7 +147,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 			phase, _ := frame.Data["phase"].(string)
 			if now := belljar.Phase(phase); !now.Terminal() {
 				r.phase = now
-				s.stands(r)
+				s.reporter.stands(r)
 			}
 		}
 	}
@@ -162,27 +162,27 @@ func (s *Server) follow(ctx context.Context, r *run) {
 		r.final, r.err = r.service.Runs().Get(ctx, r.id)
 	}
 	switch {
-	case s.ctx.Err() != nil:
+	case s.reporter.ctx.Err() != nil:
 		r.err = context.Canceled // the editor ended
 		return
 	case ctx.Err() != nil:
 		r.err = context.Cause(ctx)
 	}
 	if r.err != nil {
-		s.lost(r)
+		s.reporter.lost(r)
 		return
 	}
 	r.places = trace.NewResolver(r.files, trace.Options{Cwd: r.spec.Cwd, Artifacts: &captured{ctx: ctx, from: r.service.Artifacts(), run: r.id}})
-	found := s.diagnose(r)
+	found := s.reporter.diagnose(r)
 	summary := r.summary()
-	s.tellRun(r, r.final, false)
-	s.progress(r, "end", summary)
-	s.replace(r, found)
+	s.reporter.tellRun(r, r.final, false)
+	s.reporter.progress(r, "end", summary)
+	s.reporter.replace(r, found)
 	if r.args.URI != "" {
-		s.mark(r)
+		s.reporter.mark(r)
 	}
-	if !s.options.Notifications {
-		s.background(func(ctx context.Context) { s.offer(ctx, r, summary) })
+	if !s.reporter.options.Notifications {
+		s.reporter.background(func(ctx context.Context) { s.offer(ctx, r, summary) })
 	}
 }
 
@@ -246,11 +246,11 @@ func (s *Server) offer(ctx context.Context, r *run, summary string) {
 	if left, err := r.service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
 		p.Actions = append(p.Actions, messageAction{list})
 	}
-	if s.webURL(r.id) != "" {
+	if s.reporter.webURL(r.id) != "" {
 		p.Actions = append(p.Actions, messageAction{open})
 	}
 	var chosen *messageAction
-	if err := s.ask(ctx, "window/showMessageRequest", p, &chosen); err != nil || chosen == nil {
+	if err := s.reporter.ask(ctx, "window/showMessageRequest", p, &chosen); err != nil || chosen == nil {
 		return
 	}
 	var err error
@@ -266,7 +266,7 @@ func (s *Server) offer(ctx context.Context, r *run, summary string) {
 		_, err = s.openRun(ctx, runArg{r.id})
 	}
 	if err != nil {
-		s.tell(messageError, "Belljar: "+words(err))
+		s.reporter.tell(messageError, "Belljar: "+words(err))
 	}
 }
 

@@ -49,8 +49,8 @@ type chunk struct {
 
 // pump sends output to the editor: immediately if it is slow, and in larger pieces if it is fast.
 type pump struct {
-	*reporter
-	run *run
+	reporter *reporter
+	run      *run
 
 	mu      gosync.Mutex
 	paused  bool // output was sent just now
@@ -104,7 +104,7 @@ func (p *pump) next() {
 	}
 	stream, before, began := p.waiting[0].stream, len(p.shown[p.waiting[0].stream]), time.Now()
 	p.send()
-	p.early(p.run, string(p.shown[stream]), len(p.shown[stream])-before)
+	p.reporter.early(p.run, string(p.shown[stream]), len(p.shown[stream])-before)
 	p.paused = true
 	// A program's output may be hostile: the search for messages may take at most a twentieth of the time.
 	time.AfterFunc(max(logPause, 20*time.Since(began)), func() {
@@ -184,26 +184,26 @@ func (p *pump) emit(stream int, data []byte, seq uint64) {
 	}
 	copy(p.sent[:], p.sent[1:])
 	p.sent[mostSent-1] = time.Now()
-	if !p.options.Notifications {
-		p.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
+	if !p.reporter.options.Notifications {
+		p.reporter.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
 		return
 	}
 	note := logNote{RunID: p.run.id, Seq: seq, Stream: streamName(stream), Data: string(data)}
 	if !utf8.Valid(data) {
 		note.Data, note.Encoding = base64.StdEncoding.EncodeToString(data), "base64"
 	}
-	p.notify("belljar/log", note)
+	p.reporter.notify("belljar/log", note)
 }
 
 func (p *pump) truncated(stream int) {
-	page := p.webURL(p.run.id)
-	if p.options.Notifications {
-		p.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
+	page := p.reporter.webURL(p.run.id)
+	if p.reporter.options.Notifications {
+		p.reporter.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
 		return
 	}
 	text := fmt.Sprintf("Belljar: %s continues, and its first %d KB are shown.", streamName(stream), mostShown>>10)
 	if page != "" {
 		text += " " + fullLogs + ": " + page
 	}
-	p.log(text)
+	p.reporter.log(text)
 }

@@ -78,7 +78,7 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.streamURL(r.id), WebURL: s.webURL(r.id), SessionID: r.started.SessionID, Interactive: r.args.Interactive}
+	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.reporter.streamURL(r.id), WebURL: s.reporter.webURL(r.id), SessionID: r.started.SessionID, Interactive: r.args.Interactive}
 	if !args.Wait {
 		return answer, nil
 	}
@@ -97,9 +97,9 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 // last returns the arguments of the last run, for a rerun. The caller holds the mutex.
 func (s *Server) last(args runArgs) (runArgs, error) {
 	var last *runArgs
-	f, _ := s.holder(args.URI)
-	if f == nil && (args.URI == "" || args.Folder != "") && (args.Folder != "" || len(s.folders) == 1) {
-		f, _ = s.folderOf(args.Folder)
+	f, _ := s.reporter.holder(args.URI)
+	if f == nil && (args.URI == "" || args.Folder != "") && (args.Folder != "" || len(s.reporter.folders) == 1) {
+		f, _ = s.reporter.folderOf(args.Folder)
 	}
 	switch {
 	case f != nil:
@@ -117,21 +117,21 @@ func (s *Server) last(args runArgs) (runArgs, error) {
 
 // plan decides what to run.
 func (s *Server) plan(args runArgs) (*plan, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.reporter.mu.Lock()
+	defer s.reporter.mu.Unlock()
 	if args.Rerun {
 		var err error
 		if args, err = s.last(args); err != nil {
 			return nil, err
 		}
 	}
-	if name, ok := fileOf(args.URI); ok && s.docs[args.URI] == nil {
-		args.URI = s.uriOf(name)
+	if name, ok := fileOf(args.URI); ok && s.reporter.docs[args.URI] == nil {
+		args.URI = s.reporter.uriOf(name)
 	}
 	p := &plan{args: args}
-	p.folder, p.rel = s.holder(args.URI)
+	p.folder, p.rel = s.reporter.holder(args.URI)
 	if args.Folder != "" || args.URI == "" {
-		f, err := s.folderOf(args.Folder)
+		f, err := s.reporter.folderOf(args.Folder)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 	if err := plan(p); err != nil {
 		return nil, err
 	}
-	s.watchEdits(p)
+	s.reporter.watchEdits(p)
 	return p, nil
 }
 
@@ -184,10 +184,10 @@ func (s *Server) planFolder(p *plan) error {
 	args := p.args
 	c.Runtime, c.BaseImage = cmp.Or(args.Runtime, c.Runtime), cmp.Or(args.BaseImage, c.BaseImage)
 	p.settings = c
-	p.texts = s.buffers(p.folder)
+	p.texts = s.reporter.buffers(p.folder)
 	does := program{command: args.Command, language: args.Language, cwd: args.Cwd}
 	if len(does.command) == 0 && p.rel != "" {
-		_, text, _ := s.textOf(args.URI)
+		_, text, _ := s.reporter.textOf(args.URI)
 		if does, err = programOf(p.folder, p.rel, args.Test.Name, text); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (s *Server) planFolder(p *plan) error {
 // planLone plans the run of a text without a folder. It sends only the file, not its directory. The caller holds the mutex.
 func (s *Server) planLone(p *plan) error {
 	args := p.args
-	name, text, ok := s.textOf(args.URI)
+	name, text, ok := s.reporter.textOf(args.URI)
 	if !ok {
 		return &belljar.Error{Code: belljar.CodeNotFound, Message: fmt.Sprintf("%.200q is neither open in the editor nor a text file", args.URI)}
 	}
@@ -235,7 +235,7 @@ func (s *Server) planLone(p *plan) error {
 	language, file := kind(name), ""
 	if path, is := fileOf(args.URI); is {
 		file = filepath.Base(path)
-	} else if d := s.docs[args.URI]; d != nil {
+	} else if d := s.reporter.docs[args.URI]; d != nil {
 		language = languageOf(d.language)
 	}
 	l, known := belljar.LanguageOf(language)
@@ -260,7 +260,7 @@ func (s *Server) planLone(p *plan) error {
 func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
 	defer func() {
 		if begun == nil {
-			s.forget(p)
+			s.reporter.forget(p)
 		}
 	}()
 	service, err := s.engine(ctx)
@@ -270,8 +270,8 @@ func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
 	r := &run{plan: p, service: service, done: make(chan struct{})}
 	ctx, r.quit = context.WithCancel(ctx)
 	defer r.quit()
-	s.begin(ctx, r)
-	ctx = s.o.onRetry(ctx, func(err error) { s.away(r, err) })
+	s.reporter.begin(ctx, r)
+	ctx = s.o.onRetry(ctx, func(err error) { s.reporter.away(r, err) })
 	switch {
 	case p.folder == nil:
 		p.spec.BaseImage = s.image(p.settings)
@@ -284,26 +284,26 @@ func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
 		r.started, err = s.startFolder(ctx, service, r)
 	}
 	if err != nil {
-		s.progress(r, "end", words(err))
+		s.reporter.progress(r, "end", words(err))
 		return nil, err
 	}
-	followed, leave := context.WithCancelCause(s.ctx)
-	s.mu.Lock()
+	followed, leave := context.WithCancelCause(s.reporter.ctx)
+	s.reporter.mu.Lock()
 	cancelled := ctx.Err() != nil
 	if !cancelled {
 		r.id, r.leave = r.started.ID, leave
 		s.remember(r)
 	}
-	s.mu.Unlock()
+	s.reporter.mu.Unlock()
 	if cancelled {
 		leave(nil)
 		stopping, stop := context.WithTimeout(context.WithoutCancel(ctx), mostAccepting)
 		defer stop()
 		err = errors.Join(context.Canceled, s.stop(stopping, service, r.started.ID))
-		s.progress(r, "end", words(err))
+		s.reporter.progress(r, "end", words(err))
 		return nil, err
 	}
-	s.background(func(context.Context) {
+	s.reporter.background(func(context.Context) {
 		defer leave(nil)
 		s.follow(followed, r)
 	})
@@ -329,7 +329,7 @@ func (s *Server) startFolder(ctx context.Context, service belljar.Service, r *ru
 	p, f := r.plan, r.plan.folder
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	want := sending{settings: p.settings, startup: p.args.StartupTimeoutSec, buffers: p.texts, only: p.args.Files, note: func(text string) { s.progress(r, "report", text) }}
+	want := sending{settings: p.settings, startup: p.args.StartupTimeoutSec, buffers: p.texts, only: p.args.Files, note: func(text string) { s.reporter.progress(r, "report", text) }}
 	if p.rel != "" && len(want.only) == 0 {
 		want.must = []string{p.rel}
 	}

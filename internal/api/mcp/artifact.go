@@ -44,7 +44,7 @@ const (
 func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact, string, []sdk.Content) {
 	list, err := c.Artifacts().List(c, run.ID)
 	if err != nil {
-		c.kit.log.Warn("artifacts could not be listed", "run_id", run.ID, "err", err)
+		c.session.kit.log.Warn("artifacts could not be listed", "run_id", run.ID, "err", err)
 		return nil, "", nil
 	}
 	var found []artifact
@@ -64,7 +64,7 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 			uri, about = "", "not kept: "+a.Skipped
 		}
 		line := fmt.Sprintf("%s (%d bytes, %s)\n", char.Quoted(a.Path), a.Size, about)
-		if len(found) == maxArtifacts || text.Len()+len(line) > c.terms.MaxOutput {
+		if len(found) == maxArtifacts || text.Len()+len(line) > c.session.terms.MaxOutput {
 			hidden++
 			continue
 		}
@@ -82,7 +82,7 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 		}
 		data, err := c.readArtifact(run.ID, a.Path)
 		if err != nil {
-			c.kit.log.Warn("picture could not be read", "run_id", run.ID, "path", a.Path, "err", err)
+			c.session.kit.log.Warn("picture could not be read", "run_id", run.ID, "path", a.Path, "err", err)
 			continue
 		}
 		if picture, _ := c.picture(a.Path, data); picture != nil {
@@ -149,7 +149,7 @@ func (c *call) picture(name string, data []byte) (sdk.Content, string) {
 		if !utf8.Valid(data) || !bytes.Contains(head, []byte("<svg")) {
 			return nil, base + " is not an SVG, despite its name"
 		}
-		if len(data) > c.terms.MaxOutput {
+		if len(data) > c.session.terms.MaxOutput {
 			return nil, ""
 		}
 		return &sdk.TextContent{Text: string(data)}, fmt.Sprintf("%s: a picture (svg, %d bytes)", base, len(data))

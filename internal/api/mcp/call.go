@@ -27,7 +27,7 @@ const (
 type call struct {
 	context.Context
 	belljar.Service
-	*clientSession
+	session *clientSession
 	request string // its [requestKey]
 	token   any    // of progress; nil if the client requests none
 	conn    *sdk.ServerSession
@@ -54,7 +54,7 @@ func (s *clientSession) newCall(ctx context.Context, req sdk.Request) *call {
 		}
 	}
 	return &call{
-		Context: ctx, sent: ctx, clientSession: s, request: header.Get(requestHeader), conn: conn, version: version,
+		Context: ctx, sent: ctx, session: s, request: header.Get(requestHeader), conn: conn, version: version,
 		Service: s.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
 	}
 }
@@ -62,10 +62,10 @@ func (s *clientSession) newCall(ctx context.Context, req sdk.Request) *call {
 // reserve reserves memory for an answer with n bytes of content, which are encoded more than once. It is released when the answer is
 // sent, or before by release.
 func (c *call) reserve(n int64) (release func(), err error) {
-	if c.client.Answers == nil {
+	if c.session.client.Answers == nil {
 		return func() {}, nil
 	}
-	if release, err = c.client.Answers(c, 4*n); err == nil {
+	if release, err = c.session.client.Answers(c, 4*n); err == nil {
 		context.AfterFunc(c.sent, release)
 	}
 	return release, err
@@ -114,7 +114,7 @@ func (c *call) failed(t *tool, err error) *sdk.CallToolResult {
 	}
 	e := api.Public(err)
 	if e.Code == belljar.CodeInternal {
-		c.kit.log.Error("tool failed inside", "tool", t.Name, "mcp_session_id", c.id, "err", err)
+		c.session.kit.log.Error("tool failed inside", "tool", t.Name, "mcp_session_id", c.session.id, "err", err)
 	}
 	return &sdk.CallToolResult{Meta: sdk.Meta{errorMeta: e}, IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: explain(e)}}}
 }

@@ -51,12 +51,12 @@ func codeTool() *tool {
 }
 
 func code(c *call, in codeInput) (*reply, error) {
-	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
+	timeout, err := c.session.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
 	}
 	usual := "python"
-	if own, ok := belljar.ContextLanguage(c.terms.Language); ok {
+	if own, ok := belljar.ContextLanguage(c.session.terms.Language); ok {
 		usual = own
 	}
 	language, ok := belljar.ContextLanguage(cmp.Or(in.Language, usual))
@@ -68,13 +68,13 @@ func code(c *call, in codeInput) (*reply, error) {
 	}
 	run, out, err := c.finish(belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Context: language, Language: language, Code: in.Code, Replay: in.Replay, TimeoutSec: timeout,
-	}, c.terms.Wait)
+	}, c.session.terms.Wait)
 	if err != nil {
 		return nil, sandboxError(api.Renamed(err, map[string]string{"timeout_sec": "timeout_seconds"}))
 	}
 	var o codeOutput
 	var text string
-	if o.execOutput, text = c.executed(run, out, c.terms.Wait); o.output == nil {
+	if o.execOutput, text = c.executed(run, out, c.session.terms.Wait); o.output == nil {
 		return &reply{text + " That has its value and its pictures, too.", nil, o}, nil
 	}
 	var shown string
@@ -95,7 +95,7 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 	o := shownOutput{VariablesLost: run.Context.Lost()}
 	var b strings.Builder
 	var pictures []sdk.Content
-	room := c.terms.MaxOutput
+	room := c.session.terms.MaxOutput
 	bytes, looked, hidden, left := 0, 0, 0, 0
 	cut := func(text string) string {
 		text = char.Short(text, room)
@@ -156,7 +156,7 @@ func (c *call) shown(run belljar.Run, out *belljar.Output) (shownOutput, string,
 		}
 	}
 	if left > 0 {
-		fmt.Fprintf(&b, "\nnote: results that are not shown: %d. An answer has %d bytes of them\n", left, c.terms.MaxOutput)
+		fmt.Fprintf(&b, "\nnote: results that are not shown: %d. An answer has %d bytes of them\n", left, c.session.terms.MaxOutput)
 	}
 	if hidden > 0 {
 		fmt.Fprintf(&b, "\nnote: pictures that are not shown: %d. An answer has %d of %d bytes together at most; save them as files, and read each with sandbox_fs_read\n",

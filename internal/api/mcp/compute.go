@@ -63,7 +63,7 @@ func computeTool() *tool {
 }
 
 func runCode(c *call, in runInput) (*reply, error) {
-	name := cmp.Or(in.Runtime, c.terms.Language, "python")
+	name := cmp.Or(in.Runtime, c.session.terms.Language, "python")
 	l, known := belljar.LanguageOf(name)
 	if !known {
 		e := api.Refuse("runtime", "runtime %.40q is not known", name)
@@ -73,13 +73,13 @@ func runCode(c *call, in runInput) (*reply, error) {
 	if in.Code == "" {
 		return nil, api.Refuse("code", "code must not be empty")
 	}
-	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
+	timeout, err := c.session.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
 	}
-	image := c.terms.Image
-	if !c.terms.setsImage() {
-		image = c.kit.opts.Image
+	image := c.session.terms.Image
+	if !c.session.terms.setsImage() {
+		image = c.session.kit.opts.Image
 	}
 	spec := c.oneShot(image)
 	file := l.FileOf(in.Code)
@@ -99,7 +99,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 		return nil, api.Renamed(err, names)
 	}
 	ms, _ := run.Took()
-	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+
+	text, printed := report(run, out, c.session.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+
 		"; or let the program print less, or write to /workspace/artifacts.")
 	found, left, more := c.collect(run, spec.Files)
 	o := runOutput{
@@ -114,7 +114,7 @@ func runCode(c *call, in runInput) (*reply, error) {
 
 // oneShot returns a one-shot run on the operator's terms.
 func (c *call) oneShot(image string) belljar.RunSpec {
-	t := c.terms
+	t := c.session.terms
 	return belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: image, Runtime: t.Runtime, Isolation: t.Isolation, TrustLevel: t.TrustLevel,
 		Resources: t.Resources, CapturePatterns: append(DefaultCapture(), t.Capture...), NetworkPolicy: t.policy(), Egress: t.Egress,
@@ -190,10 +190,10 @@ func (in *commandInput) checkForm(operators bool) error {
 }
 
 func runCommand(c *call, in commandInput) (*reply, error) {
-	if err := in.checkForm(c.terms.setsImage()); err != nil {
+	if err := in.checkForm(c.session.terms.setsImage()); err != nil {
 		return nil, err
 	}
-	timeout, err := c.terms.timeout("timeout_sec", float64(in.TimeoutSec))
+	timeout, err := c.session.terms.timeout("timeout_sec", float64(in.TimeoutSec))
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +204,12 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 		}
 		spec = belljar.RunSpec{SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Runtime: in.Runtime}
 	} else {
-		image, err := fixed("base_image", in.BaseImage, c.terms.Image)
+		image, err := fixed("base_image", in.BaseImage, c.session.terms.Image)
 		if err != nil {
 			return nil, err
 		}
 		spec = c.oneShot(image)
-		if spec.Runtime, err = fixed("runtime", in.Runtime, c.terms.Runtime); err != nil {
+		if spec.Runtime, err = fixed("runtime", in.Runtime, c.session.terms.Runtime); err != nil {
 			return nil, err
 		}
 	}
@@ -227,8 +227,8 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 		spec.Files = append(spec.Files, belljar.InlineFile{Path: f.Path, Content: data})
 	}
 	wait := forever
-	if c.terms.InMode() == belljar.ToolsCode {
-		wait = c.terms.Wait // this mode has tools that read the rest
+	if c.session.terms.InMode() == belljar.ToolsCode {
+		wait = c.session.terms.Wait // this mode has tools that read the rest
 	}
 	run, out, err := c.finish(spec, wait)
 	if err != nil {
@@ -238,8 +238,8 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 		RunID: run.ID, SessionID: run.SessionID, Phase: run.Phase, PolicyHash: run.PolicyHash, ImageDigest: run.ImageDigest,
 		Runtime: run.Runtime, ended: endOf(run),
 	}
-	if c.client.StreamURL != nil {
-		o.LogStreamURL = c.client.StreamURL(run)
+	if c.session.client.StreamURL != nil {
+		o.LogStreamURL = c.session.client.StreamURL(run)
 	}
 	if out == nil {
 		place := cmp.Or(run.SessionID, run.ID)
@@ -247,7 +247,7 @@ func runCommand(c *call, in commandInput) (*reply, error) {
 			run.ID, run.Phase, place, run.ID)
 		return &reply{unfinished(run, text), nil, o}, nil
 	}
-	text, printed := report(run, out, c.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+".")
+	text, printed := report(run, out, c.session.terms.MaxOutput, "All that is kept of it is the resource "+outputURI(run.ID)+".")
 	o.output = printed
 	var left string
 	var more []sdk.Content

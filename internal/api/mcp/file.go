@@ -183,7 +183,7 @@ func listFiles(c *call, in listInput) (*reply, error) {
 			name += " -> " + char.Quoted(e.Target)
 		}
 		line := fmt.Sprintf("%s %10d %s\n", e.Mode, e.Size, name)
-		if b.Len()+len(line) > c.terms.MaxOutput {
+		if b.Len()+len(line) > c.session.terms.MaxOutput {
 			o.Truncated = true
 			break
 		}

@@ -34,7 +34,7 @@ type finisher interface {
 // finish starts a run and waits at most wait for its end. If the run continues, out is nil. A cancelled call cancels the run,
 // unless its client only stopped waiting.
 func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
-	spec.Labels = map[string]string{label: c.id}
+	spec.Labels = map[string]string{label: c.session.id}
 	req := belljar.RunRequest{RunSpec: spec}
 	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
 		run, out, err = f.Finish(c, req, wait)
@@ -109,10 +109,10 @@ func (c *call) interrupted(run belljar.Run, err error) (belljar.Run, *belljar.Ou
 	e.Message = stopped + fmt.Sprintf("run %s continues", run.ID)
 	e.Hint = "do not make the call again; once the server is back, results report the run until it has ended"
 	switch {
-	case c.terms.InMode() != belljar.ToolsCode && c.version >= firstSessionless:
+	case c.session.terms.InMode() != belljar.ToolsCode && c.version >= firstSessionless:
 		e.Hint = "do not make the call again: its run is on record" // no later call is known to be this client's
-	case c.terms.InMode() != belljar.ToolsCode:
-		c.detach(detachedRun{run, "an earlier call was cut off, but its"}) // over stdio this process outlives the server
+	case c.session.terms.InMode() != belljar.ToolsCode:
+		c.session.detach(detachedRun{run, "an earlier call was cut off, but its"}) // over stdio this process outlives the server
 	default:
 		e.Message = stopped + fmt.Sprintf("command continues as exec_id %s in sandbox_id %s", run.ID, cmp.Or(run.SessionID, run.ID))
 		e.Hint = "do not make the call again; once the server is back, read what the command prints with sandbox_exec_read, or wait for it with sandbox_exec_wait"
@@ -122,10 +122,10 @@ func (c *call) interrupted(run belljar.Run, err error) (belljar.Run, *belljar.Ou
 
 // abandon cancels the run of a cancelled call, or detaches it if the client only stopped waiting. It returns the call's error.
 func (c *call) abandon(run belljar.Run) error {
-	over := errors.Is(context.Cause(c), errSessionEnded) || c.life.Err() != nil
+	over := errors.Is(context.Cause(c), errSessionEnded) || c.session.life.Err() != nil
 	switch {
-	case !over && c.clientTimedOut(c.request):
-		c.detach(detachedRun{run, "an earlier call was abandoned, but its"})
+	case !over && c.session.clientTimedOut(c.request):
+		c.session.detach(detachedRun{run, "an earlier call was abandoned, but its"})
 		return context.Cause(c)
 	case over && run.SessionID != "":
 		return errSessionEnded // the run ends or continues with its sandbox
@@ -133,7 +133,7 @@ func (c *call) abandon(run belljar.Run) error {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), closeTime)
 	defer stop()
 	if err := ignoreNotFound(c.Runs().Cancel(ctx, run.ID)); err != nil {
-		c.kit.log.Warn("run of a cancelled call could not be cancelled", "run_id", run.ID, "err", err)
+		c.session.kit.log.Warn("run of a cancelled call could not be cancelled", "run_id", run.ID, "err", err)
 	}
 	return context.Cause(c)
 }
@@ -171,10 +171,10 @@ const maxDetachedOutput = 4 << 10
 // detachedNotes returns the notes of a result about detached runs; "" if there are none. A note about a one-shot run is repeated
 // until the run has ended. A run in a sandbox has one note, because its output can be read.
 func (c *call) detachedNotes() string {
-	c.mu.Lock()
-	detached := c.detached
-	c.detached = nil
-	c.mu.Unlock()
+	c.session.mu.Lock()
+	detached := c.session.detached
+	c.session.detached = nil
+	c.session.mu.Unlock()
 	var b strings.Builder
 	for _, d := range detached {
 		run, err := c.Runs().Get(c, d.ID)
@@ -185,7 +185,7 @@ func (c *call) detachedNotes() string {
 		switch {
 		case belljar.CodeOf(err) == belljar.CodeNotFound:
 		case err != nil:
-			c.detach(d) // the next result may be able to tell
+			c.session.detach(d) // the next result may be able to tell
 		case d.SessionID != "":
 			fmt.Fprintf(&b, "\n\nnote: %s command continues as exec_id %s in sandbox_id %s (%s): "+
 				"read what it printed with sandbox_exec_read, or wait for it with sandbox_exec_wait.", d.why, run.ID, d.SessionID, run.Phase)
@@ -194,7 +194,7 @@ func (c *call) detachedNotes() string {
 			_, left, _ := c.collect(run, nil)
 			fmt.Fprintf(&b, "\n\nnote: %s run %s continued and has ended: %s%s", d.why, run.ID, text, left)
 		default:
-			c.detach(d)
+			c.session.detach(d)
 			fmt.Fprintf(&b, "\n\nnote: %s run %s continues (%s); its output is the resource %s.", d.why, run.ID, run.Phase, outputURI(run.ID))
 		}
 	}

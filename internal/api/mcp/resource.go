@@ -52,21 +52,21 @@ func (s *clientSession) addTemplates() {
 
 // addResource lists an artifact, and removes the oldest from the list if it is full.
 func (c *call) addResource(uri string, a belljar.Artifact) {
-	c.mu.Lock()
-	if slices.Contains(c.artifacts, uri) {
-		c.mu.Unlock()
+	c.session.mu.Lock()
+	if slices.Contains(c.session.artifacts, uri) {
+		c.session.mu.Unlock()
 		return
 	}
-	c.artifacts = append(c.artifacts, uri)
+	c.session.artifacts = append(c.session.artifacts, uri)
 	oldest := ""
-	if len(c.artifacts) > maxListed {
-		oldest, c.artifacts = c.artifacts[0], c.artifacts[1:]
+	if len(c.session.artifacts) > maxListed {
+		oldest, c.session.artifacts = c.session.artifacts[0], c.session.artifacts[1:]
 	}
-	c.mu.Unlock()
+	c.session.mu.Unlock()
 	if oldest != "" {
-		c.server.RemoveResources(oldest)
+		c.session.server.RemoveResources(oldest)
 	}
-	c.server.AddResource(&sdk.Resource{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: a.Size}, c.readResource)
+	c.session.server.AddResource(&sdk.Resource{URI: uri, Name: a.Path, MIMEType: mediaType(a.Path), Size: a.Size}, c.session.readResource)
 }
 
 // readResource answers resources/read.
@@ -152,7 +152,7 @@ func (c *call) ownRun(id string, none error) (belljar.Run, error) {
 	switch {
 	case belljar.CodeOf(err) == belljar.CodeNotFound:
 		return run, none
-	case err != nil, run.Labels[label] == c.id:
+	case err != nil, run.Labels[label] == c.session.id:
 		return run, err
 	case run.SessionID != "" && c.authorize(run.SessionID, true) == nil:
 		return run, nil

@@ -117,7 +117,7 @@ func sandboxTools() []*tool {
 func (in inSandbox) sandbox() string { return in.SandboxID }
 
 func open(c *call, in openInput) (*reply, error) {
-	key, err := fixed("session_key", in.SessionKey, c.terms.Session)
+	key, err := fixed("session_key", in.SessionKey, c.session.terms.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -130,18 +130,18 @@ func open(c *call, in openInput) (*reply, error) {
 		state = "is new"
 	}
 	more := " unless it asks for another time"
-	if c.terms.TimeoutSec > 0 {
+	if c.session.terms.TimeoutSec > 0 {
 		more = " at most"
 	}
 	text := fmt.Sprintf("sandbox_id %s %s. Image %s, files in %s, %s; a command may take %v seconds%s.%s",
-		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.terms.reach("no network", "network: "), s.Limits.TimeoutSec, more, c.terms.secrets())
+		s.ID, state, s.BaseImage, belljar.WorkspaceDir, c.session.terms.reach("no network", "network: "), s.Limits.TimeoutSec, more, c.session.terms.secrets())
 	return &reply{text, nil, openOutput{s.ID, s.BaseImage, belljar.WorkspaceDir, created}}, nil
 }
 
 // openSandbox finds or makes the sandbox with a name, and reports whether it is new.
 func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
-	spec := c.terms.session(c.scope(key))
-	spec.Labels = map[string]string{label: c.id}
+	spec := c.session.terms.session(c.session.scope(key))
+	spec.Labels = map[string]string{label: c.session.id}
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
@@ -166,19 +166,19 @@ const openTime = 15 * time.Minute
 
 // remember adds sandboxes to those of the client session.
 func (c *call) remember(sandboxes ...belljar.Session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.session.mu.Lock()
+	defer c.session.mu.Unlock()
 	for _, s := range sandboxes {
-		c.sandboxes[s.ID] = s.ScopeKey
+		c.session.sandboxes[s.ID] = s.ScopeKey
 	}
 }
 
 // authorize refuses a sandbox that belongs neither to the client session nor to its workflow. With unscoped it allows the user's
 // sessions without an agent, workflow or thread, too. It reports any other as missing.
 func (c *call) authorize(id string, unscoped bool) error {
-	c.mu.Lock()
-	_, known := c.sandboxes[id]
-	c.mu.Unlock()
+	c.session.mu.Lock()
+	_, known := c.session.sandboxes[id]
+	c.session.mu.Unlock()
 	if known {
 		return nil
 	}
@@ -186,7 +186,7 @@ func (c *call) authorize(id string, unscoped bool) error {
 		Code: belljar.CodeNotFound, Message: fmt.Sprintf("sandbox %.80q does not exist", id),
 		Details: map[string]any{"field": "sandbox_id"}, Hint: "call sandbox_open, and use the sandbox_id that it answers with",
 	}
-	if c.terms.InMode() != belljar.ToolsCode {
+	if c.session.terms.InMode() != belljar.ToolsCode {
 		none.Hint = "give base_image in place of session_id, for a fresh sandbox"
 	}
 	if !belljar.ValidID(id) {
@@ -199,11 +199,11 @@ func (c *call) authorize(id string, unscoped bool) error {
 	if err != nil {
 		return err
 	}
-	user, err := c.userID(c, c.Service)
+	user, err := c.session.userID(c, c.Service)
 	if err != nil {
 		return err
 	}
-	own := strings.HasPrefix(s.ScopeKey, c.scope("").Prefix()) || s.Labels[label] == c.id
+	own := strings.HasPrefix(s.ScopeKey, c.session.scope("").Prefix()) || s.Labels[label] == c.session.id
 	unscoped = unscoped && s.ScopeKey == "" && s.Labels[label] == ""
 	if s.UserID != user || !own && !unscoped {
 		return none
@@ -215,7 +215,7 @@ func (c *call) authorize(id string, unscoped bool) error {
 }
 
 func exec(c *call, in execInput) (*reply, error) {
-	timeout, err := c.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
+	timeout, err := c.session.terms.timeout("timeout_seconds", float64(in.TimeoutSeconds))
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func exec(c *call, in execInput) (*reply, error) {
 		SpecVersion: belljar.SpecVersion, SessionID: in.SandboxID, Command: in.Cmd, Env: in.Env, TimeoutSec: timeout,
 		Cwd: cmp.Or(in.Cwd, "."), // the workspace, not the image's WORKDIR
 	}
-	wait := c.terms.Wait
+	wait := c.session.terms.Wait
 	if in.Stream {
 		wait = 0
 	}
@@ -249,7 +249,7 @@ func (c *call) executed(run belljar.Run, out *belljar.Output, wait time.Duration
 		return o, unfinished(run, fmt.Sprintf("status running%s: exec_id %s continues. Read its output with sandbox_exec_read (since_seq 0 is the beginning), "+
 			"or wait for its end with sandbox_exec_wait.", after, run.ID))
 	}
-	text, printed := report(run, out, c.terms.MaxOutput,
+	text, printed := report(run, out, c.session.terms.MaxOutput,
 		fmt.Sprintf("Read it from the beginning with sandbox_exec_read, exec_id %s; or write to a file, and read that in parts.", run.ID))
 	o.Status, o.ended, o.output = "completed", endOf(run), &printed
 	if ms, ok := run.Took(); ok {
@@ -309,7 +309,7 @@ func readExec(c *call, in readInput) (*reply, error) {
 		return nil, err
 	}
 	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{
-		Since: in.SinceSeq, Frames: int(cmp.Or(in.MaxChunks, defaultChunks)), Bytes: readBytes, Wait: min(readWait, c.terms.Wait),
+		Since: in.SinceSeq, Frames: int(cmp.Or(in.MaxChunks, defaultChunks)), Bytes: readBytes, Wait: min(readWait, c.session.terms.Wait),
 	})
 	if err != nil {
 		return nil, err
@@ -345,7 +345,7 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	wait := c.terms.Wait
+	wait := c.session.terms.Wait
 	if in.TimeoutSeconds != nil {
 		wait = min(wait, time.Duration(min(*in.TimeoutSeconds, uint64(MaxWait.Seconds())))*time.Second)
 	}

@@ -53,7 +53,7 @@ func (d *Door) attend(id string, n int) int {
 // chat is the conversation with a program, as one client sees it. The program is an interactive run of the workspace's session, so
 // that the program and its output outlive clients and the server.
 type chat struct {
-	*call
+	call     *call
 	id       string
 	template string
 	options  options // changed with the lock of the chat and mu
@@ -142,8 +142,8 @@ func (c *call) chat() (socket.Peer, error) {
 // reserve counts the chat among those of its workspace, although no run of it is listed, until release. It refuses one more than there may
 // be; with again, the chat counts already. The lock makes sure that each other reserve finds a restarting chat either running or starting.
 func (x *chat) reserve(ctx context.Context, again bool) (release func(), err error) {
-	d := x.door
-	unlock, err := d.locks.Lock(ctx, x.Session)
+	d := x.call.door
+	unlock, err := d.locks.Lock(ctx, x.call.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (x *chat) reserve(ctx context.Context, again bool) (release func(), err err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.starting[x.id] = x.Session
+	d.starting[x.id] = x.call.Session
 	return func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -165,15 +165,15 @@ func (x *chat) reserve(ctx context.Context, again bool) (release func(), err err
 
 // room refuses a chat if the workspace has its maximum.
 func (x *chat) room() error {
-	d, all := x.door, map[string]bool{}
+	d, all := x.call.door, map[string]bool{}
 	d.mu.Lock()
 	for id, session := range d.starting { // read first: a chat that is no longer starting is in the list
-		if session == x.Session {
+		if session == x.call.Session {
 			all[id] = true
 		}
 	}
 	d.mu.Unlock()
-	runs, err := x.chats("", unended...)
+	runs, err := x.call.chats("", unended...)
 	if err != nil {
 		return err
 	}
@@ -223,8 +223,8 @@ func (d *Door) kept(runID string) options {
 // program in place of all.
 func (x *chat) resume(runs []belljar.Run, template Template) (err error) {
 	run := runs[0]
-	set, began := x.door.kept(run.ID), optionsHad(run)
-	had, asked, ctx := template.with(began, set), x.options, x.r.Context()
+	set, began := x.call.door.kept(run.ID), optionsHad(run)
+	had, asked, ctx := template.with(began, set), x.options, x.call.r.Context()
 	x.options = had
 	if len(asked) == 0 {
 		asked = had
@@ -236,7 +236,7 @@ func (x *chat) resume(runs []belljar.Run, template Template) (err error) {
 			}
 		}
 	}
-	if maps.Equal(asked, had) && !x.flag("force_new", false) {
+	if maps.Equal(asked, had) && !x.call.flag("force_new", false) {
 		x.program, err = x.follows(ctx, run.ID, x.fromSeq, false)
 		return err
 	}
@@ -300,7 +300,7 @@ func chatFailed(e *belljar.Error) any { return chatError(messageOf(e)) }
 
 // Close implements [socket.Peer].
 func (x *chat) Close() {
-	x.door.attend(x.id, -1)
+	x.call.door.attend(x.id, -1)
 	x.mu.Lock()
 	p, shown := x.program, x.shown
 	x.mu.Unlock()
@@ -315,13 +315,13 @@ func (x *chat) Greet() any { return x.greeting() }
 func (x *chat) greeting() connected {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	token, expires := x.token(socket.Claims{Kind: kindChat, ID: x.id, Run: x.shown.runID})
+	token, expires := x.call.token(socket.Claims{Kind: kindChat, ID: x.id, Run: x.shown.runID})
 	m := connected{
 		Type: "system", Subtype: "connected", SessionID: token, Resumed: x.resumed, ExpiresAt: expires, Provider: x.template,
 		Settings: map[string]any{"model": nil, "max_thinking_tokens": nil},
 	}
 	now := maps.Clone(x.options)
-	maps.Copy(now, x.door.kept(x.shown.runID))
+	maps.Copy(now, x.call.door.kept(x.shown.runID))
 	for name, v := range now {
 		m.Settings[name] = v
 		if n, err := strconv.Atoi(v); err == nil && name == "max_thinking_tokens" {
@@ -371,14 +371,14 @@ func (x *chat) Follow(ctx context.Context, emit socket.Emit) socket.Verdict {
 // successor returns the program that has replaced one that has ended, by this client or another one; nil if there is none. It waits for a
 // restart in progress.
 func (x *chat) successor(ctx context.Context, old *program) (*program, error) {
-	unlock, err := x.door.locks.Lock(ctx, x.id)
+	unlock, err := x.call.door.locks.Lock(ctx, x.id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 	next, had := x.current(), x.options
 	if next == old {
-		runs, err := x.chats(x.id, unended...)
+		runs, err := x.call.chats(x.id, unended...)
 		if err != nil || len(runs) == 0 {
 			return nil, nil
 		}

@@ -218,12 +218,12 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	if p.stdin == nil {
 		return nil
 	}
-	unlock, err := x.door.inputs.Lock(ctx, p.runID)
+	unlock, err := x.call.door.inputs.Lock(ctx, p.runID)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	_, cut := x.door.cut.LoadAndDelete(p.runID)
+	_, cut := x.call.door.cut.LoadAndDelete(p.runID)
 	if cut {
 		raw = slices.Insert(raw, 0, '\n')
 	}
@@ -231,7 +231,7 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(tellGrace, p.release) })()
 	if err = writeLine(p.stdin, raw); err == nil {
 		if l, ok := line.(controlLine); ok {
-			x.door.keep(p.runID, l)
+			x.call.door.keep(p.runID, l)
 		}
 		return nil
 	}
@@ -244,7 +244,7 @@ func (x *chat) tell(ctx context.Context, line any, emit socket.Emit) error {
 		}
 	}
 	if cut || len(raw) > inputPiece { // one piece is written whole or not at all
-		x.door.cut.Store(p.runID, true)
+		x.call.door.cut.Store(p.runID, true)
 	}
 	return err
 }
@@ -289,10 +289,10 @@ func (x *chat) interrupt(ctx context.Context, emit socket.Emit) error {
 // signal executes the interruption, and reports whether it has found a process. It uses a terminal: with a quota of one run, a new run would
 // wait for the chat's own. If the user's terminals are all in use, signal starts a run.
 func (x *chat) signal(ctx context.Context) (sent bool, err error) {
-	command, all := []string{"/bin/sh", "-c", interruption, x.id}, x.Engine.Terminals()
-	made, err := all.Open(ctx, x.Session, belljar.TerminalSpec{Command: command})
+	command, all := []string{"/bin/sh", "-c", interruption, x.id}, x.call.Engine.Terminals()
+	made, err := all.Open(ctx, x.call.Session, belljar.TerminalSpec{Command: command})
 	if belljar.CodeOf(err) == belljar.CodeQuotaExceeded {
-		done, err := x.exec(ctx, "signal", min(signalTime, x.door.opts.ChatLifetime), nil, command...)
+		done, err := x.call.exec(ctx, "signal", min(signalTime, x.call.door.opts.ChatLifetime), nil, command...)
 		return err == nil && done.code == 0, err
 	}
 	if err != nil {
@@ -325,18 +325,18 @@ func (x *chat) signal(ctx context.Context) (sent bool, err error) {
 
 // restart replaces the program by a new one, which continues the conversation if its template supports that.
 func (x *chat) restart(ctx context.Context) error {
-	unlock, err := x.door.locks.Lock(ctx, x.id)
+	unlock, err := x.call.door.locks.Lock(ctx, x.id)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	runs, err := x.chats(x.id, unended...) // another client may have restarted it in the meantime
+	runs, err := x.call.chats(x.id, unended...) // another client may have restarted it in the meantime
 	if err != nil {
 		return err
 	}
 	for _, run := range runs {
 		x.mu.Lock()
-		x.options = x.door.opts.Templates[x.template].with(x.options, x.door.kept(run.ID))
+		x.options = x.call.door.opts.Templates[x.template].with(x.options, x.call.door.kept(run.ID))
 		x.mu.Unlock()
 	}
 	next, err := x.start(ctx, true, ids(runs)...)

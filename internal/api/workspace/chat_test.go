@@ -320,7 +320,7 @@ func TestLeavingStopsTheSuccessor(t *testing.T) {
 		return &program{runID: id, cancel: func() {}, stop: func() { stopped[id] = true }, next: func() (belljar.Frame, error, bool) { return belljar.Frame{}, nil, false }}
 	}
 	x := chatWith(t, replacing{}, ended("old"))
-	x.door.clients = map[string]int{"c": 1}
+	x.call.door.clients = map[string]int{"c": 1}
 	x.replace(ended("second"))
 	x.Follow(t.Context(), func(any) error {
 		x.replace(ended("third"))

@@ -195,18 +195,18 @@ func TestLargeFilesShareMemory(t *testing.T) {
 // The answers with a user's trees and searches share memory, too.
 func TestListsShareMemory(t *testing.T) {
 	x := chatWith(t, linked{n: 100, looks: new(atomic.Int64)}, nil)
-	x.door.opts.Bodies = api.NewShares(1<<20, 0)
-	release, err := x.door.opts.Bodies.Take(t.Context(), "", 1<<20-1000)
+	x.call.door.opts.Bodies = api.NewShares(1<<20, 0)
+	release, err := x.call.door.opts.Bodies.Take(t.Context(), "", 1<<20-1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.r = httptest.NewRequestWithContext(t.Context(), "GET", "/?q=1", nil)
+	x.call.r = httptest.NewRequestWithContext(t.Context(), "GET", "/?q=1", nil)
 	for _, want := range []belljar.Code{belljar.CodeRateLimited, ""} {
-		for name, list := range map[string]func(string) (any, error){"tree": x.tree, "search": x.search} {
+		for name, list := range map[string]func(string) (any, error){"tree": x.call.tree, "search": x.call.search} {
 			if _, err := list("."); belljar.CodeOf(err) != want {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
-			for _, sent := range x.sent {
+			for _, sent := range x.call.sent {
 				sent()
 			}
 		}
@@ -218,13 +218,13 @@ func TestListsShareMemory(t *testing.T) {
 func TestTreeWaitsForMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := chatWith(t, linked{n: 100, looks: new(atomic.Int64)}, nil)
-		x.door.opts.Bodies = api.NewShares(1<<20, 4*lookTime)
-		release, err := x.door.opts.Bodies.Take(t.Context(), "", 1<<20)
+		x.call.door.opts.Bodies = api.NewShares(1<<20, 4*lookTime)
+		release, err := x.call.door.opts.Bodies.Take(t.Context(), "", 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.AfterFunc(2*lookTime, release)
-		got, err := x.tree(".")
+		got, err := x.call.tree(".")
 		if err != nil {
 			t.Fatal(err)
 		}

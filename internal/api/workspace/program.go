@@ -53,7 +53,7 @@ func (x *chat) start(ctx context.Context, again bool, old ...string) (*program, 
 			return nil, err
 		}
 	}
-	template := x.door.opts.Templates[x.template]
+	template := x.call.door.opts.Templates[x.template]
 	more := template.Start
 	if again && len(template.Resume) > 0 {
 		more = template.Resume
@@ -68,30 +68,30 @@ func (x *chat) start(ctx context.Context, again bool, old ...string) (*program, 
 	}
 	env := map[string]string{chatEnv: x.id}
 	maps.Copy(env, template.Env)
-	run, err := x.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
-		SpecVersion: belljar.SpecVersion, SessionID: x.Session, Command: command, Cwd: ".", Env: env, Interactive: true,
-		TimeoutSec: x.door.opts.ChatLifetime.Seconds(), StdinIdleTimeoutSec: chatIdle.Seconds(), StdinMaxBytes: chatInput,
+	run, err := x.call.Engine.Runs().Start(ctx, belljar.RunRequest{RunSpec: belljar.RunSpec{
+		SpecVersion: belljar.SpecVersion, SessionID: x.call.Session, Command: command, Cwd: ".", Env: env, Interactive: true,
+		TimeoutSec: x.call.door.opts.ChatLifetime.Seconds(), StdinIdleTimeoutSec: chatIdle.Seconds(), StdinMaxBytes: chatInput,
 		StdinMaxFrameBytes: inputPiece, StdinBytesPerSec: chatInputRate,
 		Labels: map[string]string{label: "chat", chatLabel: x.id, templateLabel: x.template, optionsLabel: string(had)},
 	}})
 	if err != nil {
 		return nil, err
 	}
-	x.door.opts.Logger.Info("workspace chat", "template", x.template, "run_id", run.ID, "user_id", x.caller.ID, "request_id", x.caller.RequestID)
+	x.call.door.opts.Logger.Info("workspace chat", "template", x.template, "run_id", run.ID, "user_id", x.call.caller.ID, "request_id", x.call.caller.RequestID)
 	return x.follows(ctx, run.ID, 0, true)
 }
 
 // follows opens the input and the output of a run. It shows everything from a fresh run. From other runs it shows new messages, and
 // earlier ones from fromSeq on; with 0, only the last message that begins a conversation.
 func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh bool) (*program, error) {
-	run, err := x.Engine.Runs().Get(ctx, runID)
+	run, err := x.call.Engine.Runs().Get(ctx, runID)
 	if err != nil {
 		return nil, err
 	}
 	// A client may have left while its program waited.
 	fresh = fresh || run.Phase == belljar.PhaseQueued || run.Phase == belljar.PhaseStarting
 	reading, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	next, stop := iter.Pull2(x.Engine.Runs().Frames(reading, runID, 1))
+	next, stop := iter.Pull2(x.call.Engine.Runs().Frames(reading, runID, 1))
 	p := &program{runID: runID, next: next, cancel: cancel, stop: func() { cancel(); stop() }}
 	hold := context.AfterFunc(ctx, cancel) // a client that leaves does not wait for a program to begin
 	err = p.recall(run.LastSeq, fromSeq, fresh)
@@ -100,7 +100,7 @@ func (x *chat) follows(ctx context.Context, runID string, fromSeq int, fresh boo
 		p.stop()
 		return nil, err
 	}
-	p.stdin, err = x.Engine.Runs().Stdin(ctx, runID)
+	p.stdin, err = x.call.Engine.Runs().Stdin(ctx, runID)
 	if err != nil && belljar.CodeOf(err) != belljar.CodeConflict { // a conflict means that it has ended, which its log shows
 		p.stop()
 		return nil, err
@@ -163,9 +163,9 @@ func (p *program) release() {
 
 // ended is the verdict for a program that has ended.
 func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
-	x.door.set.Delete(runID)
+	x.call.door.set.Delete(runID)
 	v := socket.Verdict{Code: websocket.StatusNormalClosure, Reason: "the program has ended"}
-	run, err := x.Engine.Runs().Get(ctx, runID)
+	run, err := x.call.Engine.Runs().Get(ctx, runID)
 	switch {
 	case err != nil:
 		return socket.NotFound()
@@ -185,15 +185,15 @@ func (x *chat) ended(ctx context.Context, runID string) socket.Verdict {
 func (x *chat) end(ctx context.Context, runID string) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
-	if err := x.Engine.Runs().Cancel(ctx, runID); err != nil {
+	if err := x.call.Engine.Runs().Cancel(ctx, runID); err != nil {
 		return err
 	}
-	for _, err := range x.Engine.Runs().Frames(ctx, runID, belljar.Tail) {
+	for _, err := range x.call.Engine.Runs().Frames(ctx, runID, belljar.Tail) {
 		if err != nil {
 			return err
 		}
 	}
-	x.door.set.Delete(runID)
+	x.call.door.set.Delete(runID)
 	return nil
 }
 

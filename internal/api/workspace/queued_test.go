@@ -61,9 +61,9 @@ func TestQueuedProgramIsFound(t *testing.T) {
 	}{"": {}, "&force_new=1": {io.EOF, []string{"queued"}}} {
 		runs := &leftRuns{}
 		x := chatWith(t, left{runs: runs}, nil)
-		x.door.clients = map[string]int{}
-		token, _ := x.token(socket.Claims{Kind: kindChat, ID: "c"})
-		x.r = httptest.NewRequestWithContext(t.Context(), "GET", "/?session_id="+token+query, nil)
+		x.call.door.clients = map[string]int{}
+		token, _ := x.call.token(socket.Claims{Kind: kindChat, ID: "c"})
+		x.call.r = httptest.NewRequestWithContext(t.Context(), "GET", "/?session_id="+token+query, nil)
 		peer, err := x.call.chat()
 		if !errors.Is(err, want.err) || !slices.Equal(runs.canceled, want.canceled) {
 			t.Errorf("%q: %v ended, %v", query, runs.canceled, err)

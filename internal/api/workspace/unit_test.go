@@ -229,14 +229,16 @@ func (r blockingRuns) Start(context.Context, belljar.RunRequest) (belljar.Run, e
 func TestRestartingChatsCount(t *testing.T) {
 	restarts := map[string]func(x *chat) error{
 		"restart": func(x *chat) error { return x.restart(t.Context()) },
-		"options": func(x *chat) error { return x.resume([]belljar.Run{{ID: "old"}}, x.door.opts.Templates[x.template]) },
+		"options": func(x *chat) error {
+			return x.resume([]belljar.Run{{ID: "old"}}, x.call.door.opts.Templates[x.template])
+		},
 	}
 	for name, replace := range restarts {
 		t.Run(name, func(t *testing.T) {
 			e := blocking{entered: make(chan struct{}), leave: make(chan struct{})}
 			x, done := chatWith(t, e, nil), make(chan error, 1)
 			x.options = options{"model": "m"}
-			x.door.opts.Templates["p"] = Template{Kind: "chat", Command: []string{"p"}, Parameters: map[string]Parameter{"model": {Values: []string{"m"}, Arguments: []string{"x"}}}}
+			x.call.door.opts.Templates["p"] = Template{Kind: "chat", Command: []string{"p"}, Parameters: map[string]Parameter{"model": {Values: []string{"m"}, Arguments: []string{"x"}}}}
 			other := &chat{call: x.call, id: "other"}
 			go func() { done <- replace(x) }()
 			select {
@@ -431,8 +433,8 @@ func TestManyLinks(t *testing.T) {
 	} {
 		e := linked{n: c.n, err: c.err, looks: new(atomic.Int64)}
 		x := chatWith(t, e, nil)
-		x.door.opts.Bodies = api.JSONShares()
-		got, err := x.tree(".")
+		x.call.door.opts.Bodies = api.JSONShares()
+		got, err := x.call.tree(".")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,13 +20,13 @@ import (
 // sandbox. It is not usable. After the approval its sandbox is made, and its time begins.
 
 // waiter is a session that waits for approval.
-type waiter struct{ *Session }
+type waiter struct{ session *Session }
 
 var _ approval.Waiter = waiter{}
 
 // Claim reserves memory for the session's sandbox.
 func (w waiter) Claim(ctx context.Context, _ bool) error {
-	err := w.all.claimMemory(ctx, w.Session)
+	err := w.session.all.claimMemory(ctx, w.session)
 	if err != nil {
 		w.Unclaim()
 	}
@@ -34,26 +34,26 @@ func (w waiter) Claim(ctx context.Context, _ bool) error {
 }
 
 // Unclaim releases the memory.
-func (w waiter) Unclaim() { w.all.opts.Memory.Drop(w.id) }
+func (w waiter) Unclaim() { w.session.all.opts.Memory.Drop(w.session.id) }
 
 // Decided makes the sandbox, or ends the session.
 func (w waiter) Decided(a belljar.Approval) {
-	w.Approval.set(a)
+	w.session.Approval.set(a)
 	why := &fault.ApprovalError{Approval: a}
 	switch a.State {
 	case belljar.ApprovalApproved:
-		close(w.Approval.given)
+		close(w.session.Approval.given)
 	case belljar.ApprovalDenied:
-		w.end(belljar.SessionClosed, why.Error(), why)
+		w.session.end(belljar.SessionClosed, why.Error(), why)
 	default:
-		w.end(belljar.SessionExpired, why.Error(), why)
+		w.session.end(belljar.SessionExpired, why.Error(), why)
 	}
 }
 
 // Event returns an event about the session.
 func (w waiter) Event() event.Event {
-	state := w.Snapshot()
-	return event.Event{Caller: w.caller, Session: &state, Runtime: state.Runtime}
+	state := w.session.Snapshot()
+	return event.Event{Caller: w.session.caller, Session: &state, Runtime: state.Runtime}
 }
 
 // Approval is a session's wait for an operator. Its zero value does not wait.
@@ -165,7 +165,7 @@ func (a *Approval) Check() error {
 func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Session, err error) {
 	a := *row.Approval
 	var broker *placement.Broker
-	if row.Spec.Secrets, broker, err = s.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
+	if row.Spec.Secrets, broker, err = s.sessions.opts.Secrets.Open(row.ID, row.Secrets); err != nil {
 		return nil, err
 	}
 	switch is, err := admission.Fingerprint(&row.Spec); {
@@ -176,42 +176,42 @@ func (s *Recovery) reviveAsked(ctx context.Context, row store.Session) (x *Sessi
 	}
 	ask := admission.RequestOfSession(row.Spec)
 	ask.Digest = row.ImageDigest
-	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), ask, row.Isolation, row.PolicyHash == s.opts.PolicyHash)
-	p, err := s.opts.Rules.Place(ctx, caller, ask)
+	caller := s.sessions.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), ask, row.Isolation, row.PolicyHash == s.sessions.opts.PolicyHash)
+	p, err := s.sessions.opts.Rules.Place(ctx, caller, ask)
 	if err != nil {
 		return nil, err
 	}
 	p.Broker = broker
-	side, err := s.opts.Rules.PlaceGit(ctx, caller, &p, ask, row.Spec.Git)
+	side, err := s.sessions.opts.Rules.PlaceGit(ctx, caller, &p, ask, row.Spec.Git)
 	if err == nil {
-		err = s.opts.Secrets.BrokerGit(side, row.Spec.Git, row.Spec.Secrets)
+		err = s.sessions.opts.Secrets.BrokerGit(side, row.Spec.Git, row.Spec.Secrets)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if row.PolicyHash != s.opts.PolicyHash {
+	if row.PolicyHash != s.sessions.opts.PolicyHash {
 		caller := belljar.Caller{ID: row.UserID, Role: belljar.RoleUser, Source: a.Source}
-		now, err := s.opts.Rules.Approval(admission.Question{Caller: caller, Session: &row.Spec, Placement: &p})
+		now, err := s.sessions.opts.Rules.Approval(admission.Question{Caller: caller, Session: &row.Spec, Placement: &p})
 		if err != nil {
 			return nil, err
 		}
 		if now != nil && !approval.Covers(a.Reasons, now.Reasons) {
-			a = s.opts.Desk.Begin(*now, row.ID)
+			a = s.sessions.opts.Desk.Begin(*now, row.ID)
 		}
 	}
-	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been approved and partly made
-	t, now := s.termsOf(row.Spec), s.now()
-	x = s.bare(row.ID, caller, row.Spec, &p, t)
+	s.sessions.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been approved and partly made
+	t, now := s.sessions.termsOf(row.Spec), s.sessions.now()
+	x = s.sessions.bare(row.ID, caller, row.Spec, &p, t)
 	x.sealed, x.gitPlace = row.Secrets, side
 	x.state, x.scope, x.Approval.given = row.Session, row.Key, make(chan struct{})
-	x.state.PolicyHash, x.state.Approval = s.opts.PolicyHash, &a
+	x.state.PolicyHash, x.state.Approval = s.sessions.opts.PolicyHash, &a
 	x.life.touch(now)
 	x.life.ends, x.life.recorded = now.Add(t.lifetime), row.ExpiresAt
-	s.table.adopt(x)
-	if x.Approval.entry, err = s.opts.Desk.Resume(ctx, a, waiter{x}); err != nil {
-		s.remove(x)
+	s.sessions.table.adopt(x)
+	if x.Approval.entry, err = s.sessions.opts.Desk.Resume(ctx, a, waiter{x}); err != nil {
+		s.sessions.remove(x)
 		return nil, err
 	}
-	s.opts.Work.Go(func() { s.carry(x) })
+	s.sessions.opts.Work.Go(func() { s.sessions.carry(x) })
 	return x, nil
 }

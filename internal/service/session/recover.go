@@ -26,9 +26,9 @@ import (
 
 // Recovery recovers sessions.
 type Recovery struct {
-	*Sessions
-	found commands
-	busy  map[string]bool // ids of sessions with unfinished runs
+	sessions *Sessions
+	found    commands
+	busy     map[string]bool // ids of sessions with unfinished runs
 }
 
 var (
@@ -37,7 +37,7 @@ var (
 )
 
 // Recovery returns the recovery of the sessions.
-func (s *Sessions) Recovery() *Recovery { return &Recovery{Sessions: s} }
+func (s *Sessions) Recovery() *Recovery { return &Recovery{sessions: s} }
 
 // commands are the commands that the agents of sessions know.
 type commands map[*Session][]wire.ExecInfo
@@ -45,17 +45,17 @@ type commands map[*Session][]wire.ExecInfo
 // Recover continues the sessions of a previous process of this node. Sessions with live sandboxes continue unchanged, with their terminals. It
 // records the end of the others, and cleans up after them.
 func (s *Recovery) Recover(ctx context.Context) error {
-	rows, err := s.opts.Store.Unfinished(ctx)
+	rows, err := s.sessions.opts.Store.Unfinished(ctx)
 	if err != nil {
 		return fault.Record("look for unfinished sessions", err)
 	}
-	if s.busy, err = s.opts.Runs.Busy(ctx); err != nil {
+	if s.busy, err = s.sessions.opts.Runs.Busy(ctx); err != nil {
 		return err
 	}
 	var mu sync.Mutex
 	s.found = commands{}
 	recovery.ForEachAgent(rows, func(row store.Session) {
-		if row.NodeID != s.opts.NodeID || s.table.get(row.ID) != nil {
+		if row.NodeID != s.sessions.opts.NodeID || s.sessions.table.get(row.ID) != nil {
 			return
 		}
 		x, known, ended := s.reattach(ctx, row)
@@ -106,20 +106,20 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 		return nil, nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	case err == nil:
 		if x, err = s.revive(ctx, row, p); err == nil {
-			s.opts.Boxes.Open(ctx, b, box.Order{ID: x.id, Caller: x.caller, Placement: p, Egress: x.Network.recordEgress})
+			s.sessions.opts.Boxes.Open(ctx, b, box.Order{ID: x.id, Caller: x.caller, Placement: p, Egress: x.Network.recordEgress})
 		}
 	}
 	if err != nil {
-		s.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
+		s.sessions.opts.Log.Error("session of a former process cannot be reattached to", "session_id", row.ID, "err", err)
 		return nil, nil, &ending{belljar.SessionLost, "belljar was restarted and could not reattach to it"}
 	}
-	s.opts.Packages.Hold(p.Image.Layers).Holding(s.opts.Snapshots.Hold(row.Below)...).Until(s.opts.Closed, b)
-	s.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
+	s.sessions.opts.Packages.Hold(p.Image.Layers).Holding(s.sessions.opts.Snapshots.Hold(row.Below)...).Until(s.sessions.opts.Closed, b)
+	s.sessions.opts.Memory.Reclaim(x.id, x.caller.ID, p, b, x.endForMemory)
 	shells, err := agent.Shells(ctx, b.Agent)
 	if err != nil {
-		s.opts.Log.Warn("agent of a session of a former process does not report its contexts: those on record continue", "session_id", row.ID, "err", err)
+		s.sessions.opts.Log.Warn("agent of a session of a former process does not report its contexts: those on record continue", "session_id", row.ID, "err", err)
 	}
-	x.Contexts.Recover(shells, err, cmp.Or(row.Hibernation, &store.Hibernation{}).Contexts, s.now())
+	x.Contexts.Recover(shells, err, cmp.Or(row.Hibernation, &store.Hibernation{}).Contexts, s.sessions.now())
 	x.below = row.Below
 	b.Shared.Now(ctx, b)
 	b.Shared.Charge(b.Network, 0) // the previous process has charged for it
@@ -129,7 +129,7 @@ func (s *Recovery) reattach(ctx context.Context, row store.Session) (x *Session,
 	b.Hidden = secret.Patterns(x.spec.Secrets)
 	x.begin(b)
 	go x.watch(b)
-	s.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)
+	s.sessions.opts.RecoverTerminals(ctx, Use{b, x, x.inside}, known)
 	return x, known, nil
 }
 
@@ -141,7 +141,7 @@ func (s *Recovery) used(id string, known []wire.ExecInfo) bool {
 
 // reattachBox returns the live sandbox of a session of a previous process, and its placement. It does not repeat the admission.
 func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box, *placement.Placement, error) {
-	host := s.opts.Rules.Hosts.Named(row.Runtime)
+	host := s.sessions.opts.Rules.Hosts.Named(row.Runtime)
 	if host == nil {
 		return nil, nil, fmt.Errorf("runtime %q is no longer configured", row.Runtime)
 	}
@@ -162,18 +162,18 @@ func (s *Recovery) reattachBox(ctx context.Context, row store.Session) (*box.Box
 // configured.
 func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p *placement.Placement, err error) {
 	p = &placement.Placement{Exec: row.Spec.WorkspaceExec}
-	if p.Host = s.opts.Rules.Hosts.Named(row.Runtime); p.Host != nil {
+	if p.Host = s.sessions.opts.Rules.Hosts.Named(row.Runtime); p.Host != nil {
 		switch p.Caps, err = p.Host.Capabilities(ctx); {
 		case err == nil:
 		case row.State != belljar.SessionHibernated:
 			return nil, err
 		default: // they are not needed before it wakes
-			s.opts.Log.Error("runtime of a hibernated session cannot be probed", "session_id", row.ID, "err", err)
+			s.sessions.opts.Log.Error("runtime of a hibernated session cannot be probed", "session_id", row.ID, "err", err)
 			p.Caps.Isolation = runtime.Isolation(row.Isolation)
 		}
 	}
 	p.Image = placement.RecoveredImage(row.BaseImage, row.ImageDigest, row.Image)
-	asked, err := s.opts.Rules.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, placement.Unlimited())
+	asked, err := s.sessions.opts.Rules.Limits.Resolve(row.Spec.Resources, row.Spec.StartupTimeoutSec, row.Spec.TimeoutSec, placement.Unlimited())
 	if err != nil {
 		return nil, err
 	}
@@ -182,45 +182,45 @@ func (s *Recovery) recoveredPlacement(ctx context.Context, row store.Session) (p
 	p.SetDisk(row.Workspace, row.Workspace.MB)
 	p.Env = install.Environment(row.Presets)
 	network := belljar.NetworkSpec{NetworkPolicy: row.Spec.NetworkPolicy, Egress: row.Spec.Egress}
-	caller := s.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfSession(row.Spec), row.Isolation, row.PolicyHash == s.opts.PolicyHash)
-	if p.Egress, err = s.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, row.Presets); err != nil {
-		s.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
+	caller := s.sessions.opts.Rules.Recovered(recovery.Caller(row.UserID, row.Operator), admission.RequestOfSession(row.Spec), row.Isolation, row.PolicyHash == s.sessions.opts.PolicyHash)
+	if p.Egress, err = s.sessions.opts.Rules.Egress.Recovered(caller, row.Spec.TrustLevel, network, row.Presets); err != nil {
+		s.sessions.opts.Log.Warn("session of a former process has no network any longer", "session_id", row.ID, "err", err)
 	}
 	return p, nil
 }
 
 // recordLost cleans up after a session of a previous process, and records how it ended.
 func (s *Recovery) recordLost(ctx context.Context, row store.Session, end *ending) {
-	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID)
+	s.sessions.opts.Boxes.Remove(ctx, row.Runtime, row.ID)
 	made := row.State != belljar.SessionStarting
 	if !made { // the same request may make it now
-		if err := s.opts.Keys.ReleaseOf(ctx, row.UserID, row.ID); err != nil {
-			s.opts.Log.Error("idempotency key cannot be released", "session_id", row.ID, "err", err)
+		if err := s.sessions.opts.Keys.ReleaseOf(ctx, row.UserID, row.ID); err != nil {
+			s.sessions.opts.Log.Error("idempotency key cannot be released", "session_id", row.ID, "err", err)
 		}
 	}
-	now := s.now()
+	now := s.sessions.now()
 	row.State, row.Message, row.EndedAt, row.Secrets, row.Hibernation, row.Hibernated = end.state, end.message, &now, nil, nil, nil
 	row.Runs = s.runsOf(ctx, row)
-	row.Approval = s.opts.Desk.Lost(ctx, row.Approval)
+	row.Approval = s.sessions.opts.Desk.Lost(ctx, row.Approval)
 	row.Spec = belljar.SessionSpec{}
-	if err := s.opts.Store.Update(ctx, row); err != nil {
+	if err := s.sessions.opts.Store.Update(ctx, row); err != nil {
 		// Lists already show it as lost, but its scope stays taken until this write succeeds.
-		s.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)
-		s.opts.Work.Go(func() {
-			s.opts.Retry.Do(func() error { return s.opts.Store.Update(context.Background(), row) }, "session_id", row.ID)
+		s.sessions.opts.Log.Error("end of a session cannot be recorded; retrying", "session_id", row.ID, "err", err)
+		s.sessions.opts.Work.Go(func() {
+			s.sessions.opts.Retry.Do(func() error { return s.sessions.opts.Store.Update(context.Background(), row) }, "session_id", row.ID)
 		})
 	}
 	if made {
-		s.record(event.SessionEnded, recovery.Caller(row.UserID, row.Operator), row.Session, now.Sub(row.CreatedAt))
+		s.sessions.record(event.SessionEnded, recovery.Caller(row.UserID, row.Operator), row.Session, now.Sub(row.CreatedAt))
 	}
 }
 
 // RemoveOrphans ends the orphaned commands of the recovered sessions: those of runs that were not recorded, or whose end was.
 func (s *Recovery) RemoveOrphans(ctx context.Context) {
 	s.dropOrphans(ctx)
-	s.opts.Packages.Sweep()
+	s.sessions.opts.Packages.Sweep()
 	for x, known := range s.found {
-		known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.opts.Runs.Orphaned(e.ID) })
+		known = slices.DeleteFunc(known, func(e wire.ExecInfo) bool { return !s.sessions.opts.Runs.Orphaned(e.ID) })
 		if len(known) > 0 {
 			s.endCommands(x, known)
 		}
@@ -234,14 +234,14 @@ func (s *Recovery) endCommands(x *Session, orphans []wire.ExecInfo) {
 	if err != nil {
 		return // they ended with their session
 	}
-	s.opts.Work.Go(func() {
+	s.sessions.opts.Work.Go(func() {
 		defer x.Release()
 		for _, e := range orphans {
 			if x.ctx.Err() != nil {
 				return
 			}
-			if err := b.End(e.ID, 0, s.opts.Slack); err != nil {
-				s.opts.Log.Warn("orphaned command cannot be ended", "run_id", e.ID, "session_id", x.id, "err", err)
+			if err := b.End(e.ID, 0, s.sessions.opts.Slack); err != nil {
+				s.sessions.opts.Log.Warn("orphaned command cannot be ended", "run_id", e.ID, "session_id", x.id, "err", err)
 				return
 			}
 		}

@@ -203,7 +203,7 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 	if s.lapsed(row) {
 		return nil, &ending{belljar.SessionExpired, "its time was over before belljar was started again"}
 	}
-	saved, err := s.opts.Snapshots.Find(ctx, belljar.Caller{ID: row.UserID}, row.ID)
+	saved, err := s.sessions.opts.Snapshots.Find(ctx, belljar.Caller{ID: row.UserID}, row.ID)
 	if belljar.CodeOf(err) == belljar.CodeNotFound {
 		return nil, &ending{belljar.SessionLost, "it was hibernated, and its files are gone"}
 	}
@@ -213,19 +213,19 @@ func (s *Recovery) reviveHibernated(ctx context.Context, row store.Session) (*Se
 		x, err = s.revive(ctx, row, p)
 	}
 	if err != nil {
-		s.opts.Log.Error("hibernated session of a former process cannot continue", "session_id", row.ID, "err", err)
+		s.sessions.opts.Log.Error("hibernated session of a former process cannot continue", "session_id", row.ID, "err", err)
 		return nil, &ending{belljar.SessionLost, "it was hibernated, and belljar was restarted and could not continue it"}
 	}
-	s.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been partly released, or partly remade
+	s.sessions.opts.Boxes.Remove(ctx, row.Runtime, row.ID) // it may have been partly released, or partly remade
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.asleep.hold(cmp.Or(row.Hibernation, &store.Hibernation{}), p.Image)
-	x.Contexts.Restore(x.asleep.saved.Contexts, s.now())
+	x.Contexts.Restore(x.asleep.saved.Contexts, s.sessions.now())
 	if saved.ExpiresAt != nil {
 		x.life.ends = earlier(x.life.ends, *saved.ExpiresAt) // its files are removed then, whatever the current default lifetime is
 	}
 	close(x.ready)
-	x.setTimer(s.now())
+	x.setTimer(s.sessions.now())
 	return x, nil
 }
 
@@ -253,20 +253,20 @@ func Hibernates(x *Session) bool {
 
 // dropOrphans removes the snapshots that previous processes left of sessions that do not hibernate.
 func (s *Recovery) dropOrphans(ctx context.Context) {
-	err := s.opts.Snapshots.DropOrphans(ctx, func(id string) bool {
-		x := s.table.get(id)
+	err := s.sessions.opts.Snapshots.DropOrphans(ctx, func(id string) bool {
+		x := s.sessions.table.get(id)
 		if x == nil {
-			row, err := s.opts.Store.Get(ctx, id)
+			row, err := s.sessions.opts.Store.Get(ctx, id)
 			if err != nil { // an unreadable record may be restored from a backup, and then needs its files
 				return !errors.Is(err, store.ErrNotFound)
 			}
-			return row.NodeID != s.opts.NodeID && !row.State.Ended() // another server's on the same store
+			return row.NodeID != s.sessions.opts.NodeID && !row.State.Ended() // another server's on the same store
 		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return x.asleep.saved != nil || x.asleep.transition != nil
 	})
 	if err != nil {
-		s.opts.Log.Error("snapshots of former sessions cannot be removed", "err", err)
+		s.sessions.opts.Log.Error("snapshots of former sessions cannot be removed", "err", err)
 	}
 }

@@ -19,7 +19,7 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (made 
 	if err := spec.Validate(); err != nil {
 		return belljar.Fork{}, err
 	}
-	w, err := v.opts.Acquire(ctx, v.caller, id)
+	w, err := v.snapshots.opts.Acquire(ctx, v.caller, id)
 	if err != nil {
 		return belljar.Fork{}, err
 	}
@@ -27,10 +27,10 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (made 
 	defer end()
 	defer func() {
 		if err != nil {
-			made, err = belljar.Fork{}, v.fault(ctx, w, err)
+			made, err = belljar.Fork{}, v.snapshots.fault(ctx, w, err)
 		}
 	}()
-	if err := v.opts.Accounts.Room(ctx, v.caller.ID); err != nil {
+	if err := v.snapshots.opts.Accounts.Room(ctx, v.caller.ID); err != nil {
 		return made, err
 	}
 	source := v.filesOf
@@ -45,7 +45,7 @@ func (v view) Fork(ctx context.Context, id string, spec belljar.ForkSpec) (made 
 	if made.Sessions, err = v.copies(ctx, id, from, max(spec.Count, 1)); err != nil {
 		return made, err
 	}
-	v.record(event.SessionForked, v.caller, from.of, from.of.Kind)
+	v.snapshots.record(event.SessionForked, v.caller, from.of, from.of.Kind)
 	return made, nil
 }
 
@@ -56,11 +56,11 @@ func (v view) filesOf(ctx context.Context, w Workspace, made *belljar.Fork) (fro
 		state = captureShell(ctx, w) // before the files: a command that ends in between is in neither
 		leave()
 	}
-	p, err := v.save(ctx, w, false)
+	p, err := v.snapshots.save(ctx, w, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	from = &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: w.Session().ID}}
+	from = &Source{all: v.snapshots, of: belljar.Snapshot{Digest: p.digest, Bytes: p.Bytes, Files: p.Files, SessionID: w.Session().ID}}
 	from.open = func(ctx context.Context) (io.ReadCloser, error) { return io.NopCloser(&during{ctx, p.reader()}), nil }
 	made.Consistent, made.Shell = p.frozen, state != nil
 	if state != nil {
@@ -68,8 +68,8 @@ func (v view) filesOf(ctx context.Context, w Workspace, made *belljar.Fork) (fro
 	}
 	return from, func() {
 		p.close()
-		if has, err := v.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); err == nil && !has {
-			v.unpackedOf(p.digest, (*shelf.Shelf).Forget) // the copies hold their part of it
+		if has, err := v.snapshots.opts.Store.Has(context.WithoutCancel(ctx), w.Session().UserID, p.digest); err == nil && !has {
+			v.snapshots.unpackedOf(p.digest, (*shelf.Shelf).Forget) // the copies hold their part of it
 		}
 	}, nil
 }
@@ -88,7 +88,7 @@ func (v view) copies(ctx context.Context, id string, from *Source, count int) ([
 			if errs[i] = context.Cause(ctx); errs[i] != nil {
 				return
 			}
-			if made[i], errs[i] = v.opts.Copy(ctx, v.caller, id, from); errs[i] != nil {
+			if made[i], errs[i] = v.snapshots.opts.Copy(ctx, v.caller, id, from); errs[i] != nil {
 				stop(errs[i])
 			}
 		})
@@ -99,7 +99,7 @@ func (v view) copies(ctx context.Context, id string, from *Source, count int) ([
 	}
 	for i := range made {
 		if errs[i] == nil {
-			v.opts.Discard(made[i].ID)
+			v.snapshots.opts.Discard(made[i].ID)
 		}
 	}
 	return nil, context.Cause(ctx) // the first error: it cancelled the others

@@ -121,11 +121,11 @@ func (s *Snapshots) makeLive(ctx context.Context, w Workspace, x belljar.Snapsho
 // stateOf is filesOf with the session's memory and processes.
 func (v view) stateOf(ctx context.Context, w Workspace, made *belljar.Fork) (from *Source, done func(), err error) {
 	of := w.Session()
-	leave, err := v.turns.take(of.UserID)
+	leave, err := v.snapshots.turns.take(of.UserID)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := v.saveLive(ctx, w)
+	l, err := v.snapshots.saveLive(ctx, w)
 	done = func() {
 		l.Release()
 		leave()
@@ -141,7 +141,7 @@ func (v view) stateOf(ctx context.Context, w Workspace, made *belljar.Fork) (fro
 		return nil, nil, err
 	}
 	made.Consistent, made.Shell = true, of.Cwd != ""
-	return &Source{all: v.Snapshots, of: belljar.Snapshot{Digest: digestOf(sum), Bytes: size.n, SessionID: of.ID, Kind: kindLive}, state: l}, done, nil
+	return &Source{all: v.snapshots, of: belljar.Snapshot{Digest: digestOf(sum), Bytes: size.n, SessionID: of.ID, Kind: kindLive}, state: l}, done, nil
 }
 
 // resume cleans up after restoring a session's sandbox, and returns the directory of its shell. It ends the commands of runs and

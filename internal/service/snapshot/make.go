@@ -32,7 +32,7 @@ func (v view) Make(ctx context.Context, id string, spec belljar.SnapshotSpec) (b
 
 // makeAs saves a session's workspace as a snapshot x, whose id, name and kind are set.
 func (v view) makeAs(ctx context.Context, id string, live bool, x belljar.Snapshot) (belljar.Snapshot, error) {
-	w, err := v.opts.Acquire(ctx, v.caller, id)
+	w, err := v.snapshots.opts.Acquire(ctx, v.caller, id)
 	if err != nil {
 		return belljar.Snapshot{}, err
 	}
@@ -42,26 +42,26 @@ func (v view) makeAs(ctx context.Context, id string, live bool, x belljar.Snapsh
 	x.UserID, x.SessionID, x.ScopeKey = of.UserID, of.ID, of.ScopeKey
 	make := v.makeFiles
 	if live {
-		make = v.makeLive
+		make = v.snapshots.makeLive
 	}
-	if err = v.room(ctx, of.UserID); err == nil {
+	if err = v.snapshots.room(ctx, of.UserID); err == nil {
 		x, err = make(ctx, w, x)
 	}
 	if err != nil {
-		return belljar.Snapshot{}, v.fault(ctx, w, err)
+		return belljar.Snapshot{}, v.snapshots.fault(ctx, w, err)
 	}
-	v.record(event.SnapshotMade, v.caller, x, "session")
+	v.snapshots.record(event.SnapshotMade, v.caller, x, "session")
 	return x, nil
 }
 
 // makeFiles makes a snapshot of the files.
 func (v view) makeFiles(ctx context.Context, w Workspace, x belljar.Snapshot) (belljar.Snapshot, error) {
-	p, err := v.save(ctx, w, true)
+	p, err := v.snapshots.save(ctx, w, true)
 	if err != nil {
 		return x, err
 	}
 	defer p.close()
-	return v.keep(ctx, p, x)
+	return v.snapshots.keep(ctx, p, x)
 }
 
 // using returns a context that also ends with a workspace's session, and a function that ends the use.
@@ -124,7 +124,7 @@ func (s *Snapshots) fault(ctx context.Context, w Workspace, err error) error {
 
 // Export writes a snapshot's archive, after verifying all of its bytes.
 func (v view) Export(ctx context.Context, id string, w io.Writer) error {
-	x, err := v.Find(ctx, v.caller, id)
+	x, err := v.snapshots.Find(ctx, v.caller, id)
 	if err != nil {
 		return err
 	}
@@ -134,10 +134,10 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 			Details: map[string]any{"snapshot_id": x.ID}, Hint: "make a session of it, and a snapshot of that session's files",
 		}
 	}
-	if _, err := v.check(ctx, x); err != nil {
+	if _, err := v.snapshots.check(ctx, x); err != nil {
 		return err
 	}
-	r, err := v.open(ctx, x)
+	r, err := v.snapshots.open(ctx, x)
 	if err != nil {
 		return err
 	}
@@ -145,7 +145,7 @@ func (v view) Export(ctx context.Context, id string, w io.Writer) error {
 	if _, err := io.Copy(w, r); err != nil {
 		return givenUp(err)
 	}
-	v.record(event.SnapshotExported, v.caller, x, "")
+	v.snapshots.record(event.SnapshotExported, v.caller, x, "")
 	return nil
 }
 
@@ -154,19 +154,19 @@ func (v view) Import(ctx context.Context, spec belljar.SnapshotSpec, r io.Reader
 	if err := spec.Validate(); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	if err := v.room(ctx, v.caller.ID); err != nil {
+	if err := v.snapshots.room(ctx, v.caller.ID); err != nil {
 		return belljar.Snapshot{}, err
 	}
-	p, err := v.spool(ctx, v.caller.ID, true, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
+	p, err := v.snapshots.spool(ctx, v.caller.ID, true, func(w io.Writer) (bool, error) { return true, unpacked(ctx, w, r) })
 	if err != nil {
 		return belljar.Snapshot{}, importError(ctx, err)
 	}
 	defer p.close()
-	made, err := v.keep(ctx, p, belljar.Snapshot{ID: belljar.NewID(), UserID: v.caller.ID, Name: spec.Name})
+	made, err := v.snapshots.keep(ctx, p, belljar.Snapshot{ID: belljar.NewID(), UserID: v.caller.ID, Name: spec.Name})
 	if err != nil {
 		return belljar.Snapshot{}, importError(ctx, err)
 	}
-	v.record(event.SnapshotMade, v.caller, made, "import")
+	v.snapshots.record(event.SnapshotMade, v.caller, made, "import")
 	return made, nil
 }
 

@@ -99,8 +99,8 @@ func (s *Snapshots) As(caller belljar.Caller) belljar.Snapshots { return view{s,
 
 // view is the snapshots as one caller sees them.
 type view struct {
-	*Snapshots
-	caller belljar.Caller
+	snapshots *Snapshots
+	caller    belljar.Caller
 }
 
 var _ belljar.Snapshots = view{}
@@ -125,7 +125,7 @@ func notFound(id string) error {
 
 // Get returns a snapshot.
 func (v view) Get(ctx context.Context, id string) (belljar.Snapshot, error) {
-	return v.Find(ctx, v.caller, id)
+	return v.snapshots.Find(ctx, v.caller, id)
 }
 
 // List returns the caller's own snapshots.
@@ -136,7 +136,7 @@ func (v view) List(ctx context.Context, q belljar.SnapshotQuery) (belljar.Snapsh
 	if q.Limit > belljar.MaxPage {
 		return page, fault.Refuse("limit", q.Limit, fmt.Sprintf("limit is at most %d", belljar.MaxPage))
 	}
-	list, total, err := v.opts.Store.List(ctx, q)
+	list, total, err := v.snapshots.opts.Store.List(ctx, q)
 	if err != nil {
 		return page, fault.Record("list snapshots", err)
 	}
@@ -147,7 +147,7 @@ func (v view) List(ctx context.Context, q belljar.SnapshotQuery) (belljar.Snapsh
 
 // Remove removes a snapshot.
 func (v view) Remove(ctx context.Context, id string) error {
-	x, err := v.Find(ctx, v.caller, id)
+	x, err := v.snapshots.Find(ctx, v.caller, id)
 	if err != nil {
 		return err
 	}
@@ -163,10 +163,10 @@ func (v view) Remove(ctx context.Context, id string) error {
 			Details: map[string]any{"snapshot_id": id, "template": x.Name}, Hint: "remove the template instead: belljar template rm",
 		}
 	}
-	if err := v.remove(ctx, x); err != nil {
+	if err := v.snapshots.remove(ctx, x); err != nil {
 		return err
 	}
-	v.record(event.SnapshotRemoved, v.caller, x, "")
+	v.snapshots.record(event.SnapshotRemoved, v.caller, x, "")
 	return nil
 }
 
