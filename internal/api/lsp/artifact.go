@@ -40,28 +40,28 @@ func (s *Server) openArtifacts(ctx context.Context, args runArg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.reporter.webURL(id)}
+	out := artifactList{RunID: id, Items: []artifactItem{}, WebURL: s.reporter.desk.webURL(id)}
 	for _, a := range list {
 		kind := cmp.Or(mime.TypeByExtension(path.Ext(a.Path)), "application/octet-stream")
 		item := artifactItem{Path: a.Path, Size: a.Size, Type: kind, Skipped: a.Skipped, LinkTarget: a.LinkTarget}
 		if a.Skipped == "" && a.LinkTarget == "" {
-			item.DownloadURL = s.reporter.artifactURL(id, a.Path)
+			item.DownloadURL = s.reporter.desk.artifactURL(id, a.Path)
 		}
 		out.Items = append(out.Items, item)
 	}
-	if !s.reporter.options.Notifications {
+	if !s.reporter.desk.options.Notifications {
 		if out.WebURL != "" {
-			s.reporter.show(ctx, out.WebURL)
+			s.reporter.desk.show(ctx, out.WebURL)
 		} else {
-			s.reporter.log(fmt.Sprintf("Belljar: run %s has left %d files", id, len(list)))
+			s.reporter.desk.log(fmt.Sprintf("Belljar: run %s has left %d files", id, len(list)))
 			for _, a := range list {
 				switch {
 				case a.Skipped != "":
-					s.reporter.log(fmt.Sprintf("Belljar: %s, not kept: %s", char.Quoted(a.Path), a.Skipped))
+					s.reporter.desk.log(fmt.Sprintf("Belljar: %s, not kept: %s", char.Quoted(a.Path), a.Skipped))
 				case a.LinkTarget != "":
-					s.reporter.log(fmt.Sprintf("Belljar: %s, link to %s", char.Quoted(a.Path), char.Quoted(a.LinkTarget)))
+					s.reporter.desk.log(fmt.Sprintf("Belljar: %s, link to %s", char.Quoted(a.Path), char.Quoted(a.LinkTarget)))
 				default:
-					s.reporter.log(fmt.Sprintf("Belljar: %s, %d bytes", char.Quoted(a.Path), a.Size))
+					s.reporter.desk.log(fmt.Sprintf("Belljar: %s, %d bytes", char.Quoted(a.Path), a.Size))
 				}
 			}
 		}

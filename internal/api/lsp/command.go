@@ -64,9 +64,9 @@ func (s *Server) executeCommand(ctx context.Context, p executeParams) (any, erro
 func (s *Server) engine(ctx context.Context) (belljar.Service, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
-	s.reporter.mu.Lock()
+	s.reporter.desk.mu.Lock()
 	service := s.service
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	if service != nil {
 		return service, nil
 	}
@@ -78,8 +78,8 @@ func (s *Server) engine(ctx context.Context) (belljar.Service, error) {
 	if err != nil {
 		return nil, errors.Join(err, closer()) // the next command tries again
 	}
-	s.reporter.mu.Lock()
-	defer s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Lock()
+	defer s.reporter.desk.mu.Unlock()
 	s.service, s.close, s.found = service, closer, found
 	return service, nil
 }
@@ -95,9 +95,9 @@ func (s *Server) configure(ctx context.Context, raw json.RawMessage) (any, error
 		return nil, err
 	}
 	delete(given, "folder")
-	s.reporter.mu.Lock()
-	f, err := s.reporter.folderOf(args.Folder)
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Lock()
+	f, err := s.reporter.desk.folderOf(args.Folder)
+	s.reporter.desk.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
@@ -139,8 +139,8 @@ func (s *Server) which(id string) (string, error) {
 	if id != "" {
 		return id, nil
 	}
-	s.reporter.mu.Lock()
-	defer s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Lock()
+	defer s.reporter.desk.mu.Unlock()
 	if len(s.order) == 0 {
 		return "", &belljar.Error{Code: belljar.CodeNotFound, Message: "nothing was run yet", Hint: "run something, or give run_id"}
 	}
@@ -167,9 +167,9 @@ func (s *Server) cancel(ctx context.Context, args runArg) (any, error) {
 
 // stop cancels a run. If its server does not answer, stop ends the following of the run and retries the request.
 func (s *Server) stop(ctx context.Context, service belljar.Service, id string) error {
-	s.reporter.mu.Lock()
+	s.reporter.desk.mu.Lock()
 	r := s.runs[id]
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	return service.Runs().Cancel(s.o.onRetry(ctx, func(err error) {
 		if r != nil {
 			r.leave(err)
@@ -197,9 +197,9 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.reporter.mu.Lock()
+	s.reporter.desk.mu.Lock()
 	r := s.runs[id]
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	if r == nil || !r.args.Interactive {
 		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " reads no input", Hint: "start it with interactive"}
 	}
@@ -209,7 +209,7 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 		return nil, &belljar.Error{Code: belljar.CodeConflict, Message: "run " + id + " takes no more input: it has ended, or is followed no further"}
 	}
 	if r.stdin == nil {
-		if r.stdin, err = r.service.Runs().Stdin(s.reporter.ctx, id); err != nil {
+		if r.stdin, err = r.service.Runs().Stdin(s.reporter.desk.ctx, id); err != nil {
 			return nil, err
 		}
 	}
@@ -224,14 +224,14 @@ func (s *Server) input(ctx context.Context, args inputArgs) (any, error) {
 
 func (s *Server) cancelProgress(p progressCancelled) {
 	token, _ := p.Token.(string)
-	switch r := s.reporter.begun[token]; {
+	switch r := s.reporter.desk.begun[token]; {
 	case r == nil:
 	case r.id == "":
 		r.quit()
 	default:
-		s.reporter.background(func(ctx context.Context) {
+		s.reporter.desk.background(func(ctx context.Context) {
 			if err := s.stop(ctx, r.service, r.id); err != nil {
-				s.reporter.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
+				s.reporter.desk.tell(messageError, "Belljar: the run cannot be cancelled: "+words(err))
 			}
 		})
 	}
@@ -242,12 +242,12 @@ func (s *Server) openRun(ctx context.Context, args runArg) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := s.reporter.webURL(id)
+	page := s.reporter.desk.webURL(id)
 	if page == "" {
 		return nil, &belljar.Error{
 			Code: belljar.CodeNotFound, Message: "runs have no page without a server", Hint: "start one with belljar serve, and set BELLJAR_SERVER for the editor",
 		}
 	}
-	s.reporter.show(ctx, page)
+	s.reporter.desk.show(ctx, page)
 	return map[string]any{"run_id": id, "web_url": page}, nil
 }

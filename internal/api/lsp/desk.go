@@ -30,7 +30,7 @@ type desk struct {
 }
 
 // reporter notifies the editor about runs.
-type reporter struct{ *desk }
+type reporter struct{ desk *desk }
 
 // initialized registers for changes of settings and files that lenses and marks depend on, if the editor supports it.
 func (s *desk) initialized(context.Context, *jrpc2.Request) (any, error) {

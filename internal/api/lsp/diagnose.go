@@ -42,7 +42,7 @@ func (s *reporter) early(r *run, text string, n int) {
 		}
 	}
 	if len(found) > 0 {
-		s.replace(r, found)
+		s.desk.replace(r, found)
 	}
 }
 
@@ -141,7 +141,7 @@ func (s *reporter) add(found diagnostics, r *run, t trace.Trace, main bool) bool
 	if l.File == "" {
 		return false
 	}
-	uri, d := s.uri(r, l.File), s.diagnostic(r, t, l, main)
+	uri, d := s.desk.uri(r, l.File), s.diagnostic(r, t, l, main)
 	if !slices.ContainsFunc(found[uri], func(o diagnostic) bool { return o.Range == d.Range && o.Message == d.Message }) {
 		found[uri] = append(found[uri], d)
 	}
@@ -186,9 +186,9 @@ func (r *run) inSandbox(why trace.Trace) string {
 
 // diagnostic returns the diagnostic of one failure at a place.
 func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool) diagnostic {
-	uri := s.uri(r, l.File)
+	uri := s.desk.uri(r, l.File)
 	d := diagnostic{
-		Range: s.span(r, uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
+		Range: s.desk.span(r, uri, l), Severity: severityError, Code: r.code(t.Type), CodeDescription: s.described(r), Source: source, Data: r.data(),
 		Message: titleOf(t.Type, t.Message),
 	}
 	d.Data.Frame = fmt.Sprintf("%s:%d", l.Frame.File, l.Frame.Line)
@@ -204,19 +204,19 @@ func (s *reporter) diagnostic(r *run, t trace.Trace, l trace.Location, main bool
 	if main {
 		d.Message += " (" + r.status() + ")"
 	}
-	if !s.client.TextDocument.PublishDiagnostics.RelatedInformation {
+	if !s.desk.client.TextDocument.PublishDiagnostics.RelatedInformation {
 		return d
 	}
 	for _, other := range r.places.Places(t) {
 		if other.File == "" || other.File == l.File && other.Line == l.Line || len(d.Related) == mostRelated {
 			continue
 		}
-		at := s.uri(r, other.File)
+		at := s.desk.uri(r, other.File)
 		text := "called from here"
 		if other.Frame.Function != "" {
 			text = "in " + other.Frame.Function
 		}
-		d.Related = append(d.Related, related{location{at, s.span(r, at, other)}, text})
+		d.Related = append(d.Related, related{location{at, s.desk.span(r, at, other)}, text})
 	}
 	return d
 }
@@ -285,8 +285,8 @@ func (r *run) code(name string) string {
 
 // described links a diagnostic to the run's page.
 func (s *reporter) described(r *run) *codeDescription {
-	page := s.webURL(r.id)
-	if page == "" || !s.client.TextDocument.PublishDiagnostics.CodeDescriptionSupport {
+	page := s.desk.webURL(r.id)
+	if page == "" || !s.desk.client.TextDocument.PublishDiagnostics.CodeDescriptionSupport {
 		return nil
 	}
 	return &codeDescription{Href: page}

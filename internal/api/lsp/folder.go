@@ -50,13 +50,13 @@ func (s *Server) addFolder(w workspaceFolder) {
 	if !ok {
 		return // of a virtual file system, whose files cannot be sent
 	}
-	for _, f := range s.reporter.folders {
+	for _, f := range s.reporter.desk.folders {
 		if f.dir == dir {
 			return
 		}
 	}
 	name := cmp.Or(w.Name, filepath.Base(dir))
-	s.reporter.folders = append(s.reporter.folders, &folder{
+	s.reporter.desk.folders = append(s.reporter.desk.folders, &folder{
 		uri: w.URI, dir: dir, name: name, editor: belljar.NewID(), store: store{s.o.Config, hashOf(dir)},
 		sessions: map[string]*session{}, reported: map[string]bool{},
 	})
@@ -65,10 +65,10 @@ func (s *Server) addFolder(w workspaceFolder) {
 func (s *Server) didChangeFolders(p foldersChanged) {
 	for _, gone := range p.Event.Removed {
 		dir, _ := fileOf(gone.URI)
-		for i, f := range s.reporter.folders {
+		for i, f := range s.reporter.desk.folders {
 			if f.dir == dir {
-				s.reporter.folders = append(s.reporter.folders[:i:i], s.reporter.folders[i+1:]...)
-				s.reporter.background(func(context.Context) { f.close() }) // a run may be sending files
+				s.reporter.desk.folders = append(s.reporter.desk.folders[:i:i], s.reporter.desk.folders[i+1:]...)
+				s.reporter.desk.background(func(context.Context) { f.close() }) // a run may be sending files
 				break
 			}
 		}
@@ -156,7 +156,7 @@ func (s *Server) sure(ctx context.Context, f *folder) error {
 	}
 	const send = "Send it"
 	var chosen *messageAction
-	err := s.reporter.ask(ctx, "window/showMessageRequest", messageParams{
+	err := s.reporter.desk.ask(ctx, "window/showMessageRequest", messageParams{
 		Type: messageWarning, Message: fmt.Sprintf("Belljar: a run would send all files of %s to the sandbox. Is that folder meant?", f.dir),
 		Actions: []messageAction{{send}, {"Cancel"}},
 	}, &chosen)
@@ -216,9 +216,9 @@ func (s *Server) session(ctx context.Context, service belljar.Service, f *folder
 		StartupTimeoutSec: want.startup, WorkspaceExec: true, TTLSec: sessionTTL, Scope: belljar.Scope{Namespace: "user", ID: "lsp-" + f.store.hash, Key: terms + "-" + f.editor},
 	}})
 	if err == nil {
-		s.reporter.mu.Lock()
+		s.reporter.desk.mu.Lock()
 		s.opened = append(s.opened, opened.ID)
-		s.reporter.mu.Unlock()
+		s.reporter.desk.mu.Unlock()
 		opened, err = belljar.Approved(ctx, service.Sessions(), opened)
 	}
 	if err != nil {
@@ -234,8 +234,8 @@ func (s *Server) image(c settings) string {
 	if c.BaseImage != "" {
 		return c.BaseImage
 	}
-	s.reporter.mu.Lock()
-	defer s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Lock()
+	defer s.reporter.desk.mu.Unlock()
 	if r, ok := s.runtimeInfo(c.Runtime); ok && len(r.DefaultImages) > 0 {
 		return r.DefaultImages[0]
 	}
@@ -260,9 +260,9 @@ const (
 
 // send synchronizes the session's workspace with the folder.
 func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, root *os.Root, x *session, want sending) error {
-	s.reporter.mu.Lock()
+	s.reporter.desk.mu.Lock()
 	info, _ := s.runtimeInfo(want.settings.Runtime)
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	plan, err := sync.Scan(ctx, root, sync.Options{
 		Ignore: want.settings.Sync.Ignore, Allow: want.settings.Sync.Allow, Buffers: want.buffers, Must: want.must, Only: want.only,
 		MaxFile: cmp.Or(int64(info.MaxUploadMB)<<20, mostArchiveBytes), MaxTotal: int64(x.limits.WorkspaceMB) << 20,
@@ -273,7 +273,7 @@ func (s *Server) send(ctx context.Context, service belljar.Service, f *folder, r
 	for _, skip := range plan.Skipped {
 		if !f.reported[skip.Path] {
 			f.reported[skip.Path] = true
-			s.reporter.log(fmt.Sprintf("Belljar: %s is not sent: %s", skip.Path, skip.Reason))
+			s.reporter.desk.log(fmt.Sprintf("Belljar: %s is not sent: %s", skip.Path, skip.Reason))
 		}
 	}
 	if len(plan.Upload)+len(plan.Delete) == 0 {

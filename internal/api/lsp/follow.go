@@ -42,7 +42,7 @@ const mostRuns = 100
 func (s *Server) remember(r *run) {
 	s.runs[r.id] = r
 	s.order = append(s.order, r.id)
-	s.reporter.newest[r.target()] = r.id
+	s.reporter.desk.newest[r.target()] = r.id
 	if len(s.order) > mostRuns {
 		delete(s.runs, s.order[0])
 		s.order = s.order[1:]
@@ -70,34 +70,34 @@ type runNote struct {
 
 // tellRun reports the state of a run.
 func (s *reporter) tellRun(r *run, now belljar.Run, lost bool) {
-	if !s.options.Notifications {
+	if !s.desk.options.Notifications {
 		return
 	}
 	note := runNote{
-		RunID: r.id, Lost: lost, Target: r.args.URI, Phase: now.Phase, ExitCode: now.ExitCode, Reason: now.ReasonCode, Message: now.Message, WebURL: s.webURL(r.id),
+		RunID: r.id, Lost: lost, Target: r.args.URI, Phase: now.Phase, ExitCode: now.ExitCode, Reason: now.ReasonCode, Message: now.Message, WebURL: s.desk.webURL(r.id),
 	}
 	if r.folder != nil {
 		note.Folder = r.folder.uri
 	}
-	s.notify("belljar/run", note)
+	s.desk.notify("belljar/run", note)
 }
 
 // begin begins the run's progress display, if the editor supports it.
 func (s *reporter) begin(ctx context.Context, r *run) {
-	if !s.client.Window.WorkDoneProgress {
+	if !s.desk.client.Window.WorkDoneProgress {
 		return
 	}
-	s.mu.Lock()
-	s.tokens++
-	token := fmt.Sprintf("belljar-run-%d", s.tokens)
-	s.mu.Unlock()
-	if err := s.ask(ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
+	s.desk.mu.Lock()
+	s.desk.tokens++
+	token := fmt.Sprintf("belljar-run-%d", s.desk.tokens)
+	s.desk.mu.Unlock()
+	if err := s.desk.ask(ctx, "window/workDoneProgress/create", map[string]string{"token": token}, nil); err != nil {
 		return // the editor will not show it
 	}
 	r.token = token
-	s.mu.Lock()
-	s.begun[token] = r
-	s.mu.Unlock()
+	s.desk.mu.Lock()
+	s.desk.begun[token] = r
+	s.desk.mu.Unlock()
 	s.progress(r, "begin", "preparing")
 }
 
@@ -106,21 +106,21 @@ func (s *reporter) progress(r *run, kind, message string) {
 		return
 	}
 	if kind == "end" {
-		s.mu.Lock()
-		delete(s.begun, r.token)
-		s.mu.Unlock()
+		s.desk.mu.Lock()
+		delete(s.desk.begun, r.token)
+		s.desk.mu.Unlock()
 	}
 	value := progressValue{Kind: kind, Message: message, Cancellable: kind != "end"}
 	if kind == "begin" {
 		value.Title = "Belljar: " + r.label()
 	}
-	s.notify("$/progress", progressParams{Token: r.token, Value: value})
+	s.desk.notify("$/progress", progressParams{Token: r.token, Value: value})
 }
 
 // follow forwards a run's output until it ends, and then shows its failure.
 func (s *Server) follow(ctx context.Context, r *run) {
 	defer close(r.done)
-	defer s.reporter.forget(r.plan)
+	defer s.reporter.desk.forget(r.plan)
 	defer func() { r.out, r.places, r.files = [2]collected{}, nil, texts{} }() // the run is remembered for a long time
 	r.phase = r.started.Phase
 	s.reporter.tellRun(r, r.started, false)
@@ -162,7 +162,7 @@ func (s *Server) follow(ctx context.Context, r *run) {
 		r.final, r.err = r.service.Runs().Get(ctx, r.id)
 	}
 	switch {
-	case s.reporter.ctx.Err() != nil:
+	case s.reporter.desk.ctx.Err() != nil:
 		r.err = context.Canceled // the editor ended
 		return
 	case ctx.Err() != nil:
@@ -177,12 +177,12 @@ func (s *Server) follow(ctx context.Context, r *run) {
 	summary := r.summary()
 	s.reporter.tellRun(r, r.final, false)
 	s.reporter.progress(r, "end", summary)
-	s.reporter.replace(r, found)
+	s.reporter.desk.replace(r, found)
 	if r.args.URI != "" {
-		s.reporter.mark(r)
+		s.reporter.desk.mark(r)
 	}
-	if !s.reporter.options.Notifications {
-		s.reporter.background(func(ctx context.Context) { s.offer(ctx, r, summary) })
+	if !s.reporter.desk.options.Notifications {
+		s.reporter.desk.background(func(ctx context.Context) { s.offer(ctx, r, summary) })
 	}
 }
 
@@ -191,7 +191,7 @@ func (s *reporter) lost(r *run) {
 	message := "the run cannot be followed any further: " + words(r.err)
 	s.progress(r, "end", message)
 	s.tellRun(r, belljar.Run{Phase: r.phase, Message: message}, true)
-	s.tell(messageError, "Belljar: "+message)
+	s.desk.tell(messageError, "Belljar: "+message)
 }
 
 // stands reports the phase of a run that continues.
@@ -206,12 +206,12 @@ func (s *reporter) away(r *run, err error) {
 		return
 	}
 	r.isAway = true
-	message := s.server + " does not answer, and is asked again: " + words(err)
+	message := s.desk.server + " does not answer, and is asked again: " + words(err)
 	s.progress(r, "report", message)
 	if r.phase != "" { // else the run has not started yet
 		s.tellRun(r, belljar.Run{Phase: r.phase, Message: message}, false)
 	}
-	s.tell(messageWarning, "Belljar: "+r.label()+": "+message)
+	s.desk.tell(messageWarning, "Belljar: "+r.label()+": "+message)
 }
 
 // summary describes how a run ended.
@@ -246,11 +246,11 @@ func (s *Server) offer(ctx context.Context, r *run, summary string) {
 	if left, err := r.service.Artifacts().List(ctx, r.id); err == nil && len(left) > 0 {
 		p.Actions = append(p.Actions, messageAction{list})
 	}
-	if s.reporter.webURL(r.id) != "" {
+	if s.reporter.desk.webURL(r.id) != "" {
 		p.Actions = append(p.Actions, messageAction{open})
 	}
 	var chosen *messageAction
-	if err := s.reporter.ask(ctx, "window/showMessageRequest", p, &chosen); err != nil || chosen == nil {
+	if err := s.reporter.desk.ask(ctx, "window/showMessageRequest", p, &chosen); err != nil || chosen == nil {
 		return
 	}
 	var err error
@@ -266,7 +266,7 @@ func (s *Server) offer(ctx context.Context, r *run, summary string) {
 		_, err = s.openRun(ctx, runArg{r.id})
 	}
 	if err != nil {
-		s.reporter.tell(messageError, "Belljar: "+words(err))
+		s.reporter.desk.tell(messageError, "Belljar: "+words(err))
 	}
 }
 

@@ -184,26 +184,26 @@ func (p *pump) emit(stream int, data []byte, seq uint64) {
 	}
 	copy(p.sent[:], p.sent[1:])
 	p.sent[mostSent-1] = time.Now()
-	if !p.reporter.options.Notifications {
-		p.reporter.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
+	if !p.reporter.desk.options.Notifications {
+		p.reporter.desk.log(strings.TrimSuffix(strings.ToValidUTF8(string(data), "\ufffd"), "\n"))
 		return
 	}
 	note := logNote{RunID: p.run.id, Seq: seq, Stream: streamName(stream), Data: string(data)}
 	if !utf8.Valid(data) {
 		note.Data, note.Encoding = base64.StdEncoding.EncodeToString(data), "base64"
 	}
-	p.reporter.notify("belljar/log", note)
+	p.reporter.desk.notify("belljar/log", note)
 }
 
 func (p *pump) truncated(stream int) {
-	page := p.reporter.webURL(p.run.id)
-	if p.reporter.options.Notifications {
-		p.reporter.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
+	page := p.reporter.desk.webURL(p.run.id)
+	if p.reporter.desk.options.Notifications {
+		p.reporter.desk.notify("belljar/logTruncated", truncatedNote{p.run.id, streamName(stream), mostShown, page, fullLogs})
 		return
 	}
 	text := fmt.Sprintf("Belljar: %s continues, and its first %d KB are shown.", streamName(stream), mostShown>>10)
 	if page != "" {
 		text += " " + fullLogs + ": " + page
 	}
-	p.reporter.log(text)
+	p.reporter.desk.log(text)
 }

@@ -78,7 +78,7 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.reporter.streamURL(r.id), WebURL: s.reporter.webURL(r.id), SessionID: r.started.SessionID, Interactive: r.args.Interactive}
+	answer := runAnswer{RunID: r.id, Phase: r.started.Phase, LogStreamURL: s.reporter.desk.streamURL(r.id), WebURL: s.reporter.desk.webURL(r.id), SessionID: r.started.SessionID, Interactive: r.args.Interactive}
 	if !args.Wait {
 		return answer, nil
 	}
@@ -97,9 +97,9 @@ func (s *Server) run(ctx context.Context, args runArgs) (any, error) {
 // last returns the arguments of the last run, for a rerun. The caller holds the mutex.
 func (s *Server) last(args runArgs) (runArgs, error) {
 	var last *runArgs
-	f, _ := s.reporter.holder(args.URI)
-	if f == nil && (args.URI == "" || args.Folder != "") && (args.Folder != "" || len(s.reporter.folders) == 1) {
-		f, _ = s.reporter.folderOf(args.Folder)
+	f, _ := s.reporter.desk.holder(args.URI)
+	if f == nil && (args.URI == "" || args.Folder != "") && (args.Folder != "" || len(s.reporter.desk.folders) == 1) {
+		f, _ = s.reporter.desk.folderOf(args.Folder)
 	}
 	switch {
 	case f != nil:
@@ -117,21 +117,21 @@ func (s *Server) last(args runArgs) (runArgs, error) {
 
 // plan decides what to run.
 func (s *Server) plan(args runArgs) (*plan, error) {
-	s.reporter.mu.Lock()
-	defer s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Lock()
+	defer s.reporter.desk.mu.Unlock()
 	if args.Rerun {
 		var err error
 		if args, err = s.last(args); err != nil {
 			return nil, err
 		}
 	}
-	if name, ok := fileOf(args.URI); ok && s.reporter.docs[args.URI] == nil {
-		args.URI = s.reporter.uriOf(name)
+	if name, ok := fileOf(args.URI); ok && s.reporter.desk.docs[args.URI] == nil {
+		args.URI = s.reporter.desk.uriOf(name)
 	}
 	p := &plan{args: args}
-	p.folder, p.rel = s.reporter.holder(args.URI)
+	p.folder, p.rel = s.reporter.desk.holder(args.URI)
 	if args.Folder != "" || args.URI == "" {
-		f, err := s.reporter.folderOf(args.Folder)
+		f, err := s.reporter.desk.folderOf(args.Folder)
 		if err != nil {
 			return nil, err
 		}
@@ -171,7 +171,7 @@ func (s *Server) plan(args runArgs) (*plan, error) {
 	if err := plan(p); err != nil {
 		return nil, err
 	}
-	s.reporter.watchEdits(p)
+	s.reporter.desk.watchEdits(p)
 	return p, nil
 }
 
@@ -184,10 +184,10 @@ func (s *Server) planFolder(p *plan) error {
 	args := p.args
 	c.Runtime, c.BaseImage = cmp.Or(args.Runtime, c.Runtime), cmp.Or(args.BaseImage, c.BaseImage)
 	p.settings = c
-	p.texts = s.reporter.buffers(p.folder)
+	p.texts = s.reporter.desk.buffers(p.folder)
 	does := program{command: args.Command, language: args.Language, cwd: args.Cwd}
 	if len(does.command) == 0 && p.rel != "" {
-		_, text, _ := s.reporter.textOf(args.URI)
+		_, text, _ := s.reporter.desk.textOf(args.URI)
 		if does, err = programOf(p.folder, p.rel, args.Test.Name, text); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (s *Server) planFolder(p *plan) error {
 // planLone plans the run of a text without a folder. It sends only the file, not its directory. The caller holds the mutex.
 func (s *Server) planLone(p *plan) error {
 	args := p.args
-	name, text, ok := s.reporter.textOf(args.URI)
+	name, text, ok := s.reporter.desk.textOf(args.URI)
 	if !ok {
 		return &belljar.Error{Code: belljar.CodeNotFound, Message: fmt.Sprintf("%.200q is neither open in the editor nor a text file", args.URI)}
 	}
@@ -235,7 +235,7 @@ func (s *Server) planLone(p *plan) error {
 	language, file := kind(name), ""
 	if path, is := fileOf(args.URI); is {
 		file = filepath.Base(path)
-	} else if d := s.reporter.docs[args.URI]; d != nil {
+	} else if d := s.reporter.desk.docs[args.URI]; d != nil {
 		language = languageOf(d.language)
 	}
 	l, known := belljar.LanguageOf(language)
@@ -260,7 +260,7 @@ func (s *Server) planLone(p *plan) error {
 func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
 	defer func() {
 		if begun == nil {
-			s.reporter.forget(p)
+			s.reporter.desk.forget(p)
 		}
 	}()
 	service, err := s.engine(ctx)
@@ -287,14 +287,14 @@ func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
 		s.reporter.progress(r, "end", words(err))
 		return nil, err
 	}
-	followed, leave := context.WithCancelCause(s.reporter.ctx)
-	s.reporter.mu.Lock()
+	followed, leave := context.WithCancelCause(s.reporter.desk.ctx)
+	s.reporter.desk.mu.Lock()
 	cancelled := ctx.Err() != nil
 	if !cancelled {
 		r.id, r.leave = r.started.ID, leave
 		s.remember(r)
 	}
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	if cancelled {
 		leave(nil)
 		stopping, stop := context.WithTimeout(context.WithoutCancel(ctx), mostAccepting)
@@ -303,7 +303,7 @@ func (s *Server) start(ctx context.Context, p *plan) (begun *run, err error) {
 		s.reporter.progress(r, "end", words(err))
 		return nil, err
 	}
-	s.reporter.background(func(context.Context) {
+	s.reporter.desk.background(func(context.Context) {
 		defer leave(nil)
 		s.follow(followed, r)
 	})

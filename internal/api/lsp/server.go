@@ -82,20 +82,20 @@ func Serve(ctx context.Context, o Options, in io.Reader, out io.Writer) error {
 		feed.CloseWithError(err)
 	}()
 	framing := &stream{in: bufio.NewReaderSize(input, mostHeader), out: out, closed: func() { input.Close() }, end: ctx.Done()}
-	s.reporter.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
+	s.reporter.desk.rpc = jrpc2.NewServer(s, &jrpc2.ServerOptions{
 		AllowPush: true, DisableBuiltin: true, Concurrency: 128, NewContext: func() context.Context { return ctx },
 	})
-	s.reporter.rpc.Start(framing)
+	s.reporter.desk.rpc.Start(framing)
 	go func() {
 		<-ctx.Done()
-		s.reporter.rpc.Stop()
+		s.reporter.desk.rpc.Stop()
 	}()
-	err := s.reporter.rpc.Wait()
-	s.reporter.mu.Lock()
+	err := s.reporter.desk.rpc.Wait()
+	s.reporter.desk.mu.Lock()
 	stage := s.stage
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	stop(nil)
-	s.reporter.after.Wait()
+	s.reporter.desk.after.Wait()
 	switch cause := context.Cause(ctx); {
 	case framing.broken != nil:
 		err = framing.broken
@@ -122,7 +122,7 @@ func (s *Server) end() (err error) {
 		}
 	}
 	parting.Wait()
-	for _, f := range s.reporter.folders {
+	for _, f := range s.reporter.desk.folders {
 		f.close()
 	}
 	if s.close != nil {
@@ -135,9 +135,9 @@ func (s *Server) end() (err error) {
 func (s *Server) Assign(_ context.Context, method string) jrpc2.Handler {
 	handle, known := s.methods[method]
 	return func(ctx context.Context, req *jrpc2.Request) (any, error) {
-		s.reporter.mu.Lock()
+		s.reporter.desk.mu.Lock()
 		stage := s.stage
-		s.reporter.mu.Unlock()
+		s.reporter.desk.mu.Unlock()
 		switch {
 		case method == "exit", stage == fresh && method == "initialize":
 		case req.IsNotification() && (stage != initialized || !known):
@@ -161,13 +161,13 @@ func (s *Server) Assign(_ context.Context, method string) jrpc2.Handler {
 
 func (s *Server) allMethods() map[string]jrpc2.Handler {
 	return map[string]jrpc2.Handler{
-		"initialize": asked(s.initialize), "initialized": s.reporter.initialized, "shutdown": s.shutdown, "exit": s.exit,
+		"initialize": asked(s.initialize), "initialized": s.reporter.desk.initialized, "shutdown": s.shutdown, "exit": s.exit,
 		"$/cancelRequest": asked(s.cancelRequest), "$/setTrace": nothing,
-		"textDocument/didOpen": notified(s.reporter.desk, s.reporter.didOpen), "textDocument/didChange": notified(s.reporter.desk, s.reporter.didChange),
-		"textDocument/didSave": notified(s.reporter.desk, s.reporter.didSave), "textDocument/didClose": notified(s.reporter.desk, s.reporter.didClose),
-		"workspace/didChangeWorkspaceFolders": notified(s.reporter.desk, s.didChangeFolders), "workspace/didChangeConfiguration": notified(s.reporter.desk, s.reporter.didChangeConfiguration),
-		"workspace/didChangeWatchedFiles": notified(s.reporter.desk, s.reporter.didChangeFiles), "window/workDoneProgress/cancel": notified(s.reporter.desk, s.cancelProgress),
-		"textDocument/codeLens": asked(s.reporter.codeLens), "textDocument/codeAction": asked(s.reporter.codeAction), "workspace/executeCommand": asked(s.executeCommand),
+		"textDocument/didOpen": notified(s.reporter.desk, s.reporter.desk.didOpen), "textDocument/didChange": notified(s.reporter.desk, s.reporter.desk.didChange),
+		"textDocument/didSave": notified(s.reporter.desk, s.reporter.desk.didSave), "textDocument/didClose": notified(s.reporter.desk, s.reporter.desk.didClose),
+		"workspace/didChangeWorkspaceFolders": notified(s.reporter.desk, s.didChangeFolders), "workspace/didChangeConfiguration": notified(s.reporter.desk, s.reporter.desk.didChangeConfiguration),
+		"workspace/didChangeWatchedFiles": notified(s.reporter.desk, s.reporter.desk.didChangeFiles), "window/workDoneProgress/cancel": notified(s.reporter.desk, s.cancelProgress),
+		"textDocument/codeLens": asked(s.reporter.desk.codeLens), "textDocument/codeAction": asked(s.reporter.desk.codeAction), "workspace/executeCommand": asked(s.executeCommand),
 	}
 }
 
@@ -204,16 +204,16 @@ func absent(raw json.RawMessage) bool {
 
 func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error) {
 	if !absent(p.Options) {
-		if err := json.Unmarshal(p.Options, &s.reporter.options); err != nil {
+		if err := json.Unmarshal(p.Options, &s.reporter.desk.options); err != nil {
 			return nil, jrpc2.Errorf(codeInvalidParams, "initializationOptions are wrong: %v", err)
 		}
 	}
-	s.reporter.mu.Lock()
-	defer s.reporter.mu.Unlock()
-	s.stage, s.reporter.client = initialized, p.Capabilities
-	s.reporter.noLenses = s.reporter.options.CodeLens != nil && !*s.reporter.options.CodeLens
+	s.reporter.desk.mu.Lock()
+	defer s.reporter.desk.mu.Unlock()
+	s.stage, s.reporter.desk.client = initialized, p.Capabilities
+	s.reporter.desk.noLenses = s.reporter.desk.options.CodeLens != nil && !*s.reporter.desk.options.CodeLens
 	if slices.Contains(p.Capabilities.General.PositionEncodings, "utf-8") {
-		s.reporter.units = utf8Units
+		s.reporter.desk.units = utf8Units
 	}
 	list := p.WorkspaceFolders
 	if len(list) == 0 && p.RootURI != nil {
@@ -226,17 +226,17 @@ func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error
 		s.addFolder(f)
 	}
 	if p.ProcessID != nil && *p.ProcessID > 0 && runtime.GOOS != "windows" {
-		s.reporter.background(func(ctx context.Context) { s.watch(ctx, *p.ProcessID) })
+		s.reporter.desk.background(func(ctx context.Context) { s.watch(ctx, *p.ProcessID) })
 	}
 	capabilities := map[string]any{
-		"positionEncoding":   s.reporter.units.String(),
+		"positionEncoding":   s.reporter.desk.units.String(),
 		"textDocumentSync":   map[string]any{"openClose": true, "change": 2, "save": map[string]any{"includeText": false}},
 		"codeActionProvider": map[string]any{"codeActionKinds": []string{quickFix}},
 		"codeLensProvider":   map[string]any{"resolveProvider": false},
 		"workspace":          map[string]any{"workspaceFolders": map[string]any{"supported": true, "changeNotifications": true}},
 	}
 	commands := []string{} // a client that registers the commands itself must not find them here
-	if !s.reporter.options.ClientCommands {
+	if !s.reporter.desk.options.ClientCommands {
 		commands = slices.Sorted(maps.Keys(s.does))
 	}
 	capabilities["executeCommandProvider"] = map[string]any{"commands": commands}
@@ -247,7 +247,7 @@ func (s *Server) initialize(ctx context.Context, p initializeParams) (any, error
 func (s *Server) watch(ctx context.Context, pid int) {
 	p, err := os.FindProcess(pid)
 	if err != nil {
-		s.reporter.parent(ErrNoShutdown)
+		s.reporter.desk.parent(ErrNoShutdown)
 		return
 	}
 	defer func() { _ = p.Release() }() // an error here has no effect
@@ -255,7 +255,7 @@ func (s *Server) watch(ctx context.Context, pid int) {
 	defer look.Stop()
 	for {
 		if err := p.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) || errors.Is(err, syscall.ESRCH) {
-			s.reporter.parent(ErrNoShutdown)
+			s.reporter.desk.parent(ErrNoShutdown)
 			return
 		}
 		select {
@@ -267,21 +267,21 @@ func (s *Server) watch(ctx context.Context, pid int) {
 }
 
 func (s *Server) shutdown(context.Context, *jrpc2.Request) (any, error) {
-	s.reporter.mu.Lock()
-	defer s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Lock()
+	defer s.reporter.desk.mu.Unlock()
 	s.stage = shutDown
 	return nil, nil
 }
 
 func (s *Server) exit(context.Context, *jrpc2.Request) (any, error) {
-	s.reporter.mu.Lock()
+	s.reporter.desk.mu.Lock()
 	before := s.stage
 	s.stage = ended
-	s.reporter.mu.Unlock()
+	s.reporter.desk.mu.Unlock()
 	if before != shutDown {
-		s.reporter.parent(ErrNoShutdown)
+		s.reporter.desk.parent(ErrNoShutdown)
 	} else {
-		s.reporter.parent(nil)
+		s.reporter.desk.parent(nil)
 	}
 	return nil, nil
 }
@@ -291,6 +291,6 @@ type cancelParams struct {
 }
 
 func (s *Server) cancelRequest(_ context.Context, p cancelParams) (any, error) {
-	s.reporter.rpc.CancelRequest(string(p.ID))
+	s.reporter.desk.rpc.CancelRequest(string(p.ID))
 	return nil, nil
 }

@@ -42,7 +42,7 @@ const (
 // collect returns the artifacts of a one-shot run, without the files given to it: for programs, as text, and as links and
 // pictures.
 func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact, string, []sdk.Content) {
-	list, err := c.Artifacts().List(c, run.ID)
+	list, err := c.service.Artifacts().List(c, run.ID)
 	if err != nil {
 		c.session.kit.log.Warn("artifacts could not be listed", "run_id", run.ID, "err", err)
 		return nil, "", nil
@@ -102,7 +102,7 @@ func (c *call) collect(run belljar.Run, given []belljar.InlineFile) ([]artifact,
 }
 
 func (c *call) readArtifact(run, name string) ([]byte, error) {
-	_, body, err := c.Artifacts().Open(c, run, name, 0)
+	_, body, err := c.service.Artifacts().Open(c, run, name, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ const (
 // call is one call of a tool, or one read of a resource.
 type call struct {
 	context.Context
-	belljar.Service
+	service belljar.Service
 	session *clientSession
 	request string // its [requestKey]
 	token   any    // of progress; nil if the client requests none
@@ -55,7 +55,7 @@ func (s *clientSession) newCall(ctx context.Context, req sdk.Request) *call {
 	}
 	return &call{
 		Context: ctx, sent: ctx, session: s, request: header.Get(requestHeader), conn: conn, version: version,
-		Service: s.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
+		service: s.client.Service(header.Get(api.RequestIDHeader), header.Get(traceHeader)),
 	}
 }
 

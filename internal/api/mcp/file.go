@@ -103,7 +103,7 @@ func writeFile(c *call, in writeInput) (*reply, error) {
 			return nil, api.Refuse("contents_b64", "contents_b64 is not base64")
 		}
 	}
-	entry, err := c.Files().Write(c, in.SandboxID, belljar.FileWrite{
+	entry, err := c.service.Files().Write(c, in.SandboxID, belljar.FileWrite{
 		Path: in.Path, Content: bytes.NewReader(data), Size: int64(len(data)), Mode: mode, Overwrite: in.Overwrite,
 	})
 	if err != nil {
@@ -121,7 +121,7 @@ func readFile(c *call, in fileInput) (*reply, error) {
 	if _, err := c.reserve(int64(most)); err != nil {
 		return nil, err
 	}
-	part, err := api.ReadPart(c, c.Files(), in.SandboxID, in.Path, int64(min(in.Offset, math.MaxInt64)), int64(min(in.MaxBytes, math.MaxInt64)))
+	part, err := api.ReadPart(c, c.service.Files(), in.SandboxID, in.Path, int64(min(in.Offset, math.MaxInt64)), int64(min(in.MaxBytes, math.MaxInt64)))
 	if err != nil {
 		return nil, sandboxError(err)
 	}
@@ -156,7 +156,7 @@ func (c *call) pictureOf(sandbox, name string, part api.FilePart) (sdk.Content, 
 	}
 	if part.Truncated() {
 		var err error
-		if part, err = api.ReadPart(c, c.Files(), sandbox, name, 0, maxPicture); err != nil {
+		if part, err = api.ReadPart(c, c.service.Files(), sandbox, name, 0, maxPicture); err != nil {
 			return nil, ""
 		}
 	}
@@ -168,7 +168,7 @@ func (c *call) pictureOf(sandbox, name string, part api.FilePart) (sdk.Content, 
 }
 
 func listFiles(c *call, in listInput) (*reply, error) {
-	list, err := c.Files().List(c, in.SandboxID, belljar.FileQuery{Path: in.Path, Recursive: in.Recursive})
+	list, err := c.service.Files().List(c, in.SandboxID, belljar.FileQuery{Path: in.Path, Recursive: in.Recursive})
 	if err != nil {
 		return nil, sandboxError(err)
 	}
@@ -205,7 +205,7 @@ func listFiles(c *call, in listInput) (*reply, error) {
 
 func deleteFile(c *call, in deleteInput) (*reply, error) {
 	if !in.Recursive { // a folder needs it, even one that is empty: the service would remove that
-		at, err := c.Files().Stat(c, in.SandboxID, in.Path)
+		at, err := c.service.Files().Stat(c, in.SandboxID, in.Path)
 		if err == nil && at.Type == "dir" && at.Path != "." {
 			return nil, &belljar.Error{
 				Code: belljar.CodeConflict, Message: fmt.Sprintf("%.200q is a folder", in.Path), Details: map[string]any{"field": "recursive"},
@@ -213,7 +213,7 @@ func deleteFile(c *call, in deleteInput) (*reply, error) {
 			}
 		}
 	}
-	if err := c.Files().Delete(c, in.SandboxID, in.Path, in.Recursive); err != nil {
+	if err := c.service.Files().Delete(c, in.SandboxID, in.Path, in.Recursive); err != nil {
 		return nil, sandboxError(err)
 	}
 	at := api.InWorkspace(in.Path)

@@ -36,7 +36,7 @@ type finisher interface {
 func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run, out *belljar.Output, err error) {
 	spec.Labels = map[string]string{label: c.session.id}
 	req := belljar.RunRequest{RunSpec: spec}
-	if f, ok := c.Runs().(finisher); ok && c.token == nil && wait > 0 {
+	if f, ok := c.service.Runs().(finisher); ok && c.token == nil && wait > 0 {
 		run, out, err = f.Finish(c, req, wait)
 	} else if run, err = c.start(req); err == nil && wait > 0 {
 		run, out, err = c.await(run, wait)
@@ -55,14 +55,14 @@ func (c *call) finish(spec belljar.RunSpec, wait time.Duration) (run belljar.Run
 func (c *call) start(req belljar.RunRequest) (belljar.Run, error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), acceptTime)
 	defer stop()
-	return c.Runs().Start(ctx, req)
+	return c.service.Runs().Start(ctx, req)
 }
 
 // await waits at most wait for a run's end, and reports its progress to the client.
 func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar.Output, error) {
 	waiting, stop := context.WithTimeout(c, wait)
 	defer stop()
-	log := c.Runs().Frames(waiting, run.ID, 1)
+	log := c.service.Runs().Frames(waiting, run.ID, 1)
 	if c.token != nil {
 		p := c.runProgress(run)
 		defer p.close()
@@ -71,7 +71,7 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 	out, err := belljar.Printed(log)
 	switch {
 	case err == nil:
-		run, err = c.Runs().Get(context.WithoutCancel(c), run.ID)
+		run, err = c.service.Runs().Get(context.WithoutCancel(c), run.ID)
 		return run, &out, err
 	case c.Err() == nil && !c.stopping(err) && errors.Is(waiting.Err(), context.DeadlineExceeded):
 		return run, nil, nil
@@ -81,11 +81,11 @@ func (c *call) await(run belljar.Run, wait time.Duration) (belljar.Run, *belljar
 
 // current returns a run as it is now, with its output if it has ended; else out is nil.
 func (c *call) current(ctx context.Context, id string) (run belljar.Run, out *belljar.Output, err error) {
-	run, err = c.Runs().Get(ctx, id)
+	run, err = c.service.Runs().Get(ctx, id)
 	if err != nil || !run.Phase.Terminal() {
 		return run, nil, err
 	}
-	printed, err := belljar.Printed(c.Runs().Frames(ctx, id, 1))
+	printed, err := belljar.Printed(c.service.Runs().Frames(ctx, id, 1))
 	return run, &printed, err
 }
 
@@ -132,7 +132,7 @@ func (c *call) abandon(run belljar.Run) error {
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), closeTime)
 	defer stop()
-	if err := ignoreNotFound(c.Runs().Cancel(ctx, run.ID)); err != nil {
+	if err := ignoreNotFound(c.service.Runs().Cancel(ctx, run.ID)); err != nil {
 		c.session.kit.log.Warn("run of a cancelled call could not be cancelled", "run_id", run.ID, "err", err)
 	}
 	return context.Cause(c)
@@ -177,7 +177,7 @@ func (c *call) detachedNotes() string {
 	c.session.mu.Unlock()
 	var b strings.Builder
 	for _, d := range detached {
-		run, err := c.Runs().Get(c, d.ID)
+		run, err := c.service.Runs().Get(c, d.ID)
 		var out *belljar.Output
 		if err == nil && d.SessionID == "" { // the note of another has no output
 			run, out, err = c.current(c, d.ID)

@@ -33,7 +33,7 @@ func (lateRuns) Frames(context.Context, string, uint64) iter.Seq2[belljar.Frame,
 
 // The answer about a run that ended just after the wait has its output.
 func TestEndAfterWait(t *testing.T) {
-	c := &call{Context: t.Context(), Service: lateService{}, session: &clientSession{}}
+	c := &call{Context: t.Context(), service: lateService{}, session: &clientSession{}}
 	_, out, err := c.finish(belljar.RunSpec{}, time.Second)
 	if err != nil || out == nil || out.Stdout != "hi" {
 		t.Errorf("%+v, %v", out, err)
@@ -63,7 +63,7 @@ func (noArtifacts) List(context.Context, string) ([]belljar.Artifact, error) { r
 
 // An end that cannot be recorded is reported without output.
 func TestEndThatIsNotRecorded(t *testing.T) {
-	c := &call{Context: t.Context(), Service: stuckService{}, session: &clientSession{terms: Terms{MaxOutput: 100}, kit: &Kit{}}}
+	c := &call{Context: t.Context(), service: stuckService{}, session: &clientSession{terms: Terms{MaxOutput: 100}, kit: &Kit{}}}
 	reply, err := runCode(c, runInput{Code: "1"})
 	if err != nil || !strings.Contains(reply.text, "running") {
 		t.Errorf("%+v, %v", reply, err)

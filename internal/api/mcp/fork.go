@@ -25,7 +25,7 @@ func forkTool() *tool {
 }
 
 func fork(c *call, in forkInput) (*reply, error) {
-	made, err := c.Snapshots().Fork(c, in.SandboxID, belljar.ForkSpec{Count: in.Count, Live: in.Live})
+	made, err := c.service.Snapshots().Fork(c, in.SandboxID, belljar.ForkSpec{Count: in.Count, Live: in.Live})
 	if err != nil {
 		return nil, sandboxError(err)
 	}

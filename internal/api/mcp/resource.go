@@ -128,7 +128,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 		if _, err := c.ownRun(parts[0], none); err != nil {
 			return nil, err
 		}
-		a, body, err := c.Artifacts().Open(c, parts[0], parts[2], 0)
+		a, body, err := c.service.Artifacts().Open(c, parts[0], parts[2], 0)
 		if err != nil {
 			return nil, err
 		}
@@ -137,7 +137,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 		if err := c.authorize(parts[0], false); err != nil {
 			return nil, err
 		}
-		entry, body, err := c.Files().Read(c, parts[0], parts[2], 0, maxResource+1)
+		entry, body, err := c.service.Files().Read(c, parts[0], parts[2], 0, maxResource+1)
 		if err != nil {
 			return nil, err
 		}
@@ -148,7 +148,7 @@ func (c *call) resource(uri string) (*sdk.ResourceContents, error) {
 
 // ownRun returns a run of the client session, or one in a sandbox that it may use; else the error none.
 func (c *call) ownRun(id string, none error) (belljar.Run, error) {
-	run, err := c.Runs().Get(c, id)
+	run, err := c.service.Runs().Get(c, id)
 	switch {
 	case belljar.CodeOf(err) == belljar.CodeNotFound:
 		return run, none
@@ -166,7 +166,7 @@ func (c *call) runOutput(run belljar.Run) (*sdk.ResourceContents, error) {
 	for most := 256 << 10; ; most = maxResource { // usual outputs are small, and do not wait for the memory of a large one
 		release, err := c.reserve(int64(most))
 		if err == nil {
-			part, err = api.ReadOutput(c, c.Runs(), run, api.OutputQuery{Bytes: most})
+			part, err = api.ReadOutput(c, c.service.Runs(), run, api.OutputQuery{Bytes: most})
 		}
 		if err != nil {
 			return nil, err

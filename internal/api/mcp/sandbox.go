@@ -145,7 +145,7 @@ func (c *call) openSandbox(key string) (belljar.Session, bool, error) {
 	// A cancelled call must not lose a new sandbox. It ends with the client session.
 	ctx, stop := context.WithTimeout(context.WithoutCancel(c), openTime)
 	defer stop()
-	s, created, err := c.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
+	s, created, err := c.service.Sessions().Open(ctx, belljar.SessionRequest{SessionSpec: spec})
 	if err == nil {
 		c.remember(s)
 		s, err = c.approved(s)
@@ -158,7 +158,7 @@ func (c *call) approved(s belljar.Session) (belljar.Session, error) {
 	if s.Approval != nil && s.State == belljar.SessionStarting && c.token != nil {
 		defer c.startProgress("sandbox "+s.ID+" is "+awaitsApproval, true).close()
 	}
-	return belljar.Approved(c, c.Sessions(), s)
+	return belljar.Approved(c, c.service.Sessions(), s)
 }
 
 // openTime bounds how long a new sandbox may take; the server may have to pull the image first.
@@ -192,14 +192,14 @@ func (c *call) authorize(id string, unscoped bool) error {
 	if !belljar.ValidID(id) {
 		return none
 	}
-	s, err := c.Sessions().Get(c, id)
+	s, err := c.service.Sessions().Get(c, id)
 	if belljar.CodeOf(err) == belljar.CodeNotFound {
 		return none
 	}
 	if err != nil {
 		return err
 	}
-	user, err := c.session.userID(c, c.Service)
+	user, err := c.session.userID(c, c.service)
 	if err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func readExec(c *call, in readInput) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	part, err := api.ReadOutput(c, c.Runs(), run, api.OutputQuery{
+	part, err := api.ReadOutput(c, c.service.Runs(), run, api.OutputQuery{
 		Since: in.SinceSeq, Frames: int(cmp.Or(in.MaxChunks, defaultChunks)), Bytes: readBytes, Wait: min(readWait, c.session.terms.Wait),
 	})
 	if err != nil {
@@ -353,7 +353,7 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 		if c.token != nil {
 			defer c.runProgress(run).close()
 		}
-		if run, err = api.AwaitEnd(c, c.Runs(), run.ID, wait); err != nil {
+		if run, err = api.AwaitEnd(c, c.service.Runs(), run.ID, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -368,7 +368,7 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 	case run.SessionID == "":
 		o.Artifacts, left, more = c.collect(run, nil)
 	case run.Context != nil:
-		out, err := belljar.Printed(c.Runs().Frames(c, run.ID, 1))
+		out, err := belljar.Printed(c.service.Runs().Frames(c, run.ID, 1))
 		if err != nil {
 			return nil, err
 		}
@@ -378,7 +378,7 @@ func waitExec(c *call, in waitInput) (*reply, error) {
 }
 
 func closeSandbox(c *call, in closeInput) (*reply, error) {
-	if err := c.Sessions().Delete(c, in.SandboxID); err != nil {
+	if err := c.service.Sessions().Delete(c, in.SandboxID); err != nil {
 		return nil, err
 	}
 	return &reply{"the sandbox is closed, and its files are deleted", nil, okOutput{true}}, nil

@@ -133,11 +133,11 @@ func (d *Door) handle(mux *http.ServeMux, method, name string, h http.HandlerFun
 
 // call is one authenticated request.
 type call struct {
-	belljar.Service
-	door   *Door
-	w      http.ResponseWriter
-	r      *http.Request
-	caller belljar.Caller
+	service belljar.Service
+	door    *Door
+	w       http.ResponseWriter
+	r       *http.Request
+	caller  belljar.Caller
 }
 
 // guarded requires authentication.
@@ -152,6 +152,6 @@ func (d *Door) guarded(handler func(*call)) http.HandlerFunc {
 		caller.Source = cmp.Or(caller.Source, "thread")
 		ctx := api.WithCaller(r.Context(), caller)
 		caller = api.CallerOf(ctx)
-		handler(&call{Service: d.opts.Engine.As(caller), door: d, w: w, r: r.WithContext(ctx), caller: caller})
+		handler(&call{service: d.opts.Engine.As(caller), door: d, w: w, r: r.WithContext(ctx), caller: caller})
 	}
 }

@@ -41,7 +41,7 @@ func (c *call) execute() {
 		return
 	}
 	begun := c.door.opts.Now()
-	run, out, err := belljar.Finish(c.r.Context(), c.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
+	run, out, err := belljar.Finish(c.r.Context(), c.service.Runs(), belljar.RunRequest{RunSpec: belljar.RunSpec{
 		SpecVersion: belljar.SpecVersion, SessionID: in.SessionID, Command: []string{"bash", "-c", in.Command}, TimeoutSec: limit,
 		Cwd: ".", // the workspace, not the image's WORKDIR
 	}}, forever)

@@ -99,5 +99,5 @@ func (c *call) required(fields ...[2]string) bool {
 
 // reserve reserves the caller's share for an answer of n bytes, until it is encoded or release. It waits for the session, unless it is "", first.
 func (c *call) reserve(session string, n int64) (release func(), err error) {
-	return c.door.opts.Bodies.ForFiles(c.r.Context(), c.Files(), session, n)
+	return c.door.opts.Bodies.ForFiles(c.r.Context(), c.service.Files(), session, n)
 }

@@ -34,7 +34,7 @@ func (c *call) download() {
 		return
 	}
 	begun := c.door.opts.Now()
-	entry, content, err := c.Files().Read(c.r.Context(), in.SessionID, clean, 0, 0)
+	entry, content, err := c.service.Files().Read(c.r.Context(), in.SessionID, clean, 0, 0)
 	if err != nil {
 		c.downloadFailed(in.SessionID, in.Filename, err)
 		return
@@ -90,7 +90,7 @@ func (c *call) list() {
 		return
 	}
 	defer release()
-	found, err := c.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: maxListed})
+	found, err := c.service.Files().List(c.r.Context(), session, belljar.FileQuery{Limit: maxListed})
 	if err != nil {
 		if !c.gone(err, session) {
 			c.fail(err)

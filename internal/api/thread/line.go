@@ -25,7 +25,7 @@ type line struct {
 // log logs one of the API's nine events and counts it.
 func (c *call) log(name string, l line) {
 	if l.thread == "" && l.session != "" {
-		if session, err := c.Sessions().Get(c.r.Context(), l.session); err == nil {
+		if session, err := c.service.Sessions().Get(c.r.Context(), l.session); err == nil {
 			l.thread, l.user = session.Labels["thread_id"], session.Labels["user_id"]
 		}
 	}
@@ -113,7 +113,7 @@ const abandonTimeout = 5 * time.Second
 func (c *call) abandon(run string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.r.Context()), abandonTimeout)
 	defer cancel()
-	if err := c.Runs().Cancel(ctx, run); err != nil {
+	if err := c.service.Runs().Cancel(ctx, run); err != nil {
 		c.door.opts.Logger.Warn("command of a client that went away could not be cancelled", "run_id", run, "err", err)
 	}
 }

@@ -51,7 +51,7 @@ func (c *call) stream(run belljar.Run, kind belljar.FrameType, note string) {
 	}
 	var rest []byte // begins a character
 	last := ""
-	for f, err := range c.Runs().Frames(c.r.Context(), run.ID, 1) {
+	for f, err := range c.service.Runs().Frames(c.r.Context(), run.ID, 1) {
 		if err != nil {
 			panic(http.ErrAbortHandler)
 		}

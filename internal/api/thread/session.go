@@ -40,7 +40,7 @@ func (c *call) create() {
 		return
 	}
 	begun := c.door.opts.Now()
-	session, created, err := c.Sessions().Open(c.r.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
+	session, created, err := c.service.Sessions().Open(c.r.Context(), belljar.SessionRequest{SessionSpec: belljar.SessionSpec{
 		SpecVersion: belljar.SpecVersion, BaseImage: c.door.opts.Image, Scope: scopeOf(in.ThreadID), TTLSec: idle * 60,
 		Resources: belljar.Resources{WorkspaceMB: c.door.opts.MaxWorkspaceMB}, WorkspaceExec: true,
 		Labels: map[string]string{"user_id": in.UserID, "thread_id": in.ThreadID},
@@ -85,7 +85,7 @@ func (c *call) exhausted(err error) bool {
 // find returns the active session of a thread; false if there is none.
 func (c *call) find(thread string) (belljar.Session, bool, error) {
 	key := scopeOf(thread).String()
-	page, err := c.Sessions().List(c.r.Context(), belljar.SessionQuery{KeyPrefix: key, Limit: belljar.MaxPage})
+	page, err := c.service.Sessions().List(c.r.Context(), belljar.SessionQuery{KeyPrefix: key, Limit: belljar.MaxPage})
 	if err != nil {
 		return belljar.Session{}, false, err
 	}
@@ -139,7 +139,7 @@ func (c *call) usage(id string) (files int, bytes int64, err error) {
 		return 0, 0, err
 	}
 	defer release()
-	list, err := c.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: maxListed})
+	list, err := c.service.Files().List(c.r.Context(), id, belljar.FileQuery{Recursive: true, Limit: maxListed})
 	for _, e := range list.Entries {
 		if e.Type == "file" {
 			files++
@@ -148,7 +148,7 @@ func (c *call) usage(id string) (files int, bytes int64, err error) {
 	}
 	if err == nil && list.Truncated {
 		var space belljar.Space
-		space, err = c.Files().Space(c.r.Context(), id)
+		space, err = c.service.Files().Space(c.r.Context(), id)
 		return int(space.Files), space.Bytes, err
 	}
 	return files, bytes, err
@@ -162,7 +162,7 @@ func (c *call) cleanup() {
 	if !c.decode(&in) || !c.required([2]string{"session_id", in.SessionID}) {
 		return
 	}
-	if err := c.Sessions().Delete(c.r.Context(), in.SessionID); err != nil {
+	if err := c.service.Sessions().Delete(c.r.Context(), in.SessionID); err != nil {
 		if !c.gone(err, in.SessionID) {
 			c.fail(err)
 		}

@@ -91,7 +91,7 @@ func (c *call) upload() {
 	if !fits {
 		return
 	}
-	_, err = c.Files().Write(c.r.Context(), f.session, belljar.FileWrite{Path: clean, Content: f.file, Size: f.size, Overwrite: true})
+	_, err = c.service.Files().Write(c.r.Context(), f.session, belljar.FileWrite{Path: clean, Content: f.file, Size: f.size, Overwrite: true})
 	if err != nil {
 		c.uploadFailed(f, err)
 		return
@@ -107,7 +107,7 @@ func (c *call) uploadFailed(f *form, err error) {
 	switch {
 	case c.gone(err, f.session):
 	case belljar.CodeOf(err) == belljar.CodeDiskFull:
-		space, spaceErr := c.Files().Space(c.r.Context(), f.session) // hidden files and /tmp count, too
+		space, spaceErr := c.service.Files().Space(c.r.Context(), f.session) // hidden files and /tmp count, too
 		if spaceErr != nil {
 			c.fail(err)
 			return
@@ -209,7 +209,7 @@ func (c *call) readPart(f *form, part *multipart.Part, limit int64) error {
 		}
 		f.name = params["filename"]
 		if f.session != "" { // a client should not send 100 MB for nothing
-			session, err := c.Sessions().Get(c.r.Context(), f.session)
+			session, err := c.service.Sessions().Get(c.r.Context(), f.session)
 			if err == nil && session.State.Ended() {
 				err = &belljar.Error{Code: belljar.CodeNotFound, Message: "the session has ended", Details: map[string]any{"session_id": session.ID}}
 			}

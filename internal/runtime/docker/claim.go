@@ -62,11 +62,11 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 	if s.id != from {
 		return false, runtime.ErrNotFound
 	}
-	f := r.last()
+	f := r.engine.last()
 	if f == nil {
 		return true, errors.New("the engine is away")
 	}
-	if err := r.check(spec, f); err != nil {
+	if err := r.engine.check(spec, f); err != nil {
 		return true, err
 	}
 	born := s.born
@@ -104,7 +104,7 @@ func (s *sandbox) claim(ctx context.Context, from string, spec runtime.Spec) (ha
 // could not be found again.
 func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
 	claimed, over := make(chan struct{}), make(chan struct{})
-	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.opts.Patience)
+	patient, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.engine.opts.Patience)
 	var once sync.Once
 	patient = httptrace.WithClientTrace(patient, &httptrace.ClientTrace{WroteRequest: func(w httptrace.WroteRequestInfo) {
 		if w.Err == nil {
@@ -117,15 +117,15 @@ func (r *Runtime) rename(ctx context.Context, s *sandbox, id string) error {
 	failed := make(chan error, 1)
 	go func() {
 		defer cancel()
-		_, err := r.api().ContainerRename(patient, s.container, client.ContainerRenameOptions{NewName: r.container(id)})
+		_, err := r.engine.api().ContainerRename(patient, s.container, client.ContainerRenameOptions{NewName: r.engine.container(id)})
 		r.mu.Lock()
 		delete(r.renames, over)
 		r.mu.Unlock()
 		if err != nil {
 			failed <- renameError(id, err)
 			if !cerrdefs.IsNotFound(err) {
-				r.log.Error("a claimed sandbox cannot be named", "sandbox", id, "error", err)
-				r.removeQuietly(patient, s.container)
+				r.engine.log.Error("a claimed sandbox cannot be named", "sandbox", id, "error", err)
+				r.engine.removeQuietly(patient, s.container)
 			}
 		}
 		close(over)

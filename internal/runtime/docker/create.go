@@ -17,20 +17,20 @@ import (
 
 // Create implements [runtime.Runtime].
 func (r *Runtime) Create(ctx context.Context, spec runtime.Spec) (runtime.Sandbox, error) {
-	if r.closed() {
+	if r.engine.closed() {
 		return nil, errClosed
 	}
-	f, err := r.ask(ctx)
+	f, err := r.engine.ask(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if err == r.unusable {
+		if err == r.engine.unusable {
 			return nil, err
 		}
-		return nil, &runtime.StepError{Step: stepEngine, Err: err, Hint: r.whyNot(err).Hint}
+		return nil, &runtime.StepError{Step: stepEngine, Err: err, Hint: r.engine.whyNot(err).Hint}
 	}
-	if err := r.check(spec, f); err != nil {
+	if err := r.engine.check(spec, f); err != nil {
 		return nil, err
 	}
 	ctx, over, err := r.begin(ctx, spec.ID)
@@ -61,14 +61,14 @@ func (r *Runtime) make(ctx context.Context, spec runtime.Spec, f *facts) (*sandb
 		if err != nil {
 			return nil, err
 		}
-		p, err := r.plan(spec, f, img, volume)
+		p, err := r.engine.plan(spec, f, img, volume)
 		if err != nil {
 			return nil, err
 		}
 		p.dropped = cause
 		s, err := r.build(ctx, spec, f, p)
-		for r.fewerFiles(err, p, spec.Limits) {
-			if p, err = r.plan(spec, f, img, volume); err != nil {
+		for r.engine.fewerFiles(err, p, spec.Limits) {
+			if p, err = r.engine.plan(spec, f, img, volume); err != nil {
 				return nil, err
 			}
 			p.dropped = cause
@@ -91,19 +91,19 @@ var errNoAgent = errors.New("the agent is not where it should be")
 
 // build makes a container, compares it with the request, and starts it.
 func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *plan) (_ *sandbox, err error) {
-	id, err := r.create(ctx, p)
+	id, err := r.engine.create(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			r.removeQuietly(ctx, id)
+			r.engine.removeQuietly(ctx, id)
 		}
 	}()
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	got, err := r.api().ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	got, err := r.engine.api().ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 	if err != nil {
 		return nil, fault(stepVerify, err)
 	}
@@ -117,7 +117,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 	s.memory, s.memoryMB = p.host.Memory, spec.Limits.MemoryMB
 	s.born, s.kernel = spec, ownKernel(f.isolation(p.host.Runtime))
 	// Attach before the start: an agent's output without a reader is lost.
-	host, err := r.attach(ctx, id, &s.stderr)
+	host, err := r.engine.attach(ctx, id, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)
 	}
@@ -126,7 +126,7 @@ func (r *Runtime) build(ctx context.Context, spec runtime.Spec, f *facts, p *pla
 			host.Close()
 		}
 	}()
-	if _, err := r.api().ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
+	if _, err := r.engine.api().ContainerStart(ctx, id, client.ContainerStartOptions{}); err != nil {
 		text := err.Error()
 		if strings.Contains(text, agentName) && (strings.Contains(text, "no such file") || strings.Contains(text, "not found")) {
 			return nil, errors.Join(errNoAgent, fault(stepStart, err))
@@ -201,8 +201,8 @@ func (r *Runtime) List(ctx context.Context) ([]string, error) {
 	if err := r.settled(ctx); err != nil {
 		return nil, err
 	}
-	got, err := r.api().ContainerList(ctx, client.ContainerListOptions{
-		All: true, Filters: client.Filters{}.Add("label", labelInstallation+"="+r.opts.Installation),
+	got, err := r.engine.api().ContainerList(ctx, client.ContainerListOptions{
+		All: true, Filters: client.Filters{}.Add("label", labelInstallation+"="+r.engine.opts.Installation),
 	})
 	if err != nil {
 		return nil, fault(stepEngine, err)
@@ -210,7 +210,7 @@ func (r *Runtime) List(ctx context.Context) ([]string, error) {
 	var ids []string
 	for _, item := range got.Items {
 		for _, name := range item.Names {
-			if id, ok := strings.CutPrefix(strings.TrimPrefix(name, "/"), r.prefix()); ok {
+			if id, ok := strings.CutPrefix(strings.TrimPrefix(name, "/"), r.engine.prefix()); ok {
 				ids = append(ids, id)
 			}
 		}

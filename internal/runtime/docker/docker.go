@@ -48,7 +48,7 @@ type Options struct {
 
 // Runtime builds sandboxes. It implements [runtime.Runtime].
 type Runtime struct {
-	*engine
+	engine *engine
 	*images
 	volumes   *volumes
 	closeOnce sync.Once
@@ -98,9 +98,9 @@ func New(o Options) (*Runtime, error) {
 
 // Close disconnects from the engine. Sandboxes of this process's lifetime end; detached ones continue. It may be called twice.
 func (r *Runtime) Close() error {
-	r.closeOnce.Do(func() { close(r.closing) })
-	r.watches.Wait()
-	return errors.Join(r.settled(context.Background()), r.api().Close())
+	r.closeOnce.Do(func() { close(r.engine.closing) })
+	r.engine.watches.Wait()
+	return errors.Join(r.settled(context.Background()), r.engine.api().Close())
 }
 
 // Name implements [runtime.Runtime].

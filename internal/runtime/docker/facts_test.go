@@ -23,18 +23,18 @@ func TestFactsOutlastACallerThatLeaves(t *testing.T) {
 	t.Cleanup(server.Close)
 	r := connected(t, "tcp://"+server.Listener.Addr().String(), time.Minute)
 	known := &facts{at: time.Now()}
-	r.facts = known
+	r.engine.facts = known
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
 		<-asked
 		leave()
 	}()
-	if _, err := r.ask(ctx); err == nil || r.last() != known {
-		t.Errorf("after a caller that has left: %v, %v", r.last(), err)
+	if _, err := r.engine.ask(ctx); err == nil || r.engine.last() != known {
+		t.Errorf("after a caller that has left: %v, %v", r.engine.last(), err)
 	}
 	server.Close()
-	if _, err := r.ask(t.Context()); err == nil || r.last() != nil {
-		t.Errorf("an engine that is away: %v, %v", r.last(), err)
+	if _, err := r.engine.ask(t.Context()); err == nil || r.engine.last() != nil {
+		t.Errorf("an engine that is away: %v, %v", r.engine.last(), err)
 	}
 }
 

@@ -33,7 +33,7 @@ var (
 
 // images manages the engine's images.
 type images struct {
-	*engine
+	engine    *engine
 	importing chan struct{}         // a semaphore of imports
 	giving    keylock.Locks[string] // by digest: each image is imported once
 
@@ -127,7 +127,7 @@ func (i *images) inspect(ctx context.Context, name string, f *facts) (image, map
 	if img, ok := i.known(name); ok {
 		return img, nil, nil
 	}
-	got, err := i.api().ImageInspect(ctx, name)
+	got, err := i.engine.api().ImageInspect(ctx, name)
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return image{}, nil, fmt.Errorf("%w: %s", runtime.ErrNoImage, name)
@@ -171,7 +171,7 @@ func (i *images) give(ctx context.Context, root runtime.Root, name string) error
 		pw.CloseWithError(err)
 		sent <- err
 	}()
-	answer, err := i.api().ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
+	answer, err := i.engine.api().ImageImport(ctx, client.ImageImportSource{Source: pr, SourceName: "-"}, name, client.ImageImportOptions{
 		Changes: []string{"LABEL " + labelImage + "=" + root.Digest},
 	})
 	if err == nil {

@@ -28,7 +28,7 @@ const leastDigits = 12
 
 // Image implements [runtime.Imager].
 func (i *images) Image(ctx context.Context, ref string) (runtime.Root, error) {
-	got, err := i.api().ImageInspect(ctx, ref)
+	got, err := i.engine.api().ImageInspect(ctx, ref)
 	switch {
 	case cerrdefs.IsNotFound(err), cerrdefs.IsInvalidArgument(err):
 		return runtime.Root{}, fmt.Errorf("%w: %s", runtime.ErrNoImage, ref)
@@ -101,7 +101,7 @@ func (i *images) Pull(ctx context.Context, ref string, progress func(belljar.Ima
 	if progress != nil {
 		progress(belljar.ImageProgress{Phase: belljar.ImageResolving})
 	}
-	stream, err := i.api().ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
+	stream, err := i.engine.api().ImagePull(ctx, parsed.Name(), client.ImagePullOptions{RegistryAuth: auth})
 	if err == nil {
 		_, err = progressed(stream, progress)
 		err = errors.Join(err, stream.Close())
@@ -124,7 +124,7 @@ func (i *images) Pull(ctx context.Context, ref string, progress func(belljar.Ima
 
 // credentials returns the credentials for a registry in the engine's format; "" for none.
 func (i *images) credentials(ctx context.Context, ref name.Reference) (string, error) {
-	found, err := authn.Resolve(ctx, i.opts.Keychain, ref.Context())
+	found, err := authn.Resolve(ctx, i.engine.opts.Keychain, ref.Context())
 	if err != nil || found == authn.Anonymous {
 		return "", err
 	}
@@ -190,7 +190,7 @@ func progressed(r io.Reader, report func(belljar.ImageProgress)) (last string, e
 
 // Images implements [runtime.Imager]. It leaves out the images that Belljar has imported.
 func (i *images) Images(ctx context.Context) ([]belljar.Image, error) {
-	got, err := i.api().ImageList(ctx, client.ImageListOptions{})
+	got, err := i.engine.api().ImageList(ctx, client.ImageListOptions{})
 	if err != nil {
 		return nil, fault(stepImage, err)
 	}

@@ -25,10 +25,10 @@ const lateKill = 100 * time.Millisecond
 // count adds the number of kills until now, by the engine's clock, to the usage of a sandbox. An engine whose events cannot be read has
 // no such figure.
 func (k *kills) count(ctx context.Context, s *sandbox, u *runtime.Usage, now time.Time) {
-	ctx, cancel := context.WithTimeout(ctx, s.rt.answering())
+	ctx, cancel := context.WithTimeout(ctx, s.rt.engine.answering())
 	defer cancel()
 	stamp := func(nanos int64) string { return fmt.Sprintf("%d.%09d", nanos/1e9, nanos%1e9) }
-	got := s.rt.api().Events(ctx, client.EventsListOptions{
+	got := s.rt.engine.api().Events(ctx, client.EventsListOptions{
 		Since: stamp(max(k.last, 1)), Until: stamp(now.Add(lateKill).UnixNano()),
 		Filters: client.Filters{}.Add("type", "container").Add("event", "oom").Add("container", s.container),
 	})

@@ -108,7 +108,7 @@ func TestResumeOnAReplacedEngine(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	r := connected(t, "tcp://"+server.Listener.Addr().String(), 3*time.Second)
-	if _, err := r.ask(t.Context()); err != nil {
+	if _, err := r.engine.ask(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	version.Store("1.44")

@@ -35,9 +35,9 @@ func (e *engine) answering() time.Duration { return e.opts.Patience / 6 }
 
 // Probe implements [runtime.Runtime].
 func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
-	asking, cancel := context.WithTimeoutCause(ctx, r.answering(), errMute)
+	asking, cancel := context.WithTimeoutCause(ctx, r.engine.answering(), errMute)
 	defer cancel()
-	f, err := r.ask(asking)
+	f, err := r.engine.ask(asking)
 	if err != nil && asking.Err() != nil {
 		err = context.Cause(asking)
 	}
@@ -45,11 +45,11 @@ func (r *Runtime) Probe(ctx context.Context) (runtime.Capabilities, error) {
 		if ctx.Err() != nil {
 			return runtime.Capabilities{}, context.Cause(ctx)
 		}
-		c := runtime.Capabilities{State: runtime.StateHostGated, Isolation: (&facts{}).isolation(r.opts.OCIRuntime), AgentUID: "shared", OCIRuntime: r.opts.OCIRuntime, Start: coldStart}
-		c.Reasons = []runtime.Reason{r.whyNot(err)}
+		c := runtime.Capabilities{State: runtime.StateHostGated, Isolation: (&facts{}).isolation(r.engine.opts.OCIRuntime), AgentUID: "shared", OCIRuntime: r.engine.opts.OCIRuntime, Start: coldStart}
+		c.Reasons = []runtime.Reason{r.engine.whyNot(err)}
 		return c, nil
 	}
-	return r.capabilities(f), nil
+	return r.engine.capabilities(f), nil
 }
 
 // triedImages is the number of images that Test tries if their sandboxes fail.

@@ -68,11 +68,11 @@ func (s *sandbox) Destroy(ctx context.Context) error {
 	s.mu.Lock()
 	s.destroyed = true
 	s.mu.Unlock()
-	remove := s.rt.destroy
+	remove := s.rt.engine.destroy
 	if exit := s.Exit(); exit == nil {
 		s.meter.remember(ctx, s)
 	} else if exit.Reason == runtime.ExitEngineGone {
-		remove = s.rt.remove // the wait for its engine is over; its remains are found by name when the engine is back
+		remove = s.rt.engine.remove // the wait for its engine is over; its remains are found by name when the engine is back
 	}
 	if err := remove(ctx, s.container); err != nil {
 		return fmt.Errorf("remove sandbox %s: %w", s.ID(), err)
@@ -92,7 +92,7 @@ func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 		return errors.New("the memory that it was made with is unknown")
 	}
 	total := s.memory - int64(s.memoryMB-mb)<<20
-	_, err := s.rt.api().ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
+	_, err := s.rt.engine.api().ContainerUpdate(ctx, s.container, client.ContainerUpdateOptions{
 		Resources: &container.Resources{Memory: total, MemorySwap: total},
 	})
 	if err != nil && memoryHeld(err) {
@@ -103,13 +103,13 @@ func (s *sandbox) LimitMemory(ctx context.Context, mb int) error {
 
 // Pause implements [runtime.Pauser].
 func (s *sandbox) Pause(ctx context.Context) error {
-	_, err := s.rt.api().ContainerPause(ctx, s.container, client.ContainerPauseOptions{})
+	_, err := s.rt.engine.api().ContainerPause(ctx, s.container, client.ContainerPauseOptions{})
 	return s.paused(ctx, true, err)
 }
 
 // Resume implements [runtime.Pauser].
 func (s *sandbox) Resume(ctx context.Context) error {
-	_, err := s.rt.api().ContainerUnpause(ctx, s.container, client.ContainerUnpauseOptions{})
+	_, err := s.rt.engine.api().ContainerUnpause(ctx, s.container, client.ContainerUnpauseOptions{})
 	return s.paused(ctx, false, err)
 }
 
@@ -118,7 +118,7 @@ func (s *sandbox) paused(ctx context.Context, want bool, err error) error {
 	if err == nil {
 		return nil
 	}
-	got, lookErr := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, lookErr := s.rt.engine.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(lookErr), lookErr == nil && (got.Container.State == nil || !got.Container.State.Running):
 		return runtime.ErrGone
@@ -130,7 +130,7 @@ func (s *sandbox) paused(ctx context.Context, want bool, err error) error {
 
 // Attach implements [runtime.Runtime].
 func (r *Runtime) Attach(ctx context.Context, id string) (runtime.Sandbox, error) {
-	if r.closed() {
+	if r.engine.closed() {
 		return nil, errClosed
 	}
 	for {
@@ -180,12 +180,12 @@ func (r *Runtime) attachNow(ctx context.Context, id string) (*sandbox, error) {
 	}
 	pids, _ := strconv.Atoi(found.Config.Labels[labelPids])
 	s := r.sandbox(id, found.ID, true, pids)
-	f, err := r.ask(ctx)
+	f, err := r.engine.ask(ctx)
 	if err != nil {
 		return nil, fault(stepEngine, err)
 	}
 	s.kernel = found.HostConfig != nil && ownKernel(f.isolation(found.HostConfig.Runtime))
-	host, err := r.attach(ctx, found.ID, &s.stderr)
+	host, err := r.engine.attach(ctx, found.ID, &s.stderr)
 	if err != nil {
 		return nil, fault(stepAttach, err)
 	}
@@ -207,13 +207,13 @@ func (r *Runtime) find(ctx context.Context, id string) (container.InspectRespons
 	if err := r.settled(ctx); err != nil {
 		return container.InspectResponse{}, err
 	}
-	got, err := r.api().ContainerInspect(ctx, r.container(id), client.ContainerInspectOptions{})
+	got, err := r.engine.api().ContainerInspect(ctx, r.engine.container(id), client.ContainerInspectOptions{})
 	switch {
 	case cerrdefs.IsNotFound(err):
 		return container.InspectResponse{}, runtime.ErrNotFound
 	case err != nil:
 		return container.InspectResponse{}, fault(stepEngine, err)
-	case got.Container.Config == nil || got.Container.State == nil || got.Container.Config.Labels[labelInstallation] != r.opts.Installation:
+	case got.Container.Config == nil || got.Container.State == nil || got.Container.Config.Labels[labelInstallation] != r.engine.opts.Installation:
 		return container.InspectResponse{}, runtime.ErrNotFound
 	}
 	return got.Container, nil
@@ -240,7 +240,7 @@ func (r *Runtime) Remove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	return r.destroy(ctx, found.ID)
+	return r.engine.destroy(ctx, found.ID)
 }
 
 // Sweep removes the remains of this installation's sandboxes that ended with their creators, and half-made ones whose
@@ -263,7 +263,7 @@ func (r *Runtime) Sweep(ctx context.Context) (int, error) {
 		if err != nil || !abandoned(found) {
 			continue
 		}
-		if err := r.destroy(ctx, found.ID); err != nil {
+		if err := r.engine.destroy(ctx, found.ID); err != nil {
 			errs = append(errs, err)
 			continue
 		}

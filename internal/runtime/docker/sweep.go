@@ -20,12 +20,12 @@ const deadAge = time.Hour
 // no server of theirs may return to do it. An engine that is away has nothing that can be removed now. It returns how many sandboxes it
 // removed.
 func (r *Runtime) SweepOthers(ctx context.Context) (int, error) {
-	asking, cancel := context.WithTimeout(ctx, r.answering())
+	asking, cancel := context.WithTimeout(ctx, r.engine.answering())
 	defer cancel()
-	if _, err := r.ask(asking); err != nil {
+	if _, err := r.engine.ask(asking); err != nil {
 		return 0, nil
 	}
-	got, err := r.api().ContainerList(ctx, client.ContainerListOptions{
+	got, err := r.engine.api().ContainerList(ctx, client.ContainerListOptions{
 		All: true, Filters: client.Filters{}.Add("label", labelInstallation).Add("status", "created").Add("status", "exited").Add("status", "dead"),
 	})
 	if err != nil {
@@ -34,10 +34,10 @@ func (r *Runtime) SweepOthers(ctx context.Context) (int, error) {
 	swept := 0
 	errs := []error{r.volumes.sweepFills(ctx)}
 	for _, item := range got.Items {
-		if !r.ofOther(item) || !r.dead(ctx, item.ID) {
+		if !r.engine.ofOther(item) || !r.engine.dead(ctx, item.ID) {
 			continue
 		}
-		if err := r.destroy(ctx, item.ID); err != nil {
+		if err := r.engine.destroy(ctx, item.ID); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -57,7 +57,7 @@ func (m *meter) read(ctx context.Context, s *sandbox) (runtime.Usage, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.look(ctx, s); !m.take(s) {
-		u, at, err := s.rt.stats(ctx, s.container)
+		u, at, err := s.rt.engine.stats(ctx, s.container)
 		if err != nil || len(u.Sources) == 0 {
 			return m.stale(), errNoFigures
 		}
@@ -81,12 +81,12 @@ func (m *meter) remember(ctx context.Context, s *sandbox) {
 // ready finds the cgroups in advance, in the background. Otherwise the first caller that needs figures, at the end of a run,
 // would wait for the engine to report them.
 func (m *meter) ready(s *sandbox) {
-	if !s.rt.local() {
+	if !s.rt.engine.local() {
 		return
 	}
-	s.rt.watches.Add(1)
+	s.rt.engine.watches.Add(1)
 	go func() {
-		defer s.rt.watches.Done()
+		defer s.rt.engine.watches.Done()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.look(context.Background(), s)
@@ -95,12 +95,12 @@ func (m *meter) ready(s *sandbox) {
 
 // look finds the cgroups, once. It does not wait for an engine that hangs.
 func (m *meter) look(ctx context.Context, s *sandbox) {
-	if m.looked || !s.rt.local() {
+	if m.looked || !s.rt.engine.local() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.rt.answering())
+	ctx, cancel := context.WithTimeout(ctx, s.rt.engine.answering())
 	defer cancel()
-	got, err := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, err := s.rt.engine.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	if err == nil && got.Container.State != nil && got.Container.State.Pid > 0 {
 		m.group, m.looked = findGroup(got.Container.State.Pid, s.container), true
 	}

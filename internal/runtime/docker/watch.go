@@ -19,9 +19,9 @@ func (r *Runtime) watch(s *sandbox, host *wire.MuxHost) {
 	s.Connect(host)
 	r.remember(s)
 	s.meter.ready(s)
-	r.watches.Add(1)
+	r.engine.watches.Add(1)
 	go func() {
-		defer r.watches.Done()
+		defer r.engine.watches.Done()
 		s.live(host)
 	}()
 }
@@ -33,7 +33,7 @@ func (s *sandbox) live(host *wire.MuxHost) {
 		select {
 		case <-host.Done():
 		case <-s.removed: // its connection may outlast it, if a proxy in front of the engine has lost it
-		case <-s.rt.closing:
+		case <-s.rt.engine.closing:
 			closing = true
 		}
 		host.Close()
@@ -65,14 +65,14 @@ const settle = 250 * time.Millisecond
 // resume finds out why a connection was lost. It returns the reason if the sandbox has ended, or else a new connection. It
 // returns neither if the runtime is closed meanwhile. It queries an engine that does not answer until the patience is over.
 func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
-	patience := time.After(s.rt.opts.Patience)
+	patience := time.After(s.rt.engine.opts.Patience)
 	wasAway := false
 	for pause := shortest; ; pause = min(2*pause, longest) {
 		ctx, cancel := context.WithTimeout(context.Background(), away)
 		exit, err := s.look(ctx)
 		var host *wire.MuxHost
 		if exit == nil && err == nil && s.detached {
-			host, err = s.rt.attach(ctx, s.container, &s.stderr)
+			host, err = s.rt.engine.attach(ctx, s.container, &s.stderr)
 		}
 		cancel()
 		switch {
@@ -86,7 +86,7 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 		wasAway = wasAway || err != nil
 		if cerrdefs.IsInvalidArgument(err) { // the engine may be back with another version, and refuse the client's
 			ctx, cancel := context.WithTimeout(context.Background(), away)
-			_, _ = s.rt.ping(ctx) // the next request fails, too
+			_, _ = s.rt.engine.ping(ctx) // the next request fails, too
 			cancel()
 		}
 		select {
@@ -96,7 +96,7 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 				return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: "its connection has ended, and it has not"}
 			}
 			return nil, &runtime.Exit{Reason: runtime.ExitEngineGone, Detail: err.Error()}
-		case <-s.rt.closing:
+		case <-s.rt.engine.closing:
 			if err != nil || s.detached {
 				return nil, nil
 			}
@@ -108,12 +108,12 @@ func (s *sandbox) resume() (*wire.MuxHost, *runtime.Exit) {
 func (s *sandbox) look(ctx context.Context) (*runtime.Exit, error) {
 	waiting, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
-	wait := s.rt.api().ContainerWait(waiting, s.container, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
+	wait := s.rt.engine.api().ContainerWait(waiting, s.container, client.ContainerWaitOptions{Condition: container.WaitConditionNotRunning})
 	select {
 	case <-wait.Result:
 	case <-wait.Error:
 	}
-	got, err := s.rt.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
+	got, err := s.rt.engine.api().ContainerInspect(ctx, s.container, client.ContainerInspectOptions{})
 	s.mu.Lock()
 	destroyed := s.destroyed
 	s.mu.Unlock()
