@@ -3,6 +3,7 @@ package archtest
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,7 +97,7 @@ func TestSizesCatch(t *testing.T) {
 	for i := range mostContract + 1 {
 		fmt.Fprintf(&contract, "M%d()\n", i)
 	}
-	source := "package x\ntype T struct{}\n" + methods.String() + "type I interface {\n" + contract.String() + "}\n" + strings.Repeat("\n", mostLines)
+	source := "package x\ntype T struct{}\ntype E struct { *D }\ntype D struct { T }\n" + methods.String() + "type I interface {\n" + contract.String() + "}\n" + strings.Repeat("\n", mostLines)
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "x"), 0o755); err != nil {
 		t.Fatal(err)
@@ -105,7 +106,7 @@ func TestSizesCatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := sizes(parseTree(t, root)[0])
-	for _, what := range []string{"x.T methods", "x.I contract", "x lines", "x/x.go file"} {
+	for _, what := range []string{"x.T methods", "x.E methods", "x.I contract", "x lines", "x/x.go file"} {
 		if got[what] <= bound(what) {
 			t.Errorf("%s: %d passes", what, got[what])
 		}
@@ -125,9 +126,10 @@ func bound(what string) int {
 	return mostContract
 }
 
-// sizes returns the sizes of a package and of its types, by kind.
+// sizes returns the sizes of a package and of its types, by kind. The methods of a type are those that a reader of it must know: its own,
+// and those of the types of its package that it embeds.
 func sizes(p *pkg) map[string]int {
-	found := map[string]int{}
+	found, embeds := map[string]int{}, map[string][]string{}
 	for _, f := range p.files {
 		if ast.IsGenerated(f.syntax) {
 			continue
@@ -139,8 +141,8 @@ func sizes(p *pkg) map[string]int {
 		for _, decl := range f.syntax.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if name := receiver(d); name != "" {
-					found[p.dir+"."+name+" methods"]++
+				if d.Recv != nil && len(d.Recv.List) > 0 {
+					found[p.dir+"."+typeName(d.Recv.List[0].Type)+" methods"]++
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
@@ -148,12 +150,30 @@ func sizes(p *pkg) map[string]int {
 					if !ok {
 						continue
 					}
-					if contract, ok := s.Type.(*ast.InterfaceType); ok {
-						found[p.dir+"."+s.Name.Name+" contract"] = declaredMethods(contract)
+					switch t := s.Type.(type) {
+					case *ast.InterfaceType:
+						found[p.dir+"."+s.Name.Name+" contract"] = declaredMethods(t)
+					case *ast.StructType:
+						for _, field := range t.Fields.List {
+							if len(field.Names) == 0 {
+								embeds[s.Name.Name] = append(embeds[s.Name.Name], typeName(field.Type))
+							}
+						}
 					}
 				}
 			}
 		}
+	}
+	own := maps.Clone(found)
+	var promoted func(of string) int
+	promoted = func(of string) (n int) {
+		for _, name := range embeds[of] {
+			n += own[p.dir+"."+name+" methods"] + promoted(name)
+		}
+		return n
+	}
+	for name := range embeds {
+		found[p.dir+"."+name+" methods"] += promoted(name)
 	}
 	return found
 }
@@ -168,12 +188,8 @@ func declaredMethods(i *ast.InterfaceType) (n int) {
 	return n
 }
 
-// receiver returns the name of a method's type, "" for a function.
-func receiver(d *ast.FuncDecl) string {
-	if d.Recv == nil || len(d.Recv.List) == 0 {
-		return ""
-	}
-	of := d.Recv.List[0].Type
+// typeName returns the name of a type of this package that is a receiver or embedded, "" for others.
+func typeName(of ast.Expr) string {
 	for {
 		switch t := of.(type) {
 		case *ast.StarExpr:
