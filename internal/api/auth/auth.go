@@ -223,6 +223,6 @@ func (a *Authenticator) refuse(r *http.Request, err error) error {
 func wrong() *belljar.Error {
 	return &belljar.Error{
 		Code: belljar.CodeUnauthorized, Message: "credentials are not valid",
-		Hint: "it may be mistyped, revoked, expired, or from another server",
+		Hint: "the key or token may be mistyped, revoked, expired, or from another server",
 	}
 }
