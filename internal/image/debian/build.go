@@ -95,7 +95,7 @@ func Build(ctx context.Context, o Options, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	t, err := pick()
+	t, err := pick("")
 	if err != nil {
 		return err
 	}

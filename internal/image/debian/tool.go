@@ -22,17 +22,17 @@ import (
 	"github.com/belljar/belljar/internal/linux/installed"
 )
 
-// pick finds a tool that works on this machine.
-func pick() (tool, error) {
+// pick finds a tool that works on this machine: in PATH, or below root ("" is the machine's own).
+func pick(below string) (tool, error) {
 	root := os.Geteuid() == 0
 	fail := func(message, hint string) (tool, error) {
 		return nil, &belljar.Error{Code: belljar.CodeRuntimeUnavailable, Message: message, Hint: hint}
 	}
-	if path, err := installed.Find("", "mmdebstrap"); err == nil {
+	if path, err := installed.Find(below, "mmdebstrap"); err == nil {
 		if root {
 			return mmdebstrap{path: path, mode: "root"}, nil
 		}
-		if _, err := installed.Find("", "newuidmap"); err != nil {
+		if _, err := installed.Find(below, "newuidmap"); err != nil {
 			return fail("building an image without root needs newuidmap", "as root: apt install uidmap")
 		}
 		if !subordinate() {
@@ -40,7 +40,7 @@ func pick() (tool, error) {
 		}
 		return mmdebstrap{path: path, mode: "unshare"}, nil
 	}
-	path, err := installed.Find("", "debootstrap")
+	path, err := installed.Find(below, "debootstrap")
 	switch {
 	case err != nil:
 		return fail("building an image needs mmdebstrap or debootstrap, and neither is here",
@@ -127,7 +127,11 @@ func (d debootstrap) build(ctx context.Context, j *job) error {
 			return err
 		}
 	}
-	return j.run(ctx, j.out, "tar", "--one-file-system", "--numeric-owner", "--exclude=./dev/*", "-C", root, "-c", ".")
+	tar, err := installed.Find("", "tar")
+	if err != nil {
+		return err
+	}
+	return j.run(ctx, j.out, tar, "--one-file-system", "--numeric-owner", "--exclude=./dev/*", "-C", root, "-c", ".")
 }
 
 // stopTime is how long a tool may take to clean up.
@@ -141,7 +145,7 @@ func (j *job) run(ctx context.Context, out io.Writer, path string, args ...strin
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
 		return slices.Contains([]string{"PATH", "TMPDIR", "LANG", "LC_ALL", "LANGUAGE", "DEBIAN_FRONTEND"}, name)
-	}), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin", "TMPDIR="+j.dir, "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
+	}), "PATH="+os.Getenv("PATH")+":/usr/bin:/bin:/usr/sbin:/sbin", "TMPDIR="+j.dir, "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
 	// A process group of its own: run passes a Ctrl-C on the terminal on to it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
