@@ -210,8 +210,9 @@ func TestOptionalPackages(t *testing.T) {
 	}
 	s, x := installing(t)
 	x.Node("fast", "1.0.0", map[string]string{"index.js": "module.exports = require('native')"}, nil, nil, map[string]any{
-		"optionalDependencies": map[string]string{"native": "1.0.0", "windows": "1.0.0"},
+		"optionalDependencies": map[string]string{"native": "1.0.0", "windows": "1.0.0", "future": "1.0.0"},
 	})
+	x.Node("future", "1.0.0", map[string]string{"index.js": ""}, nil, nil, map[string]any{"engines": map[string]string{"node": ">=999"}})
 	x.Node("native", "1.0.0", map[string]string{"index.js": "module.exports = 'native'"}, nil, nil, map[string]any{"os": []string{"linux"}, "cpu": []string{"!mips"}})
 	x.Node("windows", "1.0.0", map[string]string{"index.js": ""}, nil, nil, map[string]any{"os": []string{"win32"}})
 	ada, bob, cy := s.user("ada"), s.user("bob"), s.user("cy")
@@ -246,6 +247,12 @@ func TestOptionalPackages(t *testing.T) {
 	}
 	run(bob, "fast", true, true, 5)
 	run(cy, "fast", false, true, 5)
+
+	ready = x.Busy("native-1.0.0.tgz")
+	run(ada, "fast", true, false, 6)
+	run(ada, "fast", false, false, 6) // what is not whole is ada's alone, and newer than what is shared
+	ready()
+	run(bob, "fast", false, true, 6)
 }
 
 // backend builds a wheel that contains a report of what the build could see.

@@ -276,26 +276,29 @@ func (i *Installer) layer(ctx context.Context, t *tool, wanted []string, o Order
 	}
 }
 
-// kept returns a cached layer whose versions were resolved recently enough; with fresh, since begun.
-func (i *Installer) kept(keys []string, begun time.Time, fresh bool) (*shelf.Layer, error) {
+// kept returns the cached layer whose versions were resolved last, if that was recently enough; with fresh, since begun.
+func (i *Installer) kept(keys []string, begun time.Time, fresh bool) (last *shelf.Layer, err error) {
+	since := i.opts.Now().Add(-i.opts.TTL)
+	if fresh {
+		since = begun
+	}
 	for _, key := range keys {
 		l, err := i.opts.Shelf.Get(key)
 		if err != nil {
+			last.Release()
 			return nil, noRoom("read the packages that are kept", err)
 		}
 		if l == nil {
 			continue
 		}
-		since := i.opts.Now().Add(-i.opts.TTL)
-		if fresh {
-			since = begun
+		if l.Resolved.Before(since) || last != nil && !l.Resolved.After(last.Resolved) {
+			l.Release()
+			continue
 		}
-		if !l.Resolved.Before(since) {
-			return l, nil
-		}
-		l.Release()
+		last.Release()
+		last = l
 	}
-	return nil, nil
+	return last, nil
 }
 
 // begin begins an installation, unless one is running. In that case the channel is closed at its end.

@@ -104,6 +104,17 @@ func TestKept(t *testing.T) {
 	if !found("ada's", false) || found("ada's", true) {
 		t.Error("a minute old")
 	}
+	if l, err = i.opts.Shelf.Put("shared", nil, now, strings.NewReader(string(make([]byte, 1024)))); err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+	for _, keys := range [][]string{{"ada's", "shared"}, {"shared", "ada's"}} {
+		l, err := i.kept(keys, now, false)
+		if err != nil || l == nil || !l.Resolved.Equal(now) {
+			t.Errorf("%v: %v, %v; want the later one", keys, l, err)
+		}
+		l.Release()
+	}
 	now = now.Add(time.Hour)
 	if found("ada's", false) {
 		t.Error("older than the time for which versions are kept")

@@ -208,19 +208,24 @@ func npmCommand(o order) []string {
 }
 
 // npmLeft prints the optional dependencies of installed packages that are missing, unless they are for another platform. npm leaves out those
-// that it cannot fetch. Before npm 11, the name alone shows the C library. It fails for npm before 7.
+// that it cannot fetch. Before npm 11, the name alone shows the C library: of a package without one, a sibling for musl shows that it is for glibc.
+// It fails for npm before 7.
 const npmLeft = `const read = file => JSON.parse(require("fs").readFileSync(file)).packages
 const all = read("package-lock.json"), installed = read("node_modules/.package-lock.json")
 process.report.excludeNetwork = true
 const libc = process.report.getReport().header.glibcVersionRuntime ? "glibc" : "musl"
 const fits = (value, list) => (list = [].concat(list || []), !list.length || list.includes("any") || list.includes(value) ||
   list.every(x => x[0] === "!" && x !== "!" + value))
+const node = process.versions.node.split(".").map(Number)
+const atLeast = list => !(list = /^>=\s*v?(\d+)(?:\.(\d+))?(?:\.(\d+))?$/.exec(list || "")) ||
+  [1, 2, 3].reduce((order, i) => order || node[i - 1] - (list[i] || 0), 0) >= 0
+const clib = (name, siblings) => /musl/.test(name) ? "musl" : /-gnu|glibc/.test(name) || siblings.some(s => s.replace(/-?musl/, "") === name && s !== name) ? "glibc" : []
 const find = (dir, name, place = (dir + "/node_modules/" + name).slice(1)) =>
   place in all || !dir ? place : find(dir.slice(0, dir.lastIndexOf("/node_modules/")), name)
 for (const at in installed) for (const name in installed[at].optionalDependencies) {
-  const place = find("/" + at, name), p = all[place] || {}
-  if (!(place in installed) && fits(process.platform, p.os) && fits(process.arch, p.cpu) &&
-    fits(libc, p.libc || (/musl/.test(name) ? "musl" : /-gnu/.test(name) ? "glibc" : []))) console.log(name)
+  const place = find("/" + at, name), p = all[place] || {}, siblings = Object.keys(installed[at].optionalDependencies)
+  if (!(place in installed) && fits(process.platform, p.os) && fits(process.arch, p.cpu) && atLeast((p.engines || {}).node) &&
+    fits(libc, p.libc || clib(name, siblings))) console.log(name)
 }
 `
 
