@@ -57,7 +57,7 @@ func Table() []CodeInfo {
 		{CodeQuotaExceeded, 429, -32029, 125, "QuotaExceededError", "Wait until your usage falls, or ask the operator for a higher quota."},
 		{CodePolicyDenied, 403, -32003, 125, "PolicyDeniedError", "Ask for less, or ask the operator to change the policy; details name the rule."},
 		{CodeTimeout, 504, -32008, 125, "TimeoutError", "Set a longer time limit, or do less."},
-		{CodeCanceled, 499, -32800, 125, "CanceledError", "Nothing; the request was cancelled."},
+		{CodeCanceled, 499, -32800, 125, "CanceledError", "Nothing; the request was canceled."},
 		{CodeTooLarge, 413, -32013, 125, "PayloadTooLargeError", "Send less; details give the limit."},
 		{CodePathEscapes, 400, -32602, 125, "PathEscapesError", "Name a path inside the workspace, without links that leave it."},
 		{CodeRuntimeUnavailable, 503, -32053, 125, "RuntimeUnavailableError", "Run belljar doctor on the host; details name the failing step."},

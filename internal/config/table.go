@@ -139,7 +139,7 @@ func limits(c *Config) []row {
 		{name: "MAX_CPU_TIME_SEC", value: span(&c.MaxCPUTime, time.Second, 0.01, 31536000), unit: "seconds", def: "86400",
 			doc: "Most CPU time that a request can set."},
 		{name: "CANCEL_GRACE_SECONDS", value: span(&c.CancelGrace, time.Second, 0.001, 600), unit: "seconds", def: "5", hash: true,
-			doc: "Time between TERM and KILL when a run is cancelled or times out."},
+			doc: "Time between TERM and KILL when a run is canceled or times out."},
 	}
 }
 
@@ -169,7 +169,7 @@ func capacity(c *Config) []row {
 		{name: "SESSION_CONCURRENT_RUNS", value: integer(&c.SessionConcurrentRuns, 1, 4096), unit: "runs", def: "16", doc: "Concurrent runs in one session; a session may set fewer. More wait in the session's own queue. They do not count for SANDBOX_MAX_CONCURRENT_RUNS, because the session's sandbox bounds them."},
 		{name: "LEASE_SEC", value: span(&c.Lease, time.Second, 60, 31536000), unit: "seconds", def: "900", doc: "How long sandboxes live without a server: the longest restart that sessions and runs survive, and the time after which a server that does not return has left nothing."},
 		{name: "END_SESSIONS", value: boolean(&c.EndSessions), def: "false", doc: "End all sessions when the server is stopped. Otherwise they continue, with everything that runs in them, until the next server reattaches."},
-		{name: "DRAIN_SEC", value: span(&c.Drain, time.Second, 0, 86400), unit: "seconds", def: "30", doc: "Time for runs in progress to end when the server is stopped. The rest is then cancelled; a second signal cancels at once."},
+		{name: "DRAIN_SEC", value: span(&c.Drain, time.Second, 0, 86400), unit: "seconds", def: "30", doc: "Time for runs in progress to end when the server is stopped. The rest is then canceled; a second signal cancels at once."},
 		{name: "MAX_SESSIONS", value: integer(&c.MaxSessions, 1, 1000000), unit: "sessions", def: "1000", doc: "Live sessions on this node."},
 		{name: "QUOTA_SESSIONS", value: integer(&c.QuotaSessions, 0, 1000000), unit: "sessions", def: "100", doc: "Live sessions of one user; 0 is no limit."},
 		{name: "REAP_EVERY_SEC", value: span(&c.ReapEvery, time.Second, 1, 300), unit: "seconds", def: "30", doc: "Time between two checks of the live sessions, which end those that have expired and those whose agent has died."},

@@ -5776,7 +5776,7 @@ export interface components {
          *     - `quota_exceeded` (429): Wait until your usage falls, or ask the operator for a higher quota.
          *     - `policy_denied` (403): Ask for less, or ask the operator to change the policy; details name the rule.
          *     - `timeout` (504): Set a longer time limit, or do less.
-         *     - `canceled` (499): Nothing; the request was cancelled.
+         *     - `canceled` (499): Nothing; the request was canceled.
          *     - `payload_too_large` (413): Send less; details give the limit.
          *     - `path_escapes` (400): Name a path inside the workspace, without links that leave it.
          *     - `runtime_unavailable` (503): Run belljar doctor on the host; details name the failing step.

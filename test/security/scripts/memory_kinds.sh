@@ -8,7 +8,7 @@
 # Expect: phase failed if oom-sandbox
 # Expect: reason oom_killed if oom-sandbox
 # Limits: memory
-# Not on: docker (one limit covers programs and files in memory; the run's warning says so)
+# Not on: docker (one limit covers programs and files in memory; the run has a warning)
 
 breach() { echo "BREACH: $*"; failed=1; }
 failed=0

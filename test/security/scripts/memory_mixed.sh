@@ -8,6 +8,6 @@
 # Expect: reason oom_killed
 # Expect: exit 137 if oom-process
 # Limits: memory
-# Not on: docker (one limit covers programs and files in memory; the run's warning says so)
+# Not on: docker (one limit covers programs and files in memory; the run has a warning)
 
 exec ./probe hold 64 mmap brk shared memfd sysv madvise tree
