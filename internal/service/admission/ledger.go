@@ -70,7 +70,7 @@ func (l *ledger) account(user string) *account {
 			l.accounts = map[string]*account{}
 		}
 		for other, idle := range l.accounts {
-			if len(l.accounts) >= maxQuotas && idle.uses == 0 {
+			if len(l.accounts) >= maxCached && idle.uses == 0 {
 				delete(l.accounts, other)
 			}
 		}

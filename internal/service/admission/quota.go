@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/belljar/belljar"
@@ -15,6 +16,9 @@ import (
 
 // quotaFor is how long a quota from the store is cached: a change by another server on the same store applies here after this time.
 const quotaFor = 10 * time.Second
+
+// mostRecord bounds the size of a run's record, for the cached size of all records of a user.
+const mostRecord = 64 << 10
 
 // Users is the part of the store about users.
 type Users interface {
@@ -42,70 +46,50 @@ type Accounts struct {
 	NextSweep func(ctx context.Context, user string) (time.Time, bool)
 
 	artifacts, logs ledger
-	quotas          quotas
-	sweeps          sweeps
+	quotas          cache[belljar.Quota]
+	sweeps          cache[time.Time]     // when the oldest log of a user without room is deleted
+	records         cache[*atomic.Int64] // bytes of a user's records, at most
 }
 
-// sweeps caches when the oldest log of each user without room is deleted. The zero value is empty.
-type sweeps struct {
-	mu sync.Mutex
-	at map[string]time.Time
+// cache keeps a value of each active user for some time. The zero value is empty.
+type cache[V any] struct {
+	mu    sync.Mutex
+	known map[string]cached[V]
 }
 
-func (s *sweeps) get(user string) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.at[user]
+type cached[V any] struct {
+	value V
+	until time.Time
 }
 
-func (s *sweeps) put(user string, at time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.at == nil || len(s.at) >= maxQuotas {
-		s.at = map[string]time.Time{}
+// maxCached bounds the number of users in a cache.
+const maxCached = 4096
+
+func (c *cache[V]) get(user string, now time.Time) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	k, ok := c.known[user]
+	return k.value, ok && now.Before(k.until)
+}
+
+func (c *cache[V]) put(user string, v V, until time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxCached {
+		c.known = map[string]cached[V]{}
 	}
-	s.at[user] = at
+	c.known[user] = cached[V]{v, until}
 }
 
 // nextSweep caches the result of NextSweep until that time, because clients may retry refused requests often.
 func (a *Accounts) nextSweep(ctx context.Context, user string) (t time.Time, known bool) {
-	if t = a.sweeps.get(user); a.Now().Before(t) {
+	if t, known = a.sweeps.get(user, a.Now()); known {
 		return t, true
 	}
 	if t, known = a.NextSweep(ctx, user); known {
-		a.sweeps.put(user, t)
+		a.sweeps.put(user, t, t)
 	}
 	return t, known
-}
-
-// quotas caches the quotas of active users. The zero value is empty.
-type quotas struct {
-	mu    sync.Mutex
-	known map[string]knownQuota
-}
-
-type knownQuota struct {
-	belljar.Quota
-	until time.Time
-}
-
-// maxQuotas bounds the number of cached quotas.
-const maxQuotas = 4096
-
-func (c *quotas) get(user string, now time.Time) (belljar.Quota, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	k, ok := c.known[user]
-	return k.Quota, ok && now.Before(k.until)
-}
-
-func (c *quotas) put(user string, q belljar.Quota, now time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil || len(c.known) >= maxQuotas {
-		c.known = map[string]knownQuota{}
-	}
-	c.known[user] = knownQuota{q, now.Add(quotaFor)}
 }
 
 // Quota returns a user's stored quota, or the default quota.
@@ -123,7 +107,7 @@ func (a *Accounts) Quota(ctx context.Context, user string) (belljar.Quota, error
 	default:
 		q.Own = true
 	}
-	a.quotas.put(user, q, now)
+	a.quotas.put(user, q, now.Add(quotaFor))
 	return q, nil
 }
 
@@ -134,7 +118,7 @@ func (a *Accounts) SetQuota(user string, q *belljar.Quota) {
 		own = *q
 		own.Own = true
 	}
-	a.quotas.put(user, own, a.Now())
+	a.quotas.put(user, own, a.Now().Add(quotaFor))
 }
 
 // CheckDay refuses a run, a session or a terminal to a user whose daily CPU time is used up, and one with a network to a user whose daily
@@ -198,12 +182,19 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 	used, most := w.Left()
 	kind := "logs"
 	if used < most && q.LogMB > 0 {
-		_, records, err := a.Users.Recorded(ctx, user)
-		if err != nil {
-			w.Close()
-			return nil, fault.Record("read the size of the records of "+user, err)
+		now := a.Now()
+		records, known := a.records.get(user, now)
+		if !known || used+records.Add(mostRecord) >= most/2 { // to read it for each command of a session is 6 % of what the server computes for one
+			_, bytes, err := a.Users.Recorded(ctx, user)
+			if err != nil {
+				w.Close()
+				return nil, fault.Record("read the size of the records of "+user, err)
+			}
+			records = new(atomic.Int64)
+			records.Store(bytes)
+			a.records.put(user, records, now.Add(quotaFor))
 		}
-		used, kind = used+records, "logs and records"
+		used, kind = used+records.Load(), "logs and records"
 	}
 	if used < most {
 		return w, nil

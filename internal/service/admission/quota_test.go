@@ -57,6 +57,34 @@ func TestCheckDay(t *testing.T) {
 	}
 }
 
+// TestRecordsCached checks that the size of a user's records is read if it can be near the quota, and after a while.
+func TestRecordsCached(t *testing.T) {
+	now := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC)
+	a := Accounts{Now: func() time.Time { return now }, NextSweep: func(context.Context, string) (time.Time, bool) { return now, false }}
+	for n, c := range []struct {
+		records int64
+		later   time.Duration
+		full    bool
+	}{
+		{records: 1 << 17},
+		{records: 2 << 20}, // not read: at most 192 KiB
+		{records: 2 << 20, later: time.Minute, full: true},
+		{records: 1<<20 - 1},
+		{records: 1 << 20, full: true},
+		{records: 0},
+		{}, {}, {}, {}, {}, {}, {records: 2 << 20}, // not read: at most 448 KiB
+		{records: 2 << 20, full: true}, // may be half
+	} {
+		now = now.Add(c.later)
+		a.Users = used{records: c.records}
+		w, err := a.AffordLog(t.Context(), "ann", belljar.Quota{LogMB: 1})
+		w.Close()
+		if full := belljar.CodeOf(err) == belljar.CodeQuotaExceeded; full != c.full {
+			t.Errorf("%d: full is %v: %v", n, full, err)
+		}
+	}
+}
+
 // TestAffordLog: a request that is refused because of its owner's logs gets the time of the next sweep, which is cached until then.
 func TestAffordLog(t *testing.T) {
 	now, asked := time.Date(2026, 11, 26, 23, 0, 0, 0, time.UTC), 0
