@@ -229,6 +229,29 @@ test("a file that is rewritten in the same second, with the same size, is shown 
   await page.getByText("Something else has changed this file.").waitFor();
 });
 
+test("what an editor has begun keeps its file after the editor is closed", async (t) => {
+  const { page, session } = await begin(t);
+  await session.exec("printf one > a.txt; touch -d '2099-01-01' a.txt"); // a file is new when it is read until its time is over
+  await page.goto(`${page.url()}?file=a.txt`);
+  await editor(page).getByText("one").waitFor();
+  await page.mouse.move(0, 0);
+  let release = () => {};
+  const held = new Promise<void>((resolve) => { release = resolve; });
+  const asked = new Promise<void>((resolve) => void page.route(/fs\/stat/, async (route) => {
+    const response = await route.fetch();
+    resolve();
+    await held;
+    await route.fulfill({ response });
+  }));
+  await page.getByRole("region", { name: "Editor" }).hover();
+  await asked;
+  await named(page, "Close the file").click();
+  await editor(page).waitFor({ state: "detached" });
+  const next = page.waitForRequest(/fs\/read/);
+  release();
+  assert.equal((await next).postDataJSON().path, "a.txt");
+});
+
 test("typing is a use of the session", async (t) => {
   const { page, session } = await begin(t, { "a.txt": "one\n" }, "?file=a.txt");
   await page.evaluate(() => {
