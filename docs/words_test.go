@@ -10,7 +10,7 @@ import (
 
 var (
 	// avoided are words of style.md's table that have no other use in prose.
-	avoided = regexp.MustCompile(`(?i)\b(nobody|somebody|everybody|anybody|whoever|heed(s|ed)?|mend(s|ed)?|anew|any more)\b`)
+	avoided = regexp.MustCompile(`(?i)\b(nobody|somebody|everybody|anybody|whoever|heed(s|ed)?|mend(s|ed)?|anew|any more|without a word|go on|goes on|went on)\b`)
 	quoted  = regexp.MustCompile("`[^`]*`")
 )
 
