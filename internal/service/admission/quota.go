@@ -17,8 +17,12 @@ import (
 // quotaFor is how long a quota from the store is cached: a change by another server on the same store applies here after this time.
 const quotaFor = 10 * time.Second
 
-// mostRecord bounds the size of a run's record, for the cached size of all records of a user.
-const mostRecord = 64 << 10
+// The size of a user's records is cached for recordsFor, and counts likelyRecord more for each run that begins meanwhile. A record with a long list of
+// artifacts is larger, so the time is short.
+const (
+	recordsFor   = time.Second
+	likelyRecord = 64 << 10
+)
 
 // Users is the part of the store about users.
 type Users interface {
@@ -48,7 +52,7 @@ type Accounts struct {
 	artifacts, logs ledger
 	quotas          cache[belljar.Quota]
 	sweeps          cache[time.Time]     // when the oldest log of a user without room is deleted
-	records         cache[*atomic.Int64] // bytes of a user's records, at most
+	records         cache[*atomic.Int64] // bytes of a user's records
 }
 
 // cache keeps a value of each active user for some time. The zero value is empty.
@@ -184,7 +188,7 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 	if used < most && q.LogMB > 0 {
 		now := a.Now()
 		records, known := a.records.get(user, now)
-		if !known || used+records.Add(mostRecord) >= most/2 { // to read it for each command of a session is 6 % of what the server computes for one
+		if !known || used+records.Add(likelyRecord) >= most/2 { // to read it for each command of a session is 6 % of what the server computes for one
 			_, bytes, err := a.Users.Recorded(ctx, user)
 			if err != nil {
 				w.Close()
@@ -192,7 +196,7 @@ func (a *Accounts) AffordLog(ctx context.Context, user string, q belljar.Quota) 
 			}
 			records = new(atomic.Int64)
 			records.Store(bytes)
-			a.records.put(user, records, now.Add(quotaFor))
+			a.records.put(user, records, now.Add(recordsFor))
 		}
 		used, kind = used+records.Load(), "logs and records"
 	}

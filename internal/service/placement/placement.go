@@ -181,7 +181,7 @@ func CPUSeconds(l belljar.Limits) uint64 {
 	return uint64(math.Ceil(l.TimeoutSec*cores)) + 2
 }
 
-// TmpInWorkspace reports whether temporary files belong into TmpDir of the workspace: programs may execute files, which /tmp does not
+// TmpInWorkspace reports whether temporary files belong in TmpDir of the workspace: programs may execute files, which /tmp does not
 // permit or has too little room for.
 func (p *Placement) TmpInWorkspace() bool {
 	return p.Exec && !p.Caps.SharedTmp && !p.Workspace.ReadOnly
